@@ -91,7 +91,7 @@ static double decode_key(const decode_shape *shape, const wb_device *device, dou
     const double members = wb_members(shape), slots = 2.0 * device->processors;
     const double teams = fmax(1, floor(slots / members));
     const double steps = c->beginning + ceil(keys / 64 / teams) + c->more * ceil(shape->batch / teams);
-    return c->launch + hypot(c->step * steps, c->megabyte * 2e-6 * bytes * keys * members * shape->head_dim);
+    return c->launch + wb_both(c->step * steps, c->megabyte * 2e-6 * bytes * keys * members * shape->head_dim);
 }
 double flash_decode_microseconds_key(const decode_shape *shape, const wb_device *device)
 {

@@ -898,9 +898,9 @@ static bool judge_sent(report *r, const worker_run *run)
     const wb_case *c = &run->c;
     const bool back = wb_is_backward(run->problem);
     const int calls = c->late == 2 ? 2 : 1;
-    const double row =
-        calls * 2.0 * c->shape.batch * c->shape.kv_heads * c->shape.head_dim * 2;  // bytes of one of K and of V
-    const double gradients = back && c->ranks > 1 ? 2 * row * c->shape.q_len : 0;  // all the way round, in float32
+    // Bytes of a position of K and V; and of their gradients, which go all the way round, in float32.
+    const double row = calls * 2.0 * c->shape.batch * c->shape.kv_heads * c->shape.head_dim * 2;
+    const double gradients = back && c->ranks > 1 ? 2 * row * c->shape.q_len : 0;
     double may[2][WB_MOST_RANKS];
     bool within[2] = {true, true};
     if (!wb_has_ranks(run->problem) || !on_cpu_backend()) return true;
@@ -1334,8 +1334,7 @@ void check_beyond_int(wb_case c)
     if (on_cpu_backend()) return;  // it would take minutes
     c = complete(c);
     wb_tensor tensors[WB_MAX_TENSORS];
-    double wanted =
-        0;  // of host memory: two copies, inputs as floats, and of each output what it should be and how exactly
+    double wanted = 0;  // of host memory: two copies, inputs as floats, what each output should be and how exactly
     for (int k = wb_case_tensors(problem(), &c, tensors) - 1; k >= 0; k--)
         wanted += 3.0 * (double)tensors[k].bytes + (tensors[k].output ? 16 : 4) * (double)tensors[k].count;
     const double there = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);

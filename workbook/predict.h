@@ -111,11 +111,13 @@ static inline double wb_rounds(const wb_walks *w, double beginning, double at_a_
     if (w->least == w->most) return ceil(rounds) * most;
     return fmax(most, fmin(ceil(rounds) * most, rounds * (w->mean + beginning) + (w->least + beginning) / 2));
 }
-// The same in microseconds.
+// Microseconds of two things at a time, such as products and loads: the longer, and more where both are about as long.
+static inline double wb_both(double a, double b) { return hypot(a, b); }
+// Of such walks.
 static inline double wb_walking(const wb_walks *w, const wb_costs *c, const wb_device *device)
 {
-    return hypot(c->step * wb_rounds(w, c->beginning, (double)device->processors * w->at_once),
-                 c->busy * wb_rounds(w, c->beginning, device->processors));
+    return wb_both(c->step * wb_rounds(w, c->beginning, (double)device->processors * w->at_once),
+                   c->busy * wb_rounds(w, c->beginning, device->processors));
 }
 
 // So many numbers of each element of Q and of K, in bf16.
@@ -155,7 +157,7 @@ static inline double wb_one_block(const decode_shape *shape, const wb_device *de
     const bool many = blocks > device->processors;
     const double length = ceil(keys / (keys_of_warp * (many ? 4 : 8)));
     const wb_walks w = {blocks, length, length, length, many ? 2 : 1};
-    return c->launch + hypot(wb_walking(&w, c, device), c->megabyte * 2e-6 * bytes * blocks * keys * shape->head_dim);
+    return c->launch + wb_both(wb_walking(&w, c, device), c->megabyte * 2e-6 * bytes * blocks * keys * shape->head_dim);
 }
 
 #endif

@@ -52,8 +52,7 @@ static wb_held next_held;
 struct sent_group {  // of messages
     int stream;
     long number;
-    bool hidden, followed,
-        waited;  // a kernel that counts may run under it; is queued behind it; the first waits for it
+    bool hidden, followed, waited;  // kernels that count: one may run under it; is behind it; the first there waits
 };
 static std::vector<sent_group> &groups = *new std::vector<sent_group>;  // since this is a rank
 
@@ -328,21 +327,14 @@ static void perform(work &w)
     arrive(w.before);
     if (w.ran) return;  // meanwhile, by flight_another()
     w.ran = true;
-    for (const flight_range &r : w.ranges)
-        if (w.is_message() && r.peer >= 0)
-            note(w, {r.write ? WB_TAKES : WB_SENDS,
-                     0,
-                     0,
-                     r.peer,
-                     0,
-                     0,
-                     0,
-                     0,
-                     static_cast<int>(r.element),
-                     0,
-                     1,
-                     {r.at},
-                     {r.bytes}});
+    for (const flight_range &r : w.ranges) {
+        if (!w.is_message() || r.peer < 0) continue;
+        wb_held message = {};
+        message.kind = r.write ? WB_TAKES : WB_SENDS, message.peer = r.peer;
+        message.element = static_cast<int>(r.element);
+        message.pieces = 1, message.at[0] = r.at, message.bytes[0] = r.bytes;
+        note(w, message);
+    }
     if (w.is_kernel) running = &w, count_kernel(w);
     for (int n = 0; n < w.held.pieces; n++)
         hook_held(static_cast<const char *>(w.held.at[n]), w.held.bytes[n], n < w.held.inputs, w.name.c_str(), w.site);
@@ -371,8 +363,8 @@ static void forget()
 void flight_host_waits(const flight_clock &clock)
 {
     join(clocks[HOST], clock);
-    for (size_t i = 0; i < live.size();
-         i++)  // in the order of the calls, so that whatever one waits for comes before it
+    // in the order of the calls, so that whatever one waits for comes before it
+    for (size_t i = 0; i < live.size(); i++)
         if (!live[i]->ran && covers(clocks[HOST], *live[i])) perform(*live[i]);
     arrive(clocks[HOST]);
     forget();

@@ -103,17 +103,13 @@ $(foreach d,races pipelines,$(eval $(call check_of_program,drawn,$d,tests/saniti
 
 # Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of tile.diff in
 # tests/tile_words.cu.
-# Each runs one case: a choice by head_dim becomes one of that case's, or most of what is compiled would never run.
 broken_source = $(or $(call source,solutions,$(1)),tests/tile_words.cu)
 broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(broken_source))
 # $(1): the list's name
 define broken
-$(broken_copy): $(broken_source) tests/sanitize/$(1).diff $(EDIT)
+$(broken_copy): $(broken_source) tests/sanitize/$(1).diff workbook/sanitize/broken_copy.sh $(EDIT)
 	@mkdir -p $$(@D)
-	@awk -v list=tests/sanitize/$(1).diff -v entry=$$* -f $(EDIT) $$< >$$@
-	@D=$$$$(awk -v list=tests/sanitize/$(1).diff -v entry=$$* -v tell=case -f $(EDIT) | \
-	  sed -n 's/.*D=\([0-9]*\),.*/\1/p'); [ -z "$$$$D" ] || \
-	  sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" $$@
+	@sh workbook/sanitize/broken_copy.sh $$< tests/sanitize/$(1).diff $$* >$$@
 $(call $(if $(filter tile,$(1)),check_of_program,check_of),broken/$(1)_%,$(1),$(broken_copy))
 endef
 $(foreach b,$(basename $(notdir $(wildcard tests/sanitize/*.diff))),$(eval $(call broken,$b)))

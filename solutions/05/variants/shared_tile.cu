@@ -149,14 +149,11 @@ wb_status flash_gqa(
     const wb_status status = wb_check_forward("flash_gqa", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
     const bool room = fits<forward_tiles<1, 128, 48, 128>>();
-    switch (shape->head_dim) {
-    case 16: return choose<16, 32, 64, 4>(O, L, Q, K, V, shape, stream);
-    case 32: return choose<32, 32, 64, 3>(O, L, Q, K, V, shape, stream);
-    case 64: return choose<64, 32, 64, 2>(O, L, Q, K, V, shape, stream);
-    default:
-        return room ? choose<128, 32, 48, 2>(O, L, Q, K, V, shape, stream)
-                    : choose<128, 16, 32, 2>(O, L, Q, K, V, shape, stream);
-    }
+    auto go = choose<16, 32, 64, 4>;
+    if (shape->head_dim == 32) go = choose<32, 32, 64, 3>;
+    if (shape->head_dim == 64) go = choose<64, 32, 64, 2>;
+    if (shape->head_dim == 128) go = room ? choose<128, 32, 48, 2> : choose<128, 16, 32, 2>;
+    return go(O, L, Q, K, V, shape, stream);
 }
 
 double flash_gqa_microseconds(const attention_shape *shape, const wb_device *device)

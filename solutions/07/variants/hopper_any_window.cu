@@ -307,7 +307,7 @@ walk_microseconds(const attention_shape *shape, const wb_device *device, const w
     if (!shape->causal || shape->window < shape->q_len || wb_group_of(shape) > 1) return time;
     const int at_once = heads_at_once(shape, rows, device->processors);
     if (at_once == shape->batch * shape->kv_heads || at_once * row * shape->kv_len < 40e6) return time;
-    return hypot(time, w.blocks * shape->kv_len / 2 * row * 1e-3 / device->bandwidth);
+    return wb_both(time, w.blocks * shape->kv_len / 2 * row * 1e-3 / device->bandwidth);
 }
 
 template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS, bool FULL = false>

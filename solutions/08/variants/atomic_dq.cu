@@ -1,39 +1,13 @@
 // atomic_dq.cu - flash_gqa_backward with five products instead of seven: one kernel owns a key tile, and adds what
 // each of its tiles of dS contributes to dQ into a sum in device memory, atomically. This is what FlashAttention-2
 // does. Two prices: a float32 copy of dQ, 4 B Hq N D bytes, and an order of additions that changes from run to run,
-// and with it the last bits of dQ. It passes the same suite but for the tests same_twice and memory, and therefore is
-// not the key.
+// and with it the last bits of dQ. It is for reading: the library takes the key, which gives the same bits, or, on a
+// Hopper GPU, hopper.cu, which takes half the time there.
 //
 // exempt: memory same_twice
 #include "workbook.h"
 #include "tile.cuh"
-
-#define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
-
-// delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
-template <int D> __global__ __launch_bounds__(256) void delta_kernel(
-    float *delta,    // [B, Hq, N]
-    const bf16 *O,   // [B, Hq, N, D]
-    const bf16 *dO,  // [B, Hq, N, D]
-    size_t rows)     // B Hq N
-{
-    constexpr int LANES = D / 8;
-    const size_t at = (size_t)blockIdx.x * 256 + threadIdx.x, row = at / LANES;
-    uint4 O_reg = {}, dO_reg = {};  // eight bf16 each; nothing beyond the last row
-    if (row < rows) {
-        O_reg = reinterpret_cast<const uint4 *>(O)[at];
-        dO_reg = reinterpret_cast<const uint4 *>(dO)[at];
-    }
-    const auto *o = reinterpret_cast<const __nv_bfloat162 *>(&O_reg),
-               *g = reinterpret_cast<const __nv_bfloat162 *>(&dO_reg);
-    float sum = 0;
-    for (int k = 0; k < 4; k++) {
-        const float2 a = __bfloat1622float2(o[k]), b = __bfloat1622float2(g[k]);
-        sum += a.x * b.x + a.y * b.y;
-    }
-    for (int lane = LANES / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
-    if (row < rows && at % LANES == 0) delta[row] = sum;
-}
+#include "delta.cuh"
 
 // --------------------------------------------------------------------------------------- dK and dV
 
@@ -107,9 +81,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void backward_kernel(
     const size_t kv_row = kv_head * N + block_key;  // the row of K, V, dK and dV where the block's first key stands
     const int first = block_key / BQ * BQ;          // queries before it see none of the block's keys
     const int per_head = (N - first - 1) / BQ + 1;  // query tiles of a head
-    const int group = q_heads / kv_heads;
-    int steps = per_head;
-    steps = per_head * group;
+    const int group = q_heads / kv_heads, steps = per_head * group;
 
     // A step takes the queries from i0 on, of one head; they stand in rows q_row ... of Q, dO, L and delta.
     const auto load_step = [&](int half, size_t q_row, int i0) {
@@ -273,18 +245,13 @@ extern "C" wb_status flash_gqa_backward_in(
     const size_t needed = status == WB_OK ? flash_gqa_backward_workspace(shape) : 0;
     if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, needed);
     if (status != WB_OK) return status;
-    const bool room = fits<dkdv_tiles<64, 32, 128>>();
-    const bool ample = fits<dkdv_tiles<128, 32, 128>>();
+    const int D = shape->head_dim;
+    const bool room = fits<dkdv_tiles<64, 32, 128>>(), ample = fits<dkdv_tiles<128, 32, 128>>();
     auto run = launch<16, 16, 64, 16, 4, 4>;
-    switch (shape->head_dim) {
-    case 16: break;
-    case 32: run = room ? launch<32, 32, 64, 16, 4, 2> : launch<32, 16, 64, 16, 4, 1>; break;
-    case 64: run = room ? launch<64, 32, 32, 16, 4, 2> : launch<64, 16, 32, 16, 4, 1>; break;
-    default:
-        run = ample  ? launch<128, 16, 32, 32, 8, 1>
-              : room ? launch<128, 16, 32, 32, 4, 1>
-                     : launch<128, 16, 16, 16, 4, 1>;
-    }
+    if (D == 32) run = room ? launch<32, 32, 64, 16, 4, 2> : launch<32, 16, 64, 16, 4, 1>;
+    if (D == 64) run = room ? launch<64, 32, 32, 16, 4, 2> : launch<64, 16, 32, 16, 4, 1>;
+    if (D == 128) run = room ? launch<128, 16, 32, 32, 4, 1> : launch<128, 16, 16, 16, 4, 1>;
+    if (D == 128 && ample) run = launch<128, 16, 32, 32, 8, 1>;
     return run(static_cast<float4 *>(memory), needed, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
 

@@ -5,14 +5,22 @@
 // takes what work is left. Scores and their gradients lie on their sides, keys as rows, so that P and dS are left
 // factors of the products for dV and dK as they lie in registers. dS goes through shared memory, transposed, to dQ =
 // dS K; and dQ to a sum in global memory, in float32, by the copy engine. Three kernels: delta and what the next one
-// reads; the gradients; dQ out of its sum.
+// reads; the gradients; dQ out of its sum. hopper_work.cuh says who does what; problems/08/hopper.md, why it is so.
+//
+// Who waits for whom: an arrow is a signal, from who arrives at it to who waits for it.
+//
+//     thread 0 fetches         thread 96 fetches      threads 32 and 64
+//     Q, dO, the next work     K, V                   add dQ to its sum -- dQ_turn --> those of other blocks
+//       |              ^         |          ^           ^            |
+//     Q, dO,       Q, dO,      K_full,   KV_empty    dQ_full     dQ_empty
+//     work: full   work: empty V_full       |           |            |
+//       v              |         v          |           |            v
+//     two warpgroups, 64 keys each: S^T, dP^T, dV, dK, dQ -- dKV_turn --> those of other blocks
+//     which meet when their dS is stored: dQ is of both
 //
 // Two modes. The fastest adds to dQ in whatever order blocks come; its last bits change from run to run. SAME_BITS
 // gives each block its turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits each time in
 // both. GPUs that are none of sm_90 are the key's.
-//
-// A form for 18's pairs of chunks, ADD: delta is given, Nq and Nk may differ where there is no mask, and dQ, dK and
-// dV, in float32, are added to.
 //
 // 09 and 12 include this file for their windows (#define WINDOWS): a tile of keys has a last query, too. Keys that are
 // sinks are seen from beyond it; those queries are shared out as further work, or the first tile would end long after
@@ -23,23 +31,21 @@
 #include "predict.h"
 #include "hopper.cuh"
 
-#ifndef WINDOWS
+#ifndef SAME_BITS
+#define SAME_BITS false
+#endif
+#ifdef WINDOWS
+constexpr bool HAS_WINDOWS = true;
+#else
+constexpr bool HAS_WINDOWS = false;
 namespace of_the_key
 {
 #include "../flash_gqa_backward.cu"
 }
 #endif
+#include "../../08/variants/hopper_work.cuh"  // as it is found from 09 and 12, too
 
-#ifndef SAME_BITS
-#define SAME_BITS false
-#endif
-
-enum mask_kind { FULL, CAUSAL, WINDOW };
-constexpr int BK = 128;                                      // keys of a block
-constexpr int MOST_FAR_PARTS = 16;                           // dK and dV of sinks pass through all of them
-constexpr int MOST_PARTS = 64;                               // of what a tile of keys has to do
-template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
-template <int D> constexpr int STAGES_of = D < 64 ? 4 : 2;   // of the rings of Q and dO
+template <int D> constexpr int STAGES_of = D < 64 ? 4 : 2;  // of the rings of Q and dO
 
 // ------------------------------------------------------------------------------------------ before
 
@@ -58,41 +64,8 @@ template <int Cols> TILE_FN void load(col_vec<Cols> &v, const float (&src)[Cols]
     }
 }
 
-// Who does what. With a tile of its keys a key head meets the queries of its group, head after head. That is cut into
-// parts, each of `steps` tiles of queries; a part is the work that a block takes. `side` key heads stand side by side
-// in the order of work, about as many as make the blocks that run at a time: what these read stays in the cache.
-struct schedule {
-    int kv_heads, group, side;  // key heads of the whole batch, query heads of each
-    int key_tiles, blocks64;    // of a head: tiles of BK keys; of 64 queries, two for each of those
-    // Part p is for the first before[p + 1] - before[p] tiles of keys. It is above the diagonal of the others.
-    int steps, parts, before[MOST_PARTS + 1];
-    // dK and dV of the parts lie in the workspace, and the last kernel adds them up, in order: for few works. Else
-    // they take turns at one sum.
-    bool apart;
-    // Of a window alone. The queries that see a tile's sinks from afar are cut into far_parts parts of far_steps tiles
-    // of each head.
-    int W, sinks, far_tiles, far_parts, far_steps;  // far_tiles: so many tiles of keys, the first, have sinks
-    int works;
-    bool many;       // a block takes many
-    int processors;  // of this GPU: a block for each runs at a time
-};
-
-struct work {
-    int kv_head, turn, turns;  // -1: there is none. Which of the turns at the sums of dK and dV is ours
-    int key_tile, far_part;    // 0: near
-    int q_head, heads;         // the first head, and how many
-    int first, last;           // of each, tiles of queries first ... last - 1;
-    int from, to;              // but of the first head those from here on, and of the last those before this
-    int sum;                   // where those of dK and dV are
-};
-
 // Where dK and dV go: to a tensor in tiles of bf16, or to rows of float32.
-template <bool ADD> struct gradient_of {
-    typedef tensor_map type;
-};
-template <> struct gradient_of<true> {
-    typedef float *type;
-};
+template <bool ADD> using gradient_of = std::conditional_t<ADD, float *, tensor_map>;
 
 // What the kernels hand to one another.
 template <int D> struct workspace {
@@ -212,78 +185,24 @@ template <int D> struct backward_tiles {
     ring_signals<2> work_signals;
 };
 
-// MANY: a block takes work after work. Without, one, and the loop's few more instructions are saved.
-// N: how many keys there are. Of ADD alone queries are as many as the tensors Q and dO say.
-template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD>
-__global__ __launch_bounds__(384, 1) void backward_kernel(
-    const __grid_constant__
-    typename gradient_of<ADD>::type dK_out,  // [B, Hkv, N, D], all in tiles of 64 rows but Q and dO
-    const __grid_constant__ typename gradient_of<ADD>::type dV_out,  // [B, Hkv, N, D]
-    const __grid_constant__ tensor_map Q_map,                        // [B, Hq, N, D] in tiles of BQ rows
-    const __grid_constant__ tensor_map K_map,                        // [B, Hkv, N, D]
-    const __grid_constant__ tensor_map V_map,                        // [B, Hkv, N, D]
-    const __grid_constant__ tensor_map dO_map,                       // [B, Hq, N, D] in tiles of BQ rows
-    workspace<D> w, schedule plan, int N, float scale)
-{
-    constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
-    constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
-    // With D 16 and 32 the exponentials decide, one a pair, 16 a clock and multiprocessor, and both warpgroups come to
-    // them at a time. So they wait for little else: S^T of the next step is begun before dQ and dK of this one, and dK
-    // is awaited under that step's exponentials.
-    constexpr bool AHEAD = D < 64 && !WINDOWED;
-    using registers = register_shares<2, 24, 240>;
-    extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
-    auto &tiles = *reinterpret_cast<backward_tiles<D> *>(shared);
-    const int end = plan.blocks64 / PARTS, W = plan.W;
-    const auto work_of = [&](int number) {
-        work now = {};
-        now.kv_head = -1;
-        if (number >= plan.works) return now;
-        const int of_head = plan.before[plan.parts];
-        const int far = number - plan.kv_heads * of_head;  // of the works for sinks from afar, the last
-        const bool is_far = WINDOWED && far >= 0;
-        int part = is_far ? far / plan.kv_heads % plan.parts : 0, n = is_far ? 0 : number, tiles_here = of_head;
-        if (plan.parts > 1) {  // with one, as often, there is no time for more divisions
-            while (n >= plan.before[part + 1] * plan.kv_heads) part++;
-            if (!is_far) n -= plan.before[part] * plan.kv_heads;
-            tiles_here = plan.before[part + 1] - plan.before[part];
-        }
-        const int in_row = plan.side * tiles_here, head0 = n / in_row * plan.side;
-        const int here_heads = min(plan.side, plan.kv_heads - head0), at = n % in_row / here_heads;
-        now.kv_head = is_far ? far % plan.kv_heads : head0 + n % in_row % here_heads;
-        const int far_works = plan.kv_heads * plan.parts;
-        now.far_part = is_far ? 1 + far / far_works % plan.far_parts : 0;
-        // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block
-        // adds to its first query tile, on the diagonal, before all others, and comes to the next ones when the blocks
-        // of later keys have been there.
-        now.key_tile = is_far                ? plan.far_tiles - 1 - far / (far_works * plan.far_parts)
-                       : DIAGONAL && ORDERED ? tiles_here - 1 - at
-                                             : at;
-        now.first = DIAGONAL ? now.key_tile * BK / BQ : 0, now.last = end;
-        if (WINDOWED) {
-            const int queries_end = (N - 1) / BQ + 1;
-            now.last = min(queries_end, (now.key_tile * BK + BK - 1 + W - 1) / BQ + 1);
-            if (is_far) now.first = now.last + (now.far_part - 1) * plan.far_steps;
-            if (is_far) now.last = min(queries_end, now.first + plan.far_steps);
-        }
-        now.q_head = now.kv_head * plan.group, now.heads = plan.group, now.from = now.first, now.to = now.last;
-        now.turn = now.far_part, now.turns = 1, now.sum = now.key_tile * plan.kv_heads + now.kv_head;
-        if (plan.parts > 1) {
-            const int from = part * plan.steps, to = min(from + plan.steps, plan.group * end),
-                      last_head = (to - 1) / end;
-            now.q_head += from / end, now.heads = last_head - from / end + 1;
-            now.from = max(now.first, from % end), now.to = min(now.last, to - last_head * end);
-            now.turn *= plan.parts, now.turns = 0;
-            for (int p = 0; p < plan.parts; p++) {
-                const bool has = now.key_tile < plan.before[p + 1] - plan.before[p];
-                now.turns += has, now.turn += has && p < part;
-            }
-            if (plan.apart) now.sum = now.kv_head * of_head + plan.before[part] + now.key_tile;
-        }
-        if (WINDOWED && now.key_tile < plan.far_tiles) now.turns *= 1 + plan.far_parts;
-        return now;
-    };
-    if (threadIdx.x == 0) {
+// What the threads of a block do, but for the steps, which stand in the kernel.
+//   ORDERED   blocks take turns at adding to dQ
+//   MANY      a block takes work after work; without, one, and the loop's few more instructions are saved
+//   ADD       18's form, for pairs of chunks: delta is given, dQ, dK and dV, in float32, are added to, and without a
+//             mask Nq and Nk may differ
+template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct backward_block {
+    static constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
+    static constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
+
+    backward_tiles<D> &tiles;
+    const workspace<D> &w;
+    const schedule &plan;
+    int N, end, W;  // keys; tiles of queries of a head; the window
+    float scale;
+
+    // By one thread: the signals, and the first work.
+    TILE_FN void begin()
+    {
         tiles.K_full.init(2), tiles.V_full.init(2), tiles.KV_empty.init(2);
         for (int g = 0; g < 2; g++)
             for (int b = 0; b < PARTS; b++) tiles.dQ_full[g][b].init(4), tiles.dQ_empty[g][b].init(1);
@@ -293,15 +212,16 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         // The first blocks have time to find out before the kernel before ends. await: only for who has begun.
         int number = blockIdx.x;
         const bool early = !MANY && number < plan.processors;
-        if (early) tiles.works[0] = work_of(number);
+        if (early) tiles.works[0] = work_of<D, MASK, ORDERED>(plan, number, N, end, W);
         before_is_done();
         if (!MANY && (ORDERED || (plan.parts > 1 && !plan.apart))) number = take_number(w.next_work);
-        if (!MANY && !(early && number == (int)blockIdx.x)) tiles.works[0] = work_of(number);
+        if (!MANY && !(early && number == (int)blockIdx.x))
+            tiles.works[0] = work_of<D, MASK, ORDERED>(plan, number, N, end, W);
     }
-    __syncthreads();
 
     // f(work, how many before) for each that this block takes: by all 32 lanes of a warp, or alone
-    const auto each_work = [&](bool alone, auto f) {
+    template <class F> TILE_FN void each_work(bool alone, F f)
+    {
         if (!MANY) f(tiles.works[0], 0);
         for (int n = 0; MANY; n++) {
             receiver works(tiles.works, tiles.work_signals);
@@ -312,9 +232,10 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
             if (!alone) __syncwarp();  // no lane reads it any more
             works.release();
         }
-    };
+    }
     // f(query head, query tile) for each tile that sees one of its keys
-    const auto each_step = [&](const work &now, auto f) {
+    template <class F> TILE_FN void each_step(const work &now, F f)
+    {
         // Bounds are read once: in each step it would cost 3 to 5 % of the time, and in a window a head has few steps.
         const int first = WINDOWED ? now.first : 0, last = WINDOWED ? now.last : 0, heads = WINDOWED ? now.heads : 0;
         for (int h = 0; h < (WINDOWED ? heads : now.heads); h++) {
@@ -323,91 +244,170 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
 #pragma unroll 1
             for (int q = begin; q < end_here; q++) f(now.q_head + h, q);
         }
-    };
+    }
+
+    // One thread takes work, and fetches what belongs to queries.
+    TILE_FN void fetch_queries(const tensor_map &Q_map, const tensor_map &dO_map)
+    {
+        sender Q(tiles.Q, tiles.Q_signals), dO(tiles.dO, tiles.dO_signals);
+        sender works(tiles.works, tiles.work_signals);
+        const auto *stats = static_cast<const statistics<BQ> *>(w.stats);
+        const auto send = [&](int head, int q) {
+            Q.send_with(Q_map, q * BQ, head, tiles.stats, &stats[(size_t)head * end + q]);
+            dO.send(dO_map, q * BQ, head);
+        };
+        if (!MANY) each_step(tiles.works[0], send);
+        for (bool more = MANY; more;) {
+            const int number = take_number(w.next_work);
+            works.empty[works.stage].wait(works.phase);
+            work &now = tiles.works[works.stage];
+            now = work_of<D, MASK, ORDERED>(plan, number, N, end, W);
+            more = now.kv_head >= 0;
+            works.full[works.stage].arrive();
+            works.next();
+            if (more) each_step(now, send);
+        }
+    }
+
+    // One thread fetches keys and values.
+    TILE_FN void fetch_keys(const tensor_map &K_map, const tensor_map &V_map)
+    {
+        each_work(true, [&](const work &now, int n) {
+            tiles.KV_empty.wait(n % 2 ^ 1);
+            for (int g = 0; g < 2; g++)
+                load_async(tiles.K[g], K_map, now.key_tile * BK + 64 * g, now.kv_head, tiles.K_full);
+            for (int g = 0; g < 2; g++)
+                load_async(tiles.V[g], V_map, now.key_tile * BK + 64 * g, now.kv_head, tiles.V_full);
+        });
+    }
+
+    // How many tiles of keys come before ours at these queries: those from the diagonal on, and for a far sink all that
+    // are near, then later sinks.
+    TILE_FN int turn_at(const work &now, int block64) const
+    {
+        if (!DIAGONAL) return now.key_tile;
+        if (!WINDOWED || !now.far_part) return block64 / 2 - now.key_tile;
+        const int nearest = (block64 / PARTS * BQ - W + 1) / BK;  // of the tiles of keys
+        return block64 / 2 - nearest + min(plan.far_tiles, nearest) - now.key_tile;
+    }
+
+    // One thread adds to dQ what warpgroup g has computed.
+    TILE_FN void add_dQ(int g)
+    {
+        int b = 0, steps = 0;
+        uint32_t phase = 0;
+        each_work(true, [&](const work &now, int) {
+            bool come = false;  // our turn at this tile
+            each_step(now, [&](int head, int q) {
+                if (PARTS == 1 && steps++ % 2 != g) return;
+                const int block64 = PARTS * q + (PARTS == 1 ? 0 : g);
+                const size_t at = (size_t)head * plan.blocks64 + block64;
+                const unsigned mine = turn_at(now, block64);
+                tiles.dQ_full[g][b].wait(phase);
+                if (ORDERED && !come) await(&w.dQ_turn[at], mine);
+                if (ORDERED && mine == 0)
+                    put_async(&w.dQ_sum[at], tiles.dQ[g][b]);
+                else
+                    add_async(&w.dQ_sum[at], tiles.dQ[g][b]);
+                stores_read();
+                tiles.dQ_empty[g][b].arrive();
+                if (ORDERED) {
+                    come = block64 + 2 < now.last * PARTS &&
+                           is_turn(&w.dQ_turn[at + 2], turn_at(now, block64 + 2));  // while it is written
+                    stores_done();
+                    announce(&w.dQ_turn[at]);
+                }
+                if (++b == PARTS) b = 0, phase ^= 1;
+            });
+        });
+    }
+
+    // Stores a warpgroup's dK and dV, which go from one work of the key head to the next; the last one has all.
+    TILE_FN void store_gradients(
+        const tensor_map &dK_out, const tensor_map &dV_out, const work &now, int group, int group_key,
+        bool first_thread, reg_tile<16, D> &dK, reg_tile<16, D> &dV)
+    {
+        if (now.turns > 1) {
+            const size_t at = (size_t)now.sum * 2 + group;
+            fragments<D> *sum = w.dKV_sum + 2 * at;
+            if (now.turn > 0 && !plan.apart) {
+                if (first_thread) await(&w.dKV_turn[at], now.turn);
+                warpgroup_meets();
+                reg_tile<16, D> before;
+                load(before, sum);
+                each(dK, [&](float &x, element e) { x += before[e]; });
+                load(before, sum + 1);
+                each(dV, [&](float &x, element e) { x += before[e]; });
+            }
+            if (now.turn + 1 < now.turns || plan.apart) {
+                store(sum, dK);
+                store(sum + 1, dV);
+                warpgroup_meets();
+                // stores_done(): of the work before. Its dK must be out before this thread may announce anything.
+                if (first_thread && !plan.apart) stores_done(), announce(&w.dKV_turn[at]);
+                if (first_thread) tiles.KV_empty.arrive();
+                return;
+            }
+        }
+        each(dK, [&](float &x, element) { x *= scale; });
+        store(tiles.V[group], dV);
+        store_async(dV_out, group_key, now.kv_head, tiles.V[group]);
+        meet<2>();  // the other warpgroup no longer reads our keys
+        store(tiles.K[group], dK);
+        store_async(dK_out, group_key, now.kv_head, tiles.K[group]);
+        stores_read();
+        if (first_thread) tiles.KV_empty.arrive();
+    }
+};
+
+template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD>
+__global__ __launch_bounds__(384, 1) void backward_kernel(
+    const __grid_constant__ gradient_of<ADD> dK_out,  // [B, Hkv, N, D], all in tiles of 64 rows but Q and dO
+    const __grid_constant__ gradient_of<ADD> dV_out,  // [B, Hkv, N, D]
+    const __grid_constant__ tensor_map Q_map,         // [B, Hq, N, D] in tiles of BQ rows
+    const __grid_constant__ tensor_map K_map,         // [B, Hkv, N, D]
+    const __grid_constant__ tensor_map V_map,         // [B, Hkv, N, D]
+    const __grid_constant__ tensor_map dO_map,        // [B, Hq, N, D] in tiles of BQ rows
+    workspace<D> w, schedule plan, int N, float scale)
+{
+    constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
+    constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
+    // Where heads are small the exponentials decide: so S^T of the next step is begun before dQ and dK of this one, and
+    // dK is awaited under that step's exponentials.
+    constexpr bool AHEAD = D < 64 && !WINDOWED;
+    using registers = register_shares<2, 24, 240>;
+    extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
+    auto &tiles = *reinterpret_cast<backward_tiles<D> *>(shared);
+    const int end = plan.blocks64 / PARTS, W = plan.W;
+    backward_block<D, MASK, ORDERED, MANY, ADD> block = {tiles, w, plan, N, end, W, scale};
+    if (threadIdx.x == 0) block.begin();
+    __syncthreads();
 
     if (warpgroup_id() == 0) {
         registers::give();
-        if (threadIdx.x == 0) {  // takes work, and fetches what belongs to queries
-            sender Q(tiles.Q, tiles.Q_signals), dO(tiles.dO, tiles.dO_signals);
-            sender works(tiles.works, tiles.work_signals);
-            const auto *stats = static_cast<const statistics<BQ> *>(w.stats);
-            const auto send = [&](int head, int q) {
-                Q.send_with(Q_map, q * BQ, head, tiles.stats, &stats[(size_t)head * end + q]);
-                dO.send(dO_map, q * BQ, head);
-            };
-            if (!MANY) each_step(tiles.works[0], send);
-            for (bool more = MANY; more;) {
-                const int number = take_number(w.next_work);
-                works.empty[works.stage].wait(works.phase);
-                work &now = tiles.works[works.stage];
-                now = work_of(number);
-                more = now.kv_head >= 0;
-                works.full[works.stage].arrive();
-                works.next();
-                if (more) each_step(now, send);
-            }
-        } else if (threadIdx.x == 96) {  // fetches keys and values
-            each_work(true, [&](const work &now, int n) {
-                tiles.KV_empty.wait(n % 2 ^ 1);
-                for (int g = 0; g < 2; g++)
-                    load_async(tiles.K[g], K_map, now.key_tile * BK + 64 * g, now.kv_head, tiles.K_full);
-                for (int g = 0; g < 2; g++)
-                    load_async(tiles.V[g], V_map, now.key_tile * BK + 64 * g, now.kv_head, tiles.V_full);
-            });
-        } else if (threadIdx.x == 32 || threadIdx.x == 64) {  // adds to dQ what one of the warpgroups has computed
-            const int g = threadIdx.x / 32 - 1;
-            int b = 0, step = 0;
-            uint32_t phase = 0;
-            each_work(true, [&](const work &now, int) {
-                // How many tiles of keys come before ours: those from the diagonal on, and for a far sink all that are
-                // near, then later sinks.
-                const auto mine_at = [&](int block64) {
-                    if (!DIAGONAL) return now.key_tile;
-                    if (!WINDOWED || !now.far_part) return block64 / 2 - now.key_tile;
-                    const int nearest = (block64 / PARTS * BQ - W + 1) / BK;  // of the tiles of keys
-                    return block64 / 2 - nearest + min(plan.far_tiles, nearest) - now.key_tile;
-                };
-                bool come = false;  // our turn at this tile
-                each_step(now, [&](int head, int q) {
-                    if (PARTS == 1 && step++ % 2 != g) return;
-                    const int block64 = PARTS * q + (PARTS == 1 ? 0 : g);
-                    const size_t at = (size_t)head * plan.blocks64 + block64;
-                    const unsigned mine = mine_at(block64);
-                    tiles.dQ_full[g][b].wait(phase);
-                    if (ORDERED && !come) await(&w.dQ_turn[at], mine);
-                    if (ORDERED && mine == 0)
-                        put_async(&w.dQ_sum[at], tiles.dQ[g][b]);
-                    else
-                        add_async(&w.dQ_sum[at], tiles.dQ[g][b]);
-                    stores_read();
-                    tiles.dQ_empty[g][b].arrive();
-                    if (ORDERED) {
-                        come = block64 + 2 < now.last * PARTS &&
-                               is_turn(&w.dQ_turn[at + 2], mine_at(block64 + 2));  // while it is written
-                        stores_done();
-                        announce(&w.dQ_turn[at]);
-                    }
-                    if (++b == PARTS) b = 0, phase ^= 1;
-                });
-            });
-        }
+        if (threadIdx.x == 0)
+            block.fetch_queries(Q_map, dO_map);
+        else if (threadIdx.x == 96)
+            block.fetch_keys(K_map, V_map);
+        else if (threadIdx.x == 32 || threadIdx.x == 64)
+            block.add_dQ(threadIdx.x / 32 - 1);
         return;
     }
 
-    // computes
     registers::take();
     const int group = warpgroup_id() - 1;
     const bool first_thread = threadIdx.x % warpgroup_threads == 0;
     const float scale2 = scale * LOG2_E;
     receiver Q_in(tiles.Q, tiles.Q_signals);
     bool pending = false;  // the last dQ has been stored, but the copy engine does not know
-    // After writes_visible(). A step later than it could be: so that one fence serves dQ and the next dS.
-    const auto hand_over = [&](int stage) {  // of that step
+    // dQ of that step may be added, after writes_visible(). A step later than it could be: so that one fence serves dQ
+    // and the next dS.
+    const auto hand_over = [&](int stage) {
         __syncwarp();
         if (lane_id() == 0) tiles.dQ_full[group][stage % PARTS].arrive();
         pending = false;
     };
-    each_work(false, [&](const work &now, int n) {
+    block.each_work(false, [&](const work &now, int n) {
         const int block_key = now.key_tile * BK, group_key = block_key + 64 * group,
                   key = group_key + 16 * warp_in_group();
         reg_tile<16, D> dK = {}, dV = {};
@@ -415,9 +415,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         tiles.V_full.wait(n % 2);
         const auto begin_S = [&](auto &S, auto &L, int stage) {
             mma_ABt_async(S, tiles.K[group], tiles.Q[stage]);  // S^T = K Q^T
-            // Loads stand in a queue behind the products issued before them: so L comes here, and a wait keeps it from
-            // being moved.
-            load(L, tiles.stats[stage].L);
+            load(L, tiles.stats[stage].L);  // before the next product, behind which it would have to queue
         };
         reg_tile<16, BQ> next_S;
         col_vec<BQ> next_L;
@@ -425,12 +423,12 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         receiver Q_back = Q_in;  // whose queries go back next
         int left = 0;
         if (AHEAD) {
-            each_step(now, [&](int, int) { left++; });
+            block.each_step(now, [&](int, int) { left++; });
             Q_in.receive();
             begin_S(next_S, next_L, Q_in.stage);
             products_done<0>(next_S);
         }
-        each_step(now, [&](int, int q) {
+        block.each_step(now, [&](int, int q) {
             // The rings of Q and dO turn with the steps; so does dQ, which has two places, or one of each warpgroup's,
             // who take turns.
             const int stage = Q_in.stage, turn = STAGES == 2 ? stage : stage % 2, b = turn % PARTS, q0 = q * BQ;
@@ -551,39 +549,8 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
                 warpgroup_meets();
                 if (first_thread) announce(&w.dKV_turn[at]);
             }
-        } else {
-            // dK and dV go from one item of the key head to the next; the last one has all
-            if (now.turns > 1) {
-                const size_t at = (size_t)now.sum * 2 + group;
-                fragments<D> *sum = w.dKV_sum + 2 * at;
-                if (now.turn > 0 && !plan.apart) {
-                    if (first_thread) await(&w.dKV_turn[at], now.turn);
-                    warpgroup_meets();
-                    reg_tile<16, D> before;
-                    load(before, sum);
-                    each(dK, [&](float &x, element e) { x += before[e]; });
-                    load(before, sum + 1);
-                    each(dV, [&](float &x, element e) { x += before[e]; });
-                }
-                if (now.turn + 1 < now.turns || plan.apart) {
-                    store(sum, dK);
-                    store(sum + 1, dV);
-                    warpgroup_meets();
-                    // stores_done(): of the work before. Its dK must be out before this thread may announce anything.
-                    if (first_thread && !plan.apart) stores_done(), announce(&w.dKV_turn[at]);
-                    if (first_thread) tiles.KV_empty.arrive();
-                    return;
-                }
-            }
-            each(dK, [&](float &x, element) { x *= scale; });
-            store(tiles.V[group], dV);
-            store_async(dV_out, group_key, now.kv_head, tiles.V[group]);
-            meet<2>();  // the other warpgroup no longer reads our keys
-            store(tiles.K[group], dK);
-            store_async(dK_out, group_key, now.kv_head, tiles.K[group]);
-            stores_read();
-            if (first_thread) tiles.KV_empty.arrive();
-        }
+        } else
+            block.store_gradients(dK_out, dV_out, now, group, group_key, first_thread, dK, dV);
     });
 }
 
@@ -665,152 +632,6 @@ template <int D> __global__ __launch_bounds__(128) void add_kernel(
 
 // ------------------------------------------------------------------------------------------ launch
 
-static mask_kind mask_of(const attention_shape *shape)
-{
-#ifdef WINDOWS
-    if (shape->window < shape->q_len && shape->sinks < shape->q_len) return WINDOW;
-#endif
-    return shape->causal ? CAUSAL : FULL;
-}
-
-static int queries_of(const attention_shape *shape) { return shape->head_dim == 128 ? BQ_of<128> : BQ_of<64>; }
-
-// How many tiles of queries see a tile of keys in a window.
-static int steps_of(const attention_shape *shape)
-{
-    const int BQ = queries_of(shape);
-    return min((shape->q_len - 1) / BQ, (BK + shape->window - 2) / BQ) + 1;
-}
-
-// Cuts what a key head has to do with a tile of its keys into parts.
-static void cut_group(schedule &plan, const attention_shape *shape, int parts)
-{
-    const int of_head = plan.blocks64 / 2, all = plan.group * of_head, tiles = (all - 1) / parts + 1;  // of 128 queries
-    plan.steps = tiles * BK / queries_of(shape), plan.parts = 0;
-    for (int from = 0, to; from < all; from = to) {
-        to = min(from + tiles, all);
-        const bool in_head = from / of_head == to / of_head;
-        const int keys = shape->causal && in_head ? to % plan.key_tiles : plan.key_tiles;
-        plan.before[plan.parts + 1] = plan.before[plan.parts] + keys;
-        plan.parts++;
-    }
-    plan.works = plan.kv_heads * plan.before[plan.parts];
-}
-
-// How many steps all take, if each multiprocessor takes the next work when it is done with one.
-static double time_of(const schedule &plan, const attention_shape *shape, bool ordered)
-{
-    constexpr int MOST = 4096;
-    const int end = plan.blocks64 * 64 / queries_of(shape);
-    const int beside = (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // of a work, beside its steps
-    const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
-    int done[MOST] = {plan.processors}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
-    for (int p = 0; p < plan.parts; p++) {
-        const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
-        const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
-        for (int head = 0; head < plan.kv_heads; head += plan.side)
-            for (int i = 0; i < tiles; i++) {
-                const int key_tile = ordered ? tiles - 1 - i : i;                              // as in work_of
-                const int seen = shape->causal ? end - key_tile * end / plan.key_tiles : end;  // of each head
-                const int left_out = max(0, from % end - end + seen) + min(seen, (end - to % end) % end);
-                const int takes = (heads * seen - left_out + beside) / unit;
-                for (int h = min(plan.side, plan.kv_heads - head); h > 0; h--) {
-                    while (!done[now % MOST]) now++;
-                    done[now % MOST]--, done[(now + takes) % MOST]++;
-                    last = max(last, now + takes);
-                }
-            }
-    }
-    double time = (double)last * unit;
-    // In turns blocks wait for one another, at the beginning of each part.
-    if (ordered && !shape->causal) time += 0.08 * plan.parts * plan.key_tiles;
-    if (ordered && plan.steps < end && shape->causal) time += plan.steps;
-    return time;
-}
-
-// As many parts as end soonest. Where there is much work they make little difference.
-static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
-{
-    // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
-    int heads = !shape->causal ? plan.group : ordered ? 2 : 4;
-    while (plan.group % heads) heads--;
-    const int least = plan.group / heads;
-    int parts = min(least, MOST_PARTS);
-    double best = 1e30;
-    for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
-        cut_group(plan, shape, n);
-        if (plan.works > 32 * plan.processors) break;
-        // Blocks that wait for one another had better come to the end of a head together.
-        const bool ends_in_head = plan.steps * queries_of(shape) % (plan.blocks64 * 64);
-        const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= plan.processors;
-        if (ordered && shape->causal && ends_in_head && !few) continue;
-        const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
-        if (time < best * 0.99) best = time, parts = n;
-    }
-    return parts;
-}
-
-static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
-{
-    static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
-    static thread_local int parts;
-    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, parts = best_parts(plan, shape, ordered);
-    cut_group(plan, shape, parts);
-    plan.apart = plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
-}
-
-// As many heads a part as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of
-// one more where it hands dK and dV on. It comes in rounds of as many as there are multiprocessors, or, as that of the
-// last keys is shorter, evenly spread, and in the end there is half of the longest.
-static void cut_windows(schedule &plan, const attention_shape *shape)
-{
-    const int BQ = queries_of(shape), steps = steps_of(shape), clipped = min(plan.key_tiles, steps * BQ / BK);
-    plan.W = shape->window, plan.sinks = shape->sinks;
-    double best = 1e30;
-    int heads = 1;
-    for (int share = 1; share <= plan.group; share++) {
-        if (plan.group % share || plan.group / share > MOST_PARTS) continue;
-        const double works = (double)plan.kv_heads * (plan.group / share) * plan.key_tiles,
-                     beside = share < plan.group ? 3 : 2;
-        const double longest = share * steps + beside,
-                     mean = share * steps * (1 - clipped / 2.0 / plan.key_tiles) + beside;
-        const double time =
-            max(longest, min(ceil(works / plan.processors) * longest, works / plan.processors * mean + longest / 2));
-        if (time < best) best = time, heads = share;
-    }
-    const int from_afar = (shape->q_len - 1) / BQ + 1 - steps;  // tiles of queries that see a sink left of the window
-    cut_group(plan, shape, plan.group / heads);
-    if (plan.sinks == 0 || from_afar == 0) return;
-    plan.far_tiles = (plan.sinks - 1) / BK + 1;
-    plan.far_steps = max(1024 / BQ, (from_afar - 1) / MOST_FAR_PARTS + 1);
-    plan.far_parts = (from_afar - 1) / plan.far_steps + 1;
-    plan.works += plan.far_tiles * plan.far_parts * plan.parts * plan.kv_heads;
-}
-
-static schedule plan_of(const attention_shape *shape, bool ordered)
-{
-    schedule plan = {};
-    const bool window = mask_of(shape) == WINDOW;
-    plan.processors = wb_this_device().processors;
-    plan.kv_heads = shape->batch * shape->kv_heads;
-    plan.group = shape->q_heads / shape->kv_heads;
-    plan.key_tiles = (shape->kv_len - 1) / BK + 1;
-    plan.blocks64 = 2 * ((shape->q_len - 1) / BK + 1);
-    plan.side = shape->causal || ordered ? plan.processors / plan.key_tiles : 1;
-    plan.side = plan.side < 1 ? 1 : plan.side > plan.kv_heads ? plan.kv_heads : plan.side;
-    if (window)
-        cut_windows(plan, shape);
-    else
-        cut_best(plan, shape, ordered);
-    // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little
-    // faster in blocks of its own.
-    const int tiles = window ? steps_of(shape) : (shape->q_len - 1) / queries_of(shape) + 1;
-    plan.many =
-        plan.works > 3 * plan.processors && ((shape->head_dim == 128 && !window) ||
-                                             ((plan.group - 1) / plan.parts + 1) * tiles * queries_of(shape) <= 3072);
-    return plan;
-}
-
 // Cuts the memory into the parts of the workspace; returns how many bytes they take.
 template <int D>
 static size_t cut(workspace<D> &w, void *memory, const attention_shape *shape, const schedule &plan, bool add = false)
@@ -821,89 +642,79 @@ static size_t cut(workspace<D> &w, void *memory, const attention_shape *shape, c
     const size_t turns = max(blocks, (size_t)plan.kv_heads * plan.key_tiles * 2);
     const size_t parts = (size_t)plan.kv_heads * sums * 4;
     size_t bytes = 0;
-    const auto take = [&](size_t part) {
-        char *at = static_cast<char *>(memory) + bytes;
-        bytes += (part + 255) / 256 * 256;
-        return reinterpret_cast<uintptr_t>(at);
+    const auto take = [&](auto *&part, size_t size) {
+        part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(static_cast<char *>(memory) + bytes);
+        bytes += (size + 255) / 256 * 256;
     };
-    w.dQ_sum = reinterpret_cast<fragments<D> *>(take(blocks * sizeof(fragments<D>)));
-    w.dKV_sum = reinterpret_cast<fragments<D> *>(take(parts * sizeof(fragments<D>)));
-    w.stats = reinterpret_cast<void *>(take(blocks * sizeof(statistics<64>)));
-    w.dQ_turn = reinterpret_cast<unsigned *>(take(blocks * sizeof(unsigned)));
-    w.dKV_turn = reinterpret_cast<unsigned *>(take(turns * sizeof(unsigned)));
-    w.next_work = reinterpret_cast<unsigned *>(take(sizeof(unsigned)));
+    take(w.dQ_sum, blocks * sizeof(fragments<D>));
+    take(w.dKV_sum, parts * sizeof(fragments<D>));
+    take(w.stats, blocks * sizeof(statistics<64>));
+    take(w.dQ_turn, blocks * sizeof(unsigned));
+    take(w.dKV_turn, turns * sizeof(unsigned));
+    take(w.next_work, sizeof(unsigned));
     return bytes;
 }
 
-template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
-    void *memory, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+// With gradients in bf16, all three kernels; in float32, which knows delta and needs no O, ADD's.
+template <int D, mask_kind MASK, bool ORDERED, class Gradient, class Delta> static wb_status launch(
+    void *memory, Gradient *dQ, Gradient *dK, Gradient *dV, Delta *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
     const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
+    constexpr bool ADD = sizeof(Gradient) == sizeof(float);
     constexpr int BQ = BQ_of<D>, bytes = sizeof(backward_tiles<D>);
     static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
-    const int q_heads = shape->batch * shape->q_heads, N = shape->q_len;
-    const schedule plan = plan_of(shape, ORDERED);
-    workspace<D> w;
-    cut(w, memory, shape, plan);
-    tensor_map dQ_map, dK_map, dV_map, Q_map, K_map, V_map, dO_map;
-    wb_status status = describe(dQ_map, dQ, q_heads, N, D, 64);
-    if (status == WB_OK) status = describe(dK_map, dK, plan.kv_heads, N, D, 64);
-    if (status == WB_OK) status = describe(dV_map, dV, plan.kv_heads, N, D, 64);
-    if (status == WB_OK) status = describe(Q_map, Q, q_heads, N, D, BQ);
-    if (status == WB_OK) status = describe(K_map, K, plan.kv_heads, N, D, 64);
-    if (status == WB_OK) status = describe(V_map, V, plan.kv_heads, N, D, 64);
-    if (status == WB_OK) status = describe(dO_map, dO, q_heads, N, D, BQ);
-    if (status != WB_OK) return status;
-
-    const int rows = 4 * 256 / (D / 8);  // of a block
-    prepare_kernel<D, ORDERED>
-        <<<dim3((plan.blocks64 * 64 - 1) / rows + 1, q_heads), 256, 0, stream>>>(delta, w, O, dO, L, N, plan.blocks64);
-    WB_CUDA(cudaGetLastError());
-    const auto kernel =
-        plan.many ? backward_kernel<D, MASK, ORDERED, true, false> : backward_kernel<D, MASK, ORDERED, false, false>;
-    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    status = launch_after(
-        kernel, dim3(plan.many ? min(plan.processors, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map,
-        Q_map, K_map, V_map, dO_map, w, plan, N, shape->scale);
-    if (status != WB_OK) return status;
-    return launch_after(
-        round_kernel<D>, dim3((N - 1) / 64 + 1, q_heads + (plan.apart ? plan.kv_heads * (D / 8) : 0)), 128,
-        sizeof(tma_tile<64, D>), stream, dQ_map, dK, dV, w, plan, N, shape->scale);
-}
-
-#ifndef WINDOWS
-template <int D, mask_kind MASK, bool ORDERED> static wb_status launch_add(
-    void *memory, float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO,
-    const float *L, const float *delta, const attention_shape *shape, wb_stream stream)
-{
-    constexpr int BQ = BQ_of<D>, bytes = sizeof(backward_tiles<D>);
     const int q_heads = shape->batch * shape->q_heads, queries = shape->q_len, keys = shape->kv_len;
     const schedule plan = plan_of(shape, ORDERED);
+    const int tiles = plan.blocks64, sums = plan.apart ? plan.kv_heads * (D / 8) : 0;  // what the last kernel sums up
     workspace<D> w;
-    cut(w, memory, shape, plan, true);
-    tensor_map Q_map, K_map, V_map, dO_map;
+    cut(w, memory, shape, plan, ADD);
+    tensor_map dQ_map, Q_map, K_map, V_map, dO_map;
+    gradient_of<ADD> dK_out, dV_out;
     wb_status status = describe(Q_map, Q, q_heads, queries, D, BQ);
     if (status == WB_OK) status = describe(K_map, K, plan.kv_heads, keys, D, 64);
     if (status == WB_OK) status = describe(V_map, V, plan.kv_heads, keys, D, 64);
     if (status == WB_OK) status = describe(dO_map, dO, q_heads, queries, D, BQ);
+    if constexpr (ADD) {
+        dK_out = dK, dV_out = dV;
+    } else {
+        if (status == WB_OK) status = describe(dQ_map, dQ, q_heads, queries, D, 64);
+        if (status == WB_OK) status = describe(dK_out, dK, plan.kv_heads, keys, D, 64);
+        if (status == WB_OK) status = describe(dV_out, dV, plan.kv_heads, keys, D, 64);
+    }
     if (status != WB_OK) return status;
 
-    begin_kernel<D, ORDERED><<<dim3((plan.blocks64 * 64 - 1) / 256 + 1, q_heads), 256, 0, stream>>>(
-        w, L, delta, queries, plan.blocks64, plan.parts > 1 ? plan.kv_heads * plan.key_tiles * 2 : 0);
+    const int rows = ADD ? 256 : 4 * 256 / (D / 8);  // of a block
+    const dim3 grid((tiles * 64 - 1) / rows + 1, q_heads);
+    if constexpr (ADD)
+        begin_kernel<D, ORDERED><<<grid, 256, 0, stream>>>(
+            w, L, delta, queries, tiles, plan.parts > 1 ? plan.kv_heads * plan.key_tiles * 2 : 0);
+    else
+        prepare_kernel<D, ORDERED><<<grid, 256, 0, stream>>>(delta, w, O, dO, L, queries, tiles);
     WB_CUDA(cudaGetLastError());
     const auto kernel =
-        plan.many ? backward_kernel<D, MASK, ORDERED, true, true> : backward_kernel<D, MASK, ORDERED, false, true>;
+        plan.many ? backward_kernel<D, MASK, ORDERED, true, ADD> : backward_kernel<D, MASK, ORDERED, false, ADD>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     status = launch_after(
-        kernel, dim3(plan.many ? min(plan.processors, plan.works) : plan.works), 384, bytes, stream, dK, dV, Q_map,
-        K_map, V_map, dO_map, w, plan, keys, shape->scale);
+        kernel, dim3(plan.many ? min(plan.processors, plan.works) : plan.works), 384, bytes, stream, dK_out, dV_out,
+        Q_map, K_map, V_map, dO_map, w, plan, keys, shape->scale);
     if (status != WB_OK) return status;
-    const int rows = plan.apart ? max(queries, keys) : queries;
-    return launch_after(
-        add_kernel<D>, dim3((rows - 1) / 64 + 1, q_heads + (plan.apart ? plan.kv_heads * (D / 8) : 0)), 128, 0, stream,
-        dQ, dK, dV, w, plan, queries, keys, shape->scale);
+    const dim3 last(((plan.apart ? max(queries, keys) : queries) - 1) / 64 + 1, q_heads + sums);
+    if constexpr (ADD)
+        return launch_after(add_kernel<D>, last, 128, 0, stream, dQ, dK, dV, w, plan, queries, keys, shape->scale);
+    else
+        return launch_after(
+            round_kernel<D>, last, 128, sizeof(tma_tile<64, D>), stream, dQ_map, dK, dV, w, plan, keys, shape->scale);
 }
-#endif
+
+// f(so many bytes of the stream's pool), where any are needed.
+template <class F> static wb_status with_memory(size_t bytes, wb_stream stream, F f)
+{
+    void *memory = nullptr;
+    if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
+    const wb_status status = f(memory, bytes);
+    if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
+    return status;
+}
 
 // f(the head dimension, as a constant)
 template <class F> static auto for_dim(const attention_shape *shape, F f)
@@ -936,13 +747,10 @@ static wb_status launch_any(
     void *memory, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
     const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
-#ifdef WINDOWS
-    constexpr mask_kind OTHER = WINDOW;
-#else
-    constexpr mask_kind OTHER = FULL;
-#endif
+    constexpr mask_kind OTHER = HAS_WINDOWS ? WINDOW : FULL;
     const auto run = for_dim(shape, [&](auto D) {
-        return mask_of(shape) == CAUSAL ? launch<D, CAUSAL, SAME_BITS> : launch<D, OTHER, SAME_BITS>;
+        return mask_of(shape) == CAUSAL ? launch<D, CAUSAL, SAME_BITS, bf16, float>
+                                        : launch<D, OTHER, SAME_BITS, bf16, float>;
     });
     return run(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
@@ -958,11 +766,7 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
     const bool window = shape->causal && shape->window < shape->q_len;
     const double heads = (double)shape->batch * shape->kv_heads, tiles = w.blocks / heads, P = device->processors;
     const int group = wb_group_of(shape);
-#ifdef WINDOWS
-    constexpr bool turns = false;  // they hardly show
-#else
-    constexpr bool turns = SAME_BITS;
-#endif
+    constexpr bool turns = SAME_BITS && !HAS_WINDOWS;  // with windows they hardly show
     const bool few = group == 1 && w.blocks <= P;
     const int most_parts = min(MOST_PARTS, window || (turns && shape->causal && !few) ? group : (int)w.most);
     double best = INFINITY, extra = 0;
@@ -1031,14 +835,11 @@ wb_status flash_gqa_backward(
     bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
     const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
-    wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    const size_t bytes = flash_gqa_backward_workspace(shape);
-    void *memory = nullptr;
-    if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
-    status = flash_gqa_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
-    return status;
+    return with_memory(flash_gqa_backward_workspace(shape), stream, [&](void *memory, size_t bytes) {
+        return flash_gqa_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    });
 }
 
 // Bytes that the next function needs beyond inputs and outputs; 0: it does not take this shape here.
@@ -1065,10 +866,14 @@ extern "C" wb_status flash_gqa_backward_add_in(
     if (!needed) return wb_fail(WB_UNSUPPORTED, "%s: not of this shape, or not on this GPU", name);
     status = wb_check_workspace(name, memory, bytes, needed);
     if (status != WB_OK) return status;
-    const bool small = shape->head_dim == 64;
-    auto run = small ? launch_add<64, FULL, SAME_BITS> : launch_add<128, FULL, SAME_BITS>;
-    if (shape->causal) run = small ? launch_add<64, CAUSAL, SAME_BITS> : launch_add<128, CAUSAL, SAME_BITS>;
-    return run(memory, dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+    const auto add = [&](auto run) { return run(memory, dQ, dK, dV, delta, Q, K, V, nullptr, L, dO, shape, stream); };
+    if (shape->head_dim == 64)
+        return add(
+            shape->causal ? launch<64, CAUSAL, SAME_BITS, float, const float>
+                          : launch<64, FULL, SAME_BITS, float, const float>);
+    return add(
+        shape->causal ? launch<128, CAUSAL, SAME_BITS, float, const float>
+                      : launch<128, FULL, SAME_BITS, float, const float>);
 }
 
 // And in memory of the stream's pool.
@@ -1076,14 +881,11 @@ extern "C" wb_status flash_gqa_backward_add(
     float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO, const float *L,
     const float *delta, const attention_shape *shape, wb_stream stream)
 {
-    wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
+    const wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
     if (status != WB_OK) return status;
-    const size_t bytes = flash_gqa_backward_add_workspace(shape);
-    void *memory = nullptr;
-    if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
-    status = flash_gqa_backward_add_in(memory, bytes, dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
-    if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
-    return status;
+    return with_memory(flash_gqa_backward_add_workspace(shape), stream, [&](void *memory, size_t bytes) {
+        return flash_gqa_backward_add_in(memory, bytes, dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+    });
 }
 double flash_gqa_backward_microseconds(const attention_shape *shape, const wb_device *device)
 {

@@ -95,6 +95,70 @@ struct stretch {
     int reach;                 // so many tiles further than its keys, queries see them
 };
 
+// What is a block's of a head: it walks over the tiles begin ... last - 1 of queries, of which those before `end` are
+// its own. first_key: the first tile of keys that they see.
+struct share {
+    int kv_head, begin, end, last, first_key;
+};
+
+// One thread fetches what belongs to queries.
+TILE_FN void fetch_queries(
+    stretch_tiles &tiles, const share &my, int group_size, const tensor_map &Q_map, const tensor_map &dO_map,
+    const tensor_map &O_map)
+{
+    place now;
+#pragma unroll 1
+    for (int n = my.begin; n < my.last; n++)
+#pragma unroll 1
+        for (int h = 0; h < group_size; h++, now.next()) {
+            const int head = my.kv_head * group_size + h;
+            signal &full = tiles.full[now.stage];
+            tiles.empty[now.stage].wait(now.phase ^ 1);
+            load_async(tiles.Q[now.stage], Q_map, n * 64, head, full);
+            load_async(tiles.dO[now.stage], dO_map, n * 64, head, full);
+            load_async(tiles.O[now.stage], O_map, n * 64, head, full);
+        }
+}
+
+// One thread fetches keys and values.
+template <bool SINKS> TILE_FN void fetch_keys(
+    stretch_tiles &tiles, const share &my, const tensor_map &K_map, const tensor_map &V_map,
+    const tensor_map &K_sinks_map, const tensor_map &V_sinks_map)
+{
+    if (SINKS) load_async(tiles.K_sinks, K_sinks_map, 0, my.kv_head, tiles.sinks_full);
+    if (SINKS) load_async(tiles.V_sinks, V_sinks_map, 0, my.kv_head, tiles.sinks_full);
+#pragma unroll 1
+    for (int k = my.first_key; k < my.end; k++) {
+        const int slot = slot_of(k);
+        tiles.keys_empty[slot].wait((k - my.first_key) / SLOTS % 2 ^ 1);
+        load_async(tiles.K[slot], K_map, k * 64, my.kv_head, tiles.keys_full[slot]);
+        load_async(tiles.V[slot], V_map, k * 64, my.kv_head, tiles.keys_full[slot]);
+    }
+}
+
+// Two warps find delta = rowsum(dO * O), a thread a row.
+TILE_FN void find_delta(stretch_tiles &tiles, const share &my, int group_size, int N, float *delta_out, const float *L)
+{
+    place now;
+    const int r = threadIdx.x - 64;
+#pragma unroll 1
+    for (int row = my.begin * 64 + r; row < my.last * 64; row += 64) {
+        int at = my.kv_head * group_size * N + row;
+        float L_row = row < N ? L[at] : INFINITY;  // a query that does not exist: P = 0
+#pragma unroll 1
+        for (int h = 0; h < group_size; h++, at += N, now.next()) {
+            tiles.full[now.stage].wait(now.phase);
+            tiles.L[now.stage].at[place_of(r)] = L_row * LOG2_E;
+            if (row < N && h + 1 < group_size) L_row = L[at + N];  // comes while delta is computed
+            const float sum = dot(tiles.O[now.stage], tiles.dO[now.stage], r);
+            tiles.delta[now.stage].at[place_of(r)] = sum;
+            if (row < N && row < my.end * 64) delta_out[at] = sum;
+            __syncwarp();
+            if (lane_id() == 0) tiles.known[now.stage].arrive(), tiles.empty[now.stage].arrive();
+        }
+    }
+}
+
 template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void stretch_kernel(
     const __grid_constant__ tensor_map dQ_map,       // [B, Hq, N, 64], all in tiles of 64 rows
     const __grid_constant__ tensor_map Q_map,        // [B, Hq, N, 64]
@@ -129,55 +193,16 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
     const int kv_head = blockIdx.x, begin = blockIdx.y * plan.length;
     const int end = min(plan.tiles, begin + plan.length), last = min(plan.tiles, begin + plan.length + plan.reach);
     const int first_key = max(0, begin - plan.reach);  // the first tile of keys that our queries see
-    // f(query head, query tile) for each step
-    const auto each_step = [&](auto f) {
-#pragma unroll 1
-        for (int n = begin; n < last; n++)
-#pragma unroll 1
-            for (int h = 0; h < group_size; h++) f(kv_head * group_size + h, n);
-    };
 
     if (warpgroup_id() == 0) {
+        const share my = {kv_head, begin, end, last, first_key};
         registers::give();
-        place now;
-        if (threadIdx.x == 0) {  // fetches what belongs to queries
-            each_step([&](int head, int n) {
-                signal &full = tiles.full[now.stage];
-                tiles.empty[now.stage].wait(now.phase ^ 1);
-                load_async(tiles.Q[now.stage], Q_map, n * 64, head, full);
-                load_async(tiles.dO[now.stage], dO_map, n * 64, head, full);
-                load_async(tiles.O[now.stage], O_map, n * 64, head, full);
-                now.next();
-            });
-        } else if (threadIdx.x == 32) {  // fetches keys and values
-            if (SINKS) load_async(tiles.K_sinks, K_sinks_map, 0, kv_head, tiles.sinks_full);
-            if (SINKS) load_async(tiles.V_sinks, V_sinks_map, 0, kv_head, tiles.sinks_full);
-#pragma unroll 1
-            for (int k = first_key; k < end; k++) {
-                const int slot = slot_of(k);
-                tiles.keys_empty[slot].wait((k - first_key) / SLOTS % 2 ^ 1);
-                load_async(tiles.K[slot], K_map, k * 64, kv_head, tiles.keys_full[slot]);
-                load_async(tiles.V[slot], V_map, k * 64, kv_head, tiles.keys_full[slot]);
-            }
-        } else if (threadIdx.x >= 64) {  // delta = rowsum(dO * O), a thread a row
-            const int r = threadIdx.x - 64;
-#pragma unroll 1
-            for (int row = begin * 64 + r; row < last * 64; row += 64) {
-                int at = kv_head * group_size * N + row;
-                float L_row = row < N ? L[at] : INFINITY;  // a query that does not exist: P = 0
-#pragma unroll 1
-                for (int h = 0; h < group_size; h++, at += N, now.next()) {
-                    tiles.full[now.stage].wait(now.phase);
-                    tiles.L[now.stage].at[place_of(r)] = L_row * LOG2_E;
-                    if (row < N && h + 1 < group_size) L_row = L[at + N];  // comes while delta is computed
-                    const float sum = dot(tiles.O[now.stage], tiles.dO[now.stage], r);
-                    tiles.delta[now.stage].at[place_of(r)] = sum;
-                    if (row < N && row < end * 64) delta_out[at] = sum;
-                    __syncwarp();
-                    if (lane_id() == 0) tiles.known[now.stage].arrive(), tiles.empty[now.stage].arrive();
-                }
-            }
-        }
+        if (threadIdx.x == 0)
+            fetch_queries(tiles, my, group_size, Q_map, dO_map, O_map);
+        else if (threadIdx.x == 32)
+            fetch_keys<SINKS>(tiles, my, K_map, V_map, K_sinks_map, V_sinks_map);
+        else if (threadIdx.x >= 64)
+            find_delta(tiles, my, group_size, N, delta_out, L);
         return;
     }
 
@@ -380,7 +405,7 @@ static double stretch_microseconds(const attention_shape *shape, const wb_device
     }
     const bool far = shape->sinks && shape->window < shape->q_len;
     const double of_sinks = fmax(8, heads * group * shape->q_len / 32 / (4 * device->processors));
-    return c->launch + hypot(c->step * steps, c->megabyte * wb_megabytes(shape, 4, 4)) +
+    return c->launch + wb_both(c->step * steps, c->megabyte * wb_megabytes(shape, 4, 4)) +
            (far ? 4 + c->more * of_sinks : 0);
 }
 #ifndef SINK_LOGITS

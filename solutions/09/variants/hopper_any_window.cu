@@ -51,12 +51,9 @@ wb_status flash_sinks_backward(
 {
     wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    const size_t bytes = flash_sinks_backward_workspace(shape);
-    void *memory = nullptr;
-    if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
-    status = flash_sinks_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
-    return status;
+    return of_08::with_memory(flash_sinks_backward_workspace(shape), stream, [&](void *memory, size_t bytes) {
+        return flash_sinks_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    });
 }
 
 double flash_sinks_backward_microseconds(const attention_shape *shape, const wb_device *device)

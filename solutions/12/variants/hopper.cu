@@ -68,13 +68,10 @@ wb_status flash_sink_logits_backward(
     const char *name = "flash_sink_logits_backward";
     wb_status status = wb_check_sink_backward(name, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape);
     if (status != WB_OK) return status;
-    const size_t bytes = flash_sink_logits_backward_workspace(shape);
-    void *memory = nullptr;
-    if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
-    status = flash_sink_logits_backward_in(
-        memory, bytes, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
-    if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
-    return status;
+    return of_08::with_memory(flash_sink_logits_backward_workspace(shape), stream, [&](void *memory, size_t bytes) {
+        return flash_sink_logits_backward_in(
+            memory, bytes, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
+    });
 }
 
 double flash_sink_logits_backward_microseconds(const attention_shape *shape, const wb_device *device)

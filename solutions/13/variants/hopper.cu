@@ -338,5 +338,5 @@ double flash_decode_microseconds(const decode_shape *shape, const wb_device *dev
     const double slots = (rows <= 64 ? 2.0 : 1) * device->processors;
     const double teams = fmax(1, floor(slots / members));
     const double steps = c->beginning + ceil(keys / 64 / teams) + c->more * ceil(shape->batch / teams);
-    return c->launch + hypot(c->step * steps, c->megabyte * 4e-6 * keys * members * D);
+    return c->launch + wb_both(c->step * steps, c->megabyte * 4e-6 * keys * members * D);
 }

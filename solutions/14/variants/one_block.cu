@@ -12,20 +12,8 @@
 #undef flash_decode_int8
 #undef flash_decode_int8_workspace
 
-constexpr int MOST_KEYS = 2048;  // that a sequence may have here: max_pages pages of them
-
-// A warp's buffers; and when all of its keys are done, in their place what it has seen, lane by lane.
-template <int ROWS, int D, int STAGES> union warp_room {
-    key_tile<D> keys[STAGES];
-    struct {
-        float O[ROWS / 16][D / 8][4][32], m[ROWS / 8][32], l[ROWS / 8][32];
-    } seen;
-    TILE_FN warp_room() {}
-};
-template <int ROWS, int D, int WARPS, int STAGES> struct block_tiles {
-    warp_room<ROWS, D, STAGES> warps[WARPS];
-    quarter_room<ROWS, D> Q_smem;  // of more than 16 rows
-};
+template <int ROWS, int D> using queries_room = quarter_room<ROWS, D>;  // of more than 16 rows
+#include "../../13/variants/one_block.cuh"
 
 template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void one_block_kernel(
     bf16 *O,                // [B, Hq, Nq, D]
@@ -104,75 +92,13 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         attend(O_reg, m, l, Q_reg, room.keys[n % STAGES], scale2, mask);
     }
     l = row_sum_whole(l);
-
-    // The warps have seen other keys. Each adds up, in their order, what all have of every WARPS-th block of eight
-    // columns.
-    __syncwarp();  // no lane reads keys any more
-    each(O_reg, [&](float &x, element e) {
-        room.seen.O[e.row_slot / 2][e.col_slot / 2][e.row_slot % 2 * 2 + e.col_slot % 2][lane_id()] = x;
-    });
-    for (int i = 0; i < ROWS / 8; i++) room.seen.m[i][lane_id()] = m.x[i], room.seen.l[i][lane_id()] = l.x[i];
-    __syncthreads();  // all have written theirs
-    for (int w = 0; w < WARPS; w++)
-        for (int i = 0; i < ROWS / 8; i++) m.x[i] = fmaxf(m.x[i], tiles.warps[w].seen.m[i][lane_id()]);
-    constexpr int MINE = (D / 8 + WARPS - 1) / WARPS;
-    float sum[ROWS / 16][MINE][4] = {};
-    l = {};
-    for (int w = 0; w < WARPS; w++) {
-        const auto &seen = tiles.warps[w].seen;
-        TILE_UNROLL
-        for (int i = 0; i < ROWS / 8; i++) {
-            const float alpha = exp2f(seen.m[i][lane_id()] - m.x[i]);
-            l.x[i] += alpha * seen.l[i][lane_id()];
-            TILE_UNROLL
-            for (int n = 0; n < MINE; n++)
-                for (int j = 0; j < 2; j++) {
-                    const int c = warp_id() + n * WARPS;
-                    if (c < D / 8) sum[i / 2][n][i % 2 * 2 + j] += alpha * seen.O[i / 2][c][i % 2 * 2 + j][lane_id()];
-                }
-        }
-    }
-    // A row that has seen nothing has l = 0, and gets O = 0 and L = -infinity.
-    TILE_UNROLL
-    for (int i = 0; i < ROWS / 8; i++) {
-        const int r = 8 * i + lane_id() / 4;
-        if (r >= me.rows) continue;
-        const float divisor = l.x[i] > 0 ? l.x[i] / UNIT : 1;
-        TILE_UNROLL
-        for (int n = 0; n < MINE; n++) {
-            const int c = warp_id() + n * WARPS;
-            for (int j = 0; j < 2 && c < D / 8; j++)
-                O[(row + r) * D + byte_col(8 * c + lane_id() % 4 * 2 + j)] =
-                    __float2bfloat16(sum[i / 2][n][i % 2 * 2 + j] / divisor);
-        }
-    }
+    float sum[ROWS / 16][(D / 8 + WARPS - 1) / WARPS][4] = {};  // of the blocks of eight columns that are this warp's
+    merge_and_put(
+        sum, m, l, O_reg, room, tiles.warps, me.rows, UNIT, [&](int r, int c, const float *pair, float divisor) {
+            for (int j = 0; j < 2; j++)
+                O[(row + r) * D + byte_col(8 * c + lane_id() % 4 * 2 + j)] = __float2bfloat16(pair[j] / divisor);
+        });
     if (warp_id() == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
-}
-
-// Calls f with rows, D, warps, stages and how many blocks. Two blocks of four warps share a multiprocessor where there
-// are more of them than it takes for one of eight each. False where neither suits.
-template <int D, int STAGES, class F> static bool with_one_block(const decode_shape *shape, F f)
-{
-    int device, processors;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-        return false;
-    const bool few_rows = packed_rows(*shape) <= 16;
-    const long long blocks = (long long)shape->batch * (few_rows ? members<16>(*shape) : members<32>(*shape));
-    const long long keys = (long long)shape->max_pages * shape->page_size;
-    if (keys > MOST_KEYS || blocks > INT_MAX || !fits<block_tiles<32, D, 8, STAGES>>()) return false;
-    if (blocks > processors)
-        return few_rows ? f(sizes<16, D, 4, STAGES>(), (int)blocks) : f(sizes<32, D, 4, STAGES>(), (int)blocks);
-    return few_rows ? f(sizes<16, D, 8, STAGES>(), (int)blocks) : f(sizes<32, D, 8, STAGES>(), (int)blocks);
-}
-template <class F> static bool with_one_block(const decode_shape *shape, F f)
-{
-    switch (shape->head_dim) {
-    case 16: return with_one_block<16, 4>(shape, f);
-    case 32: return with_one_block<32, 4>(shape, f);
-    case 64: return with_one_block<64, 4>(shape, f);
-    default: return with_one_block<128, 3>(shape, f);
-    }
 }
 
 size_t flash_decode_int8_workspace(const decode_shape *shape) { return workspace_in_shares(shape); }

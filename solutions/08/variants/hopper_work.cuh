@@ -1,0 +1,241 @@
+// hopper_work.cuh - who does what in hopper.cu: how the host cuts all there is to do into works, and what work number n
+// is. With a tile of its keys a key head meets the queries of its group, head after head. That is cut into parts, each
+// of `steps` tiles of queries; a part is the work that a block takes.
+#pragma once
+
+enum mask_kind { FULL, CAUSAL, WINDOW };
+constexpr int BK = 128;                                      // keys of a block
+constexpr int MOST_FAR_PARTS = 16;                           // dK and dV of sinks pass through all of them
+constexpr int MOST_PARTS = 64;                               // of what a tile of keys has to do
+template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
+
+// `side` key heads stand side by side in the order of work, about as many as make the blocks that run at a time: what
+// these read stays in the cache.
+struct schedule {
+    int kv_heads, group, side;  // key heads of the whole batch, query heads of each
+    int key_tiles, blocks64;    // of a head: tiles of BK keys; of 64 queries, two for each of those
+    // Part p is for the first before[p + 1] - before[p] tiles of keys. It is above the diagonal of the others.
+    int steps, parts, before[MOST_PARTS + 1];
+    // dK and dV of the parts lie in the workspace, and the last kernel adds them up, in order: for few works. Else
+    // they take turns at one sum.
+    bool apart;
+    // Of a window alone. The queries that see a tile's sinks from afar are cut into far_parts parts of far_steps tiles
+    // of each head.
+    int W, sinks, far_tiles, far_parts, far_steps;  // far_tiles: so many tiles of keys, the first, have sinks
+    int works;
+    bool many;       // a block takes many
+    int processors;  // of this GPU: a block for each runs at a time
+};
+
+struct work {
+    int kv_head, turn, turns;  // -1: there is none. Which of the turns at the sums of dK and dV is ours
+    int key_tile, far_part;    // 0: near
+    int q_head, heads;         // the first head, and how many
+    int first, last;           // of each, tiles of queries first ... last - 1;
+    int from, to;              // but of the first head those from here on, and of the last those before this
+    int sum;                   // where those of dK and dV are
+};
+
+// Work number n. ORDERED: blocks take turns at dQ. end: tiles of queries of a head. W: plan.W.
+template <int D, mask_kind MASK, bool ORDERED> TILE_FN work work_of(const schedule &plan, int n, int N, int end, int W)
+{
+    constexpr int BQ = BQ_of<D>;
+    constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
+    work now = {};
+    now.kv_head = -1;
+    if (n >= plan.works) return now;
+
+    // which part: those for sinks from afar come last
+    const int of_head = plan.before[plan.parts], far = n - plan.kv_heads * of_head;
+    const bool is_far = WINDOWED && far >= 0;
+    int part = is_far ? far / plan.kv_heads % plan.parts : 0, tiles_here = of_head;
+    if (is_far) n = 0;
+    if (plan.parts > 1) {  // with one, as often, there is no time for more divisions
+        while (n >= plan.before[part + 1] * plan.kv_heads) part++;
+        if (!is_far) n -= plan.before[part] * plan.kv_heads;
+        tiles_here = plan.before[part + 1] - plan.before[part];
+    }
+
+    // which keys: early ones come first, for they are seen by the most queries; in turns late ones, which are the first
+    // to add to the queries on their diagonal
+    const int in_row = plan.side * tiles_here, head0 = n / in_row * plan.side;
+    const int here_heads = min(plan.side, plan.kv_heads - head0), at = n % in_row / here_heads;
+    now.kv_head = is_far ? far % plan.kv_heads : head0 + n % in_row % here_heads;
+    const int far_works = plan.kv_heads * plan.parts;
+    now.far_part = is_far ? 1 + far / far_works % plan.far_parts : 0;
+    now.key_tile = is_far                ? plan.far_tiles - 1 - far / (far_works * plan.far_parts)
+                   : DIAGONAL && ORDERED ? tiles_here - 1 - at
+                                         : at;
+
+    // which queries
+    now.first = DIAGONAL ? now.key_tile * BK / BQ : 0, now.last = end;
+    if (WINDOWED) {
+        const int queries_end = (N - 1) / BQ + 1;
+        now.last = min(queries_end, (now.key_tile * BK + BK - 1 + W - 1) / BQ + 1);
+        if (is_far) now.first = now.last + (now.far_part - 1) * plan.far_steps;
+        if (is_far) now.last = min(queries_end, now.first + plan.far_steps);
+    }
+    now.q_head = now.kv_head * plan.group, now.heads = plan.group, now.from = now.first, now.to = now.last;
+
+    // which turn, at which sum
+    now.turn = now.far_part, now.turns = 1, now.sum = now.key_tile * plan.kv_heads + now.kv_head;
+    if (plan.parts > 1) {
+        const int from = part * plan.steps, to = min(from + plan.steps, plan.group * end), last_head = (to - 1) / end;
+        now.q_head += from / end, now.heads = last_head - from / end + 1;
+        now.from = max(now.first, from % end), now.to = min(now.last, to - last_head * end);
+        now.turn *= plan.parts, now.turns = 0;
+        for (int p = 0; p < plan.parts; p++) {
+            const bool has = now.key_tile < plan.before[p + 1] - plan.before[p];
+            now.turns += has, now.turn += has && p < part;
+        }
+        if (plan.apart) now.sum = now.kv_head * of_head + plan.before[part] + now.key_tile;
+    }
+    if (WINDOWED && now.key_tile < plan.far_tiles) now.turns *= 1 + plan.far_parts;
+    return now;
+}
+
+// ------------------------------------------------------------------------------------ by the host
+
+static mask_kind mask_of(const attention_shape *shape)
+{
+    if (HAS_WINDOWS && shape->window < shape->q_len && shape->sinks < shape->q_len) return WINDOW;
+    return shape->causal ? CAUSAL : FULL;
+}
+
+static int queries_of(const attention_shape *shape) { return shape->head_dim == 128 ? BQ_of<128> : BQ_of<64>; }
+
+// How many tiles of queries see a tile of keys in a window.
+static int steps_of(const attention_shape *shape)
+{
+    const int BQ = queries_of(shape);
+    return min((shape->q_len - 1) / BQ, (BK + shape->window - 2) / BQ) + 1;
+}
+
+// Cuts what a key head has to do with a tile of its keys into parts.
+static void cut_group(schedule &plan, const attention_shape *shape, int parts)
+{
+    const int of_head = plan.blocks64 / 2, all = plan.group * of_head, tiles = (all - 1) / parts + 1;  // of 128 queries
+    plan.steps = tiles * BK / queries_of(shape), plan.parts = 0;
+    for (int from = 0, to; from < all; from = to) {
+        to = min(from + tiles, all);
+        const bool in_head = from / of_head == to / of_head;
+        const int keys = shape->causal && in_head ? to % plan.key_tiles : plan.key_tiles;
+        plan.before[plan.parts + 1] = plan.before[plan.parts] + keys;
+        plan.parts++;
+    }
+    plan.works = plan.kv_heads * plan.before[plan.parts];
+}
+
+// How many steps all take, if each multiprocessor takes the next work when it is done with one.
+static double time_of(const schedule &plan, const attention_shape *shape, bool ordered)
+{
+    constexpr int MOST = 4096;
+    const int end = plan.blocks64 * 64 / queries_of(shape);
+    const int beside = (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // of a work, beside its steps
+    const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
+    int done[MOST] = {plan.processors}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
+    for (int p = 0; p < plan.parts; p++) {
+        const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
+        const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
+        for (int head = 0; head < plan.kv_heads; head += plan.side)
+            for (int i = 0; i < tiles; i++) {
+                const int key_tile = ordered ? tiles - 1 - i : i;                              // as in work_of
+                const int seen = shape->causal ? end - key_tile * end / plan.key_tiles : end;  // of each head
+                const int left_out = max(0, from % end - end + seen) + min(seen, (end - to % end) % end);
+                const int takes = (heads * seen - left_out + beside) / unit;
+                for (int h = min(plan.side, plan.kv_heads - head); h > 0; h--) {
+                    while (!done[now % MOST]) now++;
+                    done[now % MOST]--, done[(now + takes) % MOST]++;
+                    last = max(last, now + takes);
+                }
+            }
+    }
+    double time = (double)last * unit;
+    // In turns blocks wait for one another, at the beginning of each part.
+    if (ordered && !shape->causal) time += 0.08 * plan.parts * plan.key_tiles;
+    if (ordered && plan.steps < end && shape->causal) time += plan.steps;
+    return time;
+}
+
+// As many parts as end soonest. Where there is much work they make little difference.
+static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
+{
+    // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
+    int heads = !shape->causal ? plan.group : ordered ? 2 : 4;
+    while (plan.group % heads) heads--;
+    const int least = plan.group / heads;
+    int parts = min(least, MOST_PARTS);
+    double best = 1e30;
+    for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
+        cut_group(plan, shape, n);
+        if (plan.works > 32 * plan.processors) break;
+        // Blocks that wait for one another had better come to the end of a head together.
+        const bool ends_in_head = plan.steps * queries_of(shape) % (plan.blocks64 * 64);
+        const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= plan.processors;
+        if (ordered && shape->causal && ends_in_head && !few) continue;
+        const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
+        if (time < best * 0.99) best = time, parts = n;
+    }
+    return parts;
+}
+
+static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
+{
+    static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
+    static thread_local int parts;
+    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, parts = best_parts(plan, shape, ordered);
+    cut_group(plan, shape, parts);
+    plan.apart = plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
+}
+
+// As many heads a part as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of
+// one more where it hands dK and dV on. It comes in rounds of as many as there are multiprocessors, or, as that of the
+// last keys is shorter, evenly spread, and in the end there is half of the longest.
+static void cut_windows(schedule &plan, const attention_shape *shape)
+{
+    const int BQ = queries_of(shape), steps = steps_of(shape), clipped = min(plan.key_tiles, steps * BQ / BK);
+    plan.W = shape->window, plan.sinks = shape->sinks;
+    double best = 1e30;
+    int heads = 1;
+    for (int share = 1; share <= plan.group; share++) {
+        if (plan.group % share || plan.group / share > MOST_PARTS) continue;
+        const double works = (double)plan.kv_heads * (plan.group / share) * plan.key_tiles,
+                     beside = share < plan.group ? 3 : 2;
+        const double longest = share * steps + beside,
+                     mean = share * steps * (1 - clipped / 2.0 / plan.key_tiles) + beside;
+        const double time =
+            max(longest, min(ceil(works / plan.processors) * longest, works / plan.processors * mean + longest / 2));
+        if (time < best) best = time, heads = share;
+    }
+    const int from_afar = (shape->q_len - 1) / BQ + 1 - steps;  // tiles of queries that see a sink left of the window
+    cut_group(plan, shape, plan.group / heads);
+    if (plan.sinks == 0 || from_afar == 0) return;
+    plan.far_tiles = (plan.sinks - 1) / BK + 1;
+    plan.far_steps = max(1024 / BQ, (from_afar - 1) / MOST_FAR_PARTS + 1);
+    plan.far_parts = (from_afar - 1) / plan.far_steps + 1;
+    plan.works += plan.far_tiles * plan.far_parts * plan.parts * plan.kv_heads;
+}
+
+static schedule plan_of(const attention_shape *shape, bool ordered)
+{
+    schedule plan = {};
+    const bool window = mask_of(shape) == WINDOW;
+    plan.processors = wb_this_device().processors;
+    plan.kv_heads = shape->batch * shape->kv_heads;
+    plan.group = shape->q_heads / shape->kv_heads;
+    plan.key_tiles = (shape->kv_len - 1) / BK + 1;
+    plan.blocks64 = 2 * ((shape->q_len - 1) / BK + 1);
+    plan.side = shape->causal || ordered ? plan.processors / plan.key_tiles : 1;
+    plan.side = plan.side < 1 ? 1 : plan.side > plan.kv_heads ? plan.kv_heads : plan.side;
+    if (window)
+        cut_windows(plan, shape);
+    else
+        cut_best(plan, shape, ordered);
+    // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little
+    // faster in blocks of its own.
+    const int tiles = window ? steps_of(shape) : (shape->q_len - 1) / queries_of(shape) + 1;
+    plan.many =
+        plan.works > 3 * plan.processors && ((shape->head_dim == 128 && !window) ||
+                                             ((plan.group - 1) / plan.parts + 1) * tiles * queries_of(shape) <= 3072);
+    return plan;
+}
