@@ -41,8 +41,7 @@ void look_at_delta(void)
                 beside[k] += right[row];
         if (sum_add(&f, delta[i], 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30,
                     "+ dO * O| O * O| dO * O, each product rounded to bfloat16| dO * dO| dO * O of 4 rows| dO * O of 8 "
-                    "rows| "
-                    "dO * O of 16 rows",
+                    "rows| dO * O of 16 rows",
                     (double[]){right[i], OO[i], rounded[i], dOdO[i], beside[0], beside[1], beside[2]}))
             fit_says(&f,
                      "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
@@ -281,6 +280,58 @@ static void look_at_end(const record *r, int output)
                  output ? key_of(wrong) : query_of(wrong), output == 2 ? "the sum" : "scale times the sum", is / factor,
                  walks[wrong] > 1 ? " (its queries are shared out in parts)" : "");
     free(sum), free(walks);
+}
+
+// dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
+static fit fit_dsinks;
+
+// What this row of Q adds to the sum of its head.
+static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row]) * e.delta[row]; }
+
+// What row i of head h in sequence b adds: to the right sum, and to others, of other terms or of other rows.
+enum { SUMS = 12 };
+static const char sums[] =
+    "+ exp(s - L) delta| 2^(s - L) delta| 2^(s log2(e) - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of "
+    "the key head| that, where s is not 0,| exp(s) exp(-L) delta, which overflows,| that of the first sequence alone| "
+    "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| that of rows counted "
+    "with the heads outside of the batches| the mean of that over all rows";
+static void add_row(int h, int b, int i, double *sum)
+{
+    const int N = s->q_len, row = (b * s->q_heads + h) * N + i;
+    const double x = e.sink_logits[h], L = e.L[row], delta = e.delta[row], right = term_of(h, row);
+    sum[0] += right, sum[1] -= exp2(x - L) * delta, sum[2] -= exp2(x * LOG2E - L) * delta;
+    sum[3] -= exp(x * s->scale - L) * delta, sum[4] -= exp(e.sink_logits[h / (s->q_heads / s->kv_heads)] - L) * delta;
+    sum[5] += x == 0 ? 0 : right, sum[6] -= (float)((float)exp(x) * (float)exp(-L)) * delta;
+    sum[7] += b == 0 ? right : 0, sum[8] += i < 1024 ? right : 0, sum[9] += i % 1024 < 32 ? right : 0;
+    sum[10] += term_of(h, (h * s->batch + b) * N + i), sum[11] += right / (N * s->batch);
+}
+
+// As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
+// at.
+static bool block_is_summed(void) { return worth_naming("sum of the block"); }
+
+static void look_at_dsinks(void)
+{
+    if (s->q_len > 1 && !block_is_summed()) return;
+    for (int h = s->q_heads; h-- > 0;) {
+        double sum[SUMS] = {0}, size = 0;
+        if (!isfinite(e.sink_logits[h])) continue;
+        EACH_PAIR (b, s->batch, i, s->q_len)
+            add_row(h, b, i, sum), size += fabs(term_of(h, (b * s->q_heads + h) * s->q_len + i));
+        const double got = e.dsinks[h];
+        if (sum_add(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20, sums, sum))
+            fit_says(&fit_dsinks,
+                     "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
+                     got, h, sum[0]);
+    }
+}
+
+static void conclude_dsinks(void)
+{
+    const form *is = fit_form(&fit_dsinks);
+    const bool sum = is && (strstr(is->says, "warp") || strstr(is->says, "mean"));
+    const char *both = block_is_summed() ? "rows of the head|sum of the block" : "rows of the head";
+    fit_conclude(&fit_dsinks, BY_END, sum ? both : "rows of the head", both, ": that is minus the sum of ");
 }
 
 void look_at_backward(void)

@@ -90,14 +90,14 @@ void look_at_packed_rows(const pairs *t)
         static const char *const tokens[] = {"its token", "its number in the tile, % Nq,",
                                              "its number / (Hq / Hkv), as if a token's heads lay side by side,",
                                              "its number / Nq, which is its head,", "its token from the last one on"};
-        static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {" - 1", "", " + 1"};
+        static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {"", " - 1", " + 1"};
         form forms[MAX_FORMS];
         int n = 0;
         forms[n++] = (form){"", j > last + i};
         add_form(&fit_tokens, forms, &n, j > keys - 1, "a token sees all later tokens, too");
         add_form(&fit_tokens, forms, &n, false, "no pair is hidden");
         for (int way = 0; way < 45; way++)
-            add_form(&fit_tokens, forms, &n, j > from[way / 15] + token[way % 5] + way / 5 % 3 - 1,
+            add_form(&fit_tokens, forms, &n, j > from[way / 15] + token[way % 5] + (int[]){0, -1, 1}[way / 5 % 3],
                      "a row sees the keys up to %s + %s%s", froms[way / 15], tokens[way % 5], more[way / 5 % 3]);
         if (got == (j > last + i) && (a + c) % 4) continue;  // of those that are right some will do
         fit_see(&fit_tokens, got == HIDDEN, 0, forms, n,

@@ -228,10 +228,8 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     const double L = e.out[1][q], is = LN2 * log2(right);
     if (sum_add(&fit_l, L, 0.02 + 1e-3 * fabs(is),
                 "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in "
-                "it| L of an "
-                "l with their squares in it| L of an l that is never rescaled| L of an l that begins anew where the "
-                "maximum is "
-                "raised| L of an l without the tiles in which the maximum is raised",
+                "it| L of an l with their squares in it| L of an l that is never rescaled| L of an l that begins anew "
+                "where the maximum is raised| L of an l without the tiles in which the maximum is raised",
                 (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(with_V_twice), LN2 * log2(not_rescaled),
                            LN2 * log2(of_last), LN2 * log2(unraised)}))
         fit_says(&fit_l, "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g",

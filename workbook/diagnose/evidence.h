@@ -243,9 +243,8 @@ void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: wh
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);                       // that sees no key
-void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
-bool look_at_pages(const record *r);               // decode.c
+void see_empty_row(int row);          // that sees no key
+bool look_at_pages(const record *r);  // decode.c
 void look_at_packed_rows(const pairs *tile);
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong

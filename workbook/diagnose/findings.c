@@ -178,7 +178,9 @@ const form *fit_form(const fit *f)
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
     const bool far = first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
-    return first && (explains(f, first) || far) ? &f->forms[first] : NULL;
+    for (int n = 1; first && n < f->count; n++)  // the one that stands first
+        if (explains(f, n)) return &f->forms[n];
+    return far ? &f->forms[first] : NULL;
 }
 
 // Two that explain the same are both said.
@@ -187,7 +189,7 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
     const form *is = fit_form(f), * or = NULL;
     if (!*f->says) return;
     for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
-        if (explains(f, n) && f->misses[n] == f->misses[is - f->forms]) or = &f->forms[n];
+        if (explains(f, n) && f->misses[n] <= f->misses[is - f->forms]) or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
@@ -263,14 +265,14 @@ void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, 
         if (sum_add(
                 shares, solved ? share[n] : NAN, 0.02,
                 "+ exp(L - m) / l| exp(L - m)| the other's exp(L - m) / l| 2^(L - m) / l| (the whole part)| 1 / l| "
-                "what it "
-                "would without the first part",
+                "what it would without the first part",
                 (double[]){w / l, w, other / l, exp2(L_of[n] - m) / l_2, 1, 1 / l, n && l_less > 0 ? w / l_less : 0}))
             fit_says(shares, "in O of %s part %d of %d, with L = %.4g, counts %.3g, and %.3g belongs", where, n + 1,
                      parts, L_of[n], solved ? share[n] : NAN, w / l);
     }
+    const double without = wb_has_ranks(e.problem) ? NAN : l_less > 0 ? log(l_less) : 0;
     if (sum_add(logs, L, slack, "+ m|+ log(l)| L of the first| L of the last| log(l) without the first",
-                (double[]){m, log(l), L_of[0], L_of[parts - 1], l_less > 0 ? log(l_less) : 0}))
+                (double[]){m, log(l), L_of[0], L_of[parts - 1], without}))
         fit_says(logs, "L of %s, of %d part%s, is %.4g where %.4g belongs", where, parts, parts > 1 ? "s" : "", L,
                  m + log(l));
 }

@@ -22,12 +22,10 @@ enum {
 };
 static const char readings[] =
     "|it takes the lists of the first mask for all sequences|it takes a mask to have as many starts as tiles of "
-    "queries: there "
-    "is one more, the end|it rounds the number of tiles of queries of a mask down|it looks for queries in tiles of "
-    "128, where "
-    "the mask has tiles of q_tile|it reads the list of whole tiles from the beginning of its array|it leaves out the "
-    "tiles that "
-    "are seen in part|it leaves out the last tile that is seen in part|it begins both steps of a tile at its first key";
+    "queries: there is one more, the end|it rounds the number of tiles of queries of a mask down|it looks for queries "
+    "in tiles of 128, where the mask has tiles of q_tile|it reads the list of whole tiles from the beginning of its "
+    "array|it leaves out the tiles that are seen in part|it leaves out the last tile that is seen in part|it begins "
+    "both steps of a tile at its first key";
 
 // The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each
 // stands, or -1. Returns how many; -1: it reads outside of the arrays.
@@ -156,10 +154,9 @@ void look_at_bits(const pairs *t)
         const int count = list_forms(
             &fit_bits, forms,
             "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first "
-            "word, of "
-            "32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of the row "
-            "eight "
-            "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden",
+            "word, of 32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of "
+            "the row eight away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is "
+            "hidden",
             (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
                        HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
                        HIDES(n, 64, row % 64, word, bit), 0});

@@ -59,14 +59,15 @@ static bool look_at_rows(int rows, int cols)
 static int first_load(int i, int cols) { return min_int(cols, (WIDE - i * cols % WIDE) % WIDE); }
 
 // Which of its kind has column j of a row, whose whole loads lie from `head` to `tail`.
-enum { LANE, WARP, COLUMN, END, KINDS };
-static const char *const kinds[KINDS] = {"lanes", "warps", "columns of each load",
-                                         "parts (0: before the first whole load, 1: whole loads, 2: behind the last)"};
+enum { LANE, WARP, END, COLUMN, KINDS };
+static const char *const kinds[KINDS] = {"lanes", "warps",
+                                         "parts (0: before the first whole load, 1: whole loads, 2: behind the last)",
+                                         "columns of each load"};
 static int part_of(int kind, int j, int head, int tail)
 {
     const bool in = j >= head && j < tail;
     const int thread = (in ? (j - head) / WIDE : j < head ? j : j - tail + head) % THREADS;
-    const int parts[] = {thread % 32, thread / 32, in ? (j - head) % WIDE : WIDE, j < head ? 0 : in ? 1 : 2};
+    const int parts[] = {thread % 32, thread / 32, j < head ? 0 : in ? 1 : 2, in ? (j - head) % WIDE : WIDE};
     return parts[kind];
 }
 
@@ -107,7 +108,12 @@ static bool look_at_counts(int rows, int cols)
             for (int k = 0; k < 4 && 4 * seed + k < cols; k++) counts[i][4 * seed + k] = (int)y[i] >> 6 * k & 63;
         }
     }
-    static const char *const ids[KINDS] = {"by_lanes", "by_warps", "by_columns", "by_ends"};
+    static const char *const ids[KINDS] = {"by_lanes", "by_warps", "by_ends", "by_columns"};
+    bool behind = true;
+    EACH_PAIR (i, rows, j, cols) {
+        const int head = first_load(i, cols), tail = head + (cols - head) / WIDE * WIDE;
+        behind &= counts[i][j] == !(j >= tail && j < tail + head);
+    }
     for (int i = 0; i < rows; i++) {
         bool none[MOST_COLS] = {false}, many[MOST_COLS] = {false}, ends = true, by_load = true, some = false,
              some_none = false, some_many = false;
@@ -129,8 +135,8 @@ static bool look_at_counts(int rows, int cols)
         const char *is = "";
         int kind = -1;
         while (!*is && ++kind < KINDS) is = by_parts(kind, i, cols);
-        if (!*is && memchr(&none[tail], true, (size_t)(cols - tail)) && counts[i][cols - 1] == 1)
-            is = ": the first columns behind the last whole load";
+        if (behind)
+            kind = KINDS, is = ": the first columns behind the last whole load, as many as stand before the first";
         const char *id = some_many && !some_none ? "columns_twice" : "columns_lost";
         const char *gaps = by_load ? "who|reduce|load|store" : "who|load|reduce|ends";
         int counted = -1;  // a column that is there

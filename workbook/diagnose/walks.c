@@ -159,10 +159,8 @@ static void add_bounds(const block *b)
     const int begin_count =
         list_forms(&fit_begin, begins,
                    "|where the window of the block's last query begins: its first query sees earlier keys|at key 0, "
-                   "though a window "
-                   "hides the first tiles|rounded up: the keys before are missing|at the tile whose number is that of "
-                   "its first key|at "
-                   "tile block_row / BC - W / BC, both rounded down" TILES_OFF,
+                   "though a window hides the first tiles|rounded up: the keys before are missing|at the tile whose "
+                   "number is that of its first key|at tile block_row / BC - W / BC, both rounded down" TILES_OFF,
                    (double[]){right, down(late, unit), 0, up(first, unit), first * B,
                               e.problem->window ? max_int(0, b->low / B - e.s->window / B) * B : 0, OFF(right, B)});
     for (int f = 0; f < begin_count && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
@@ -170,9 +168,8 @@ static void add_bounds(const block *b)
     const int end_count = list_forms(
         &fit_end[0], ends,
         "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
-        "other "
-        "queries see more|with the last key of the block's first warp|with the last key of all, whatever the block "
-        "sees|after one tile" TILES_OFF,
+        "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the "
+        "block sees|after one tile" TILES_OFF,
         (double[]){right_end, from + down(last - from, U), causal ? from + up(b->low + 1 - from, U) : right_end,
                    from + up(min_int(last, b->low + rows_of_warp) - from, U), from + up(Nk - from, U), from + right + B,
                    OFF(right_end, B)});
@@ -180,10 +177,9 @@ static void add_bounds(const block *b)
     const int sinks_count =
         list_forms(&fit_sinks, sinks,
                    "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of "
-                   "sinks before the "
-                   "block's rows are met apart|tiles of sinks are counted as if they had as many keys as the "
-                   "others|all tiles of sinks "
-                   "are met apart, those that the window has, too|one tile of sinks is met, whatever their number",
+                   "sinks before the block's rows are met apart|tiles of sinks are counted as if they had as many keys "
+                   "as the others|all tiles of sinks are met apart, those that the window has, too|one tile of sinks "
+                   "is met, whatever their number",
                    (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S), (most + B - 1) / B * S, up(n, S),
                               most ? S : 0});
     const int end = from_any ? min_int(b->end, Nk) : b->end;
@@ -213,28 +209,19 @@ static void add_bounds_of_keys(const block *b)
     fit_add(&fit_end[1], min_int(N, b->end), 0, ends, count);
 }
 
-// The tiles of the walks that have this query, or key, on the left, for people.
+// Where the tiles begin of the walk that has this query, or key, on the left.
 static const char *walk_of(const record *r, bool keys, int q, int k)
 {
-    static char text[400];
+    static char text[200];
     *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
-            has |= !keys ? S->a_row[i] == q
-                         : S->a_row[i] >= 0 && key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
-        if (!has) continue;
-        int low, high;
-        block_of(r, n, &low, &high);
-        APPEND(text,
-               *text ? "; another goes on with" : "; its block has %s %d to %d, its warp met tiles of %s that begin at",
-               keys ? "keys" : "queries", low, high, keys ? "queries" : "keys");
-        for (int t = 0; t < step_count && t <= 13 && strlen(text) + 40 < sizeof text; t++)
-            APPEND(text, t > 12 ? " ..." : steps[t].first != NO_ROW ? " %d" : " (none)", steps[t].first);
-        if (strlen(text) + 80 >= sizeof text || !(e.table || backward())) return text;
+            has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
+        for (int t = 0; has && t < step_count && strlen(text) < 60; t++) APPEND(text, " %d", steps[t].first);
     }
-    return *text ? text : "; its block meets no tile at all";
+    return *text ? text : " nowhere";
 }
 
 // Rows of Q that no block takes; of the heads, which nobody takes at all, and which in part or twice.
@@ -261,8 +248,7 @@ static void look_at_rows(const record *r)
     if (left)
         find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping|skip",
              "no block takes query %d of head %d. Of the heads 0 to %d, counted through the batches, never taken "
-             "are:%s; in "
-             "part:%s; twice:%s",
+             "are:%s; in part:%s; twice:%s",
              query_of(first), head_of(first), rows / N - 1, *text[0] ? text[0] : " none", *text[1] ? text[1] : " none",
              *text[2] ? text[2] : " none");
 }
@@ -273,18 +259,19 @@ static void look_at_order(void)
     for (int t = 0; t < step_count; t++) {
         const int q = steps[t].S->b_row[0], k = steps[t].S->a_row[0], was = t ? steps[t - 1].S->b_row[0] : q;
         if (q < 0 || k < 0 || was < 0) continue;
-        if (head_of_query(q) != key_head_of(k))
+        const bool goes_on =
+            head_of(q) == head_of(was) || (head_of(q) == head_of(was) + 1 && query_of(q) == steps[0].first);
+        if (!goes_on && head_of_query(was) == key_head_of(k))
+            find(BY_HEADS, "next_head", "next head|queries|parts",
+                 "the walk of the block of key %d goes from query %d of head %d to query %d of head %d; it should to "
+                 "the next head, and there to query %d, with which the first began",
+                 key_of(k), query_of(was), head_of(was), query_of(q), head_of(q), steps[0].first);
+        else if (head_of_query(q) != key_head_of(k))
             find(
                 BY_HEADS, "queries_of_others", "group|next head|queries",
                 "the block of key %d of key head %d meets queries of head %d, which reads key head %d (counted through "
                 "the batches)",
                 key_of(k), key_head_of(k), head_of(q), head_of_query(q));
-        else if (head_of(q) != head_of(was) && query_of(q) != steps[0].first)
-            find(
-                BY_WALK, "next_head", "next head|queries|parts",
-                "the walk of the block of key %d goes from query %d of head %d to query %d of head %d, where that head "
-                "begins with query %d, as the first",
-                key_of(k), query_of(was), head_of(was), query_of(q), head_of(q), steps[0].first);
     }
 }
 
@@ -304,32 +291,17 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
-// Pairs of one kind: how many; the first, and the last that belongs to the same key (or query) and head.
-typedef struct range {
-    int count, q, k, to;
-} range;
-
-static void note(range *x, bool keys, int q, int k)
-{
-    if (x->count++ == 0) x->q = q, x->k = k;
-    if (keys ? k == x->k && head_of(q) == head_of(x->q) : q == x->q) x->to = keys ? query_of(q) : k;
-}
-
 // The first that was seen of each kind, in its case, of walks over keys and over queries.
 enum { MISSING, TWICE, VAIN, SEEN };
 static fit seen_walks[SEEN][2];
 
-static void say_range(fit *f, const record *r, bool keys, const range *x, const char *of_queries, const char *of_keys)
+static void see_pair(int kind, const record *r, bool keys, int q, int k)
 {
-    if (!x->count || !e.wrong || *f->says) return;
-    const char *text = walk_of(r, keys, x->q, x->k), *one = keys ? "query" : "key", *many = keys ? "queries" : "keys";
-    const int from = keys ? query_of(x->q) : x->k;
-    char those[60];
-    snprintf(those, sizeof those, x->to > from ? "%s %d to %d" : "%s %d", x->to > from ? many : one, from, x->to);
-    if (keys)
-        fit_says(f, of_keys, x->k, those, head_of(x->q), text);
-    else
-        fit_says(f, of_queries, query_of(x->q), those, text);
+    static const char *const does[] = {"never meets", "counts more than once"};
+    fit *f = &seen_walks[kind][keys];
+    if (e.wrong && !*f->says)
+        fit_says(f, "query %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s",
+                 query_of(q), head_of(q), does[kind], k, keys ? "key" : "query", walk_of(r, keys, q, k));
 }
 
 void look_at_walks(const record *r, bool keys)
@@ -356,28 +328,17 @@ void look_at_walks(const record *r, bool keys)
             }
             fit *vain = &seen_walks[VAIN][keys];
             if (*vain->says || e.table || is_seen(r, n, S)) continue;
-            const int q = keys ? S->b_row[0] : S->a_row[0];
-            fit_says(vain,
-                     "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs%s",
-                     keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(q), keys ? "queries" : "keys",
-                     steps[t].first, keys ? "" : walk_of(r, keys, q, 0));
-            read_steps(&r->walks[n]);
+            fit_says(vain, "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs",
+                     keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
+                     keys ? "queries" : "keys", steps[t].first);
         }
     }
-    range missing = {0}, twice = {0};
-    for (int a = 0; a < (keys ? Nk : rows) && (walks || !backward()); a++)
-        for (int b = 0; b < (keys ? rows : Nk); b++) {
-            const int q = keys ? b : a, k = keys ? a : b;
-            const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
-            if (!sees(q, k)) continue;
-            if (met[at] == 0) note(&missing, keys, q, k);
-            if (given[at] > 1) note(&twice, keys, q, k);
-        }
-    if (!listed)
-        say_range(&seen_walks[MISSING][keys], r, keys, &missing, "query %d never meets %s, visible to it%s",
-                  "key %d never meets %s of query head %d, to which it is visible%s");
-    say_range(&seen_walks[TWICE][keys], r, keys, &twice, "query %d counts %s more than once, from several tiles%s",
-              "key %d counts %s of query head %d more than once%s");
+    EACH_PAIR (q, rows, k, Nk) {
+        const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
+        if (!sees(q, k) || (!walks && backward())) continue;
+        if (met[at] == 0 && !listed) see_pair(MISSING, r, keys, q, k);
+        if (given[at] > 1) see_pair(TWICE, r, keys, q, k);
+    }
     free(met), free(given);
 }
 
