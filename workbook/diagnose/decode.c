@@ -10,6 +10,10 @@ enum { PARTS = 256 };
 static int heads(void) { return e.s->kv_heads; }
 static int page_size(void) { return e.c->page; }
 
+static const char page_names[] =
+    "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
+    "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of the first key of "
+    "each tile alone";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
 {
@@ -20,12 +24,7 @@ static int page_forms(int b, int k, int used, form *forms)
     const double is[] = {PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1,
                          k * page_size() % 64 == 0 ? PAGE(at) : -1};
 #undef PAGE
-    return list_forms(
-        &fit_pages, forms,
-        "|those that the table has for sequence 0|those of a table without the columns that a sequence does not "
-        "use|those in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of "
-        "the first key of each tile alone",
-        is);
+    return list_forms(&fit_pages, forms, page_names, is);
 }
 
 // Pages of K that are read for each sequence, against those of the table. False if they are not right.

@@ -114,16 +114,15 @@ static int is_by_lanes(const row_in_tile *x)
     return high - low > 0.5;
 }
 
+static const char others[] =
+    "|they are those of another tile: tiles of K and of V do not come in one order|each lane subtracts a number of its "
+    "own: the maximum is not brought together over the lanes of a row";
 // The weights of a row that no factor explains. False if nothing can be told.
 static bool look_at_others(const row_in_tile *x, const step *now, int i)
 {
     const int other = another_tile(now, i), lanes = is_by_lanes(x);
     form forms[MAX_FORMS];
-    const int count =
-        list_forms(&fit_others, forms,
-                   "|they are those of another tile: tiles of K and of V do not come in one order|each lane "
-                   "subtracts a number of its own: the maximum is not brought together over the lanes of a row",
-                   (double[]){0, other >= 0, lanes != 0});
+    const int count = list_forms(&fit_others, forms, others, (double[]){0, other >= 0, lanes != 0});
     if (other < 0 && lanes != 1) return false;
     fit_see(&fit_others, 1, 0, forms, count,
             "the weights that query %d has for keys from %d on are not 2^(factor S - m) with one m for the row",
@@ -131,6 +130,14 @@ static bool look_at_others(const row_in_tile *x, const step *now, int i)
     return true;
 }
 
+static const char factors[] =
+    "|K's exponent is not in it|Q's exponent is not in it|K's exponent is that of the tile that came before|K's "
+    "exponent is that of the tile that comes next|K's exponent is that of the head's first tile|K's exponent is that "
+    "of key head h modulo Hkv|K's exponent is V's|K's exponent is subtracted|Q's exponent is subtracted|Q's exponent "
+    "is that of the row 8 further up, which this lane has, too|a lane's two rows are taken to be 2 g and 2 g + 1, and "
+    "they are g and g + 8|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the "
+    "first head|Q's exponent is that of the head with the key head's number|log2(e) is missing in it|scale is missing "
+    "in it";
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
     double x_S[256] = {0}, log_P[256] = {0}, at;
@@ -146,32 +153,17 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     const int8_t *of_Q = e.Q_exponent, *of_K = e.K_exponent;
     const int beside = max_int(0, min_int(all_rows() - 1, x->q - i + i % 8 * 2 + i / 8)),
               warp = query_of(x->q) % 64 / 16 * 16;
-    const struct {
-        const char *says;
-        double is;
-    } others[] = {
-        {"K's exponent is not in it", Q},
-        {"K's exponent is that of the tile that came before", Q + of_tile(of_K, x, 1)},
-        {"K's exponent is that of the tile that comes next", Q + of_tile(of_K, x, -1)},
-        {"K's exponent is that of the head's first tile", Q + of_tile(of_K, x, -x->tile)},
-        {"K's exponent is that of key head h modulo Hkv", Q + exponent_at(of_K, other, x->tile)},
-        {"K's exponent is V's", Q + of_tile(e.V_exponent, x, 0)},
-        {"K's exponent is subtracted", Q - K},
-        {"Q's exponent is that of the row 8 further up, which this lane has, too", of_Q[i < 8 ? x->q : x->q - 8] + K},
-        {"a lane's two rows are taken to be 2 g and 2 g + 1, and they are g and g + 8", of_Q[beside] + K},
-        {"Q's exponent is that of the row of the warpgroup's first warp", of_Q[x->q - warp] + K},
-        {"Q's exponent is that of the first head", of_Q[query_of(x->q)] + K},
-        {"Q's exponent is that of the head with the key head's number", of_Q[in_group] + K},
-        {"Q's exponent is not in it", K},
-        {"Q's exponent is subtracted", K - Q},
-        {"log2(e) is missing in it", Q + K - log2(LOG2E)},
-        {"scale is missing in it", Q + K - log2(e.s->scale)}};
+    // clang-format off
+    double is[] = {
+        Q + K, Q, K, Q + of_tile(of_K, x, 1), Q + of_tile(of_K, x, -1), Q + of_tile(of_K, x, -x->tile),
+        Q + exponent_at(of_K, other, x->tile), Q + of_tile(e.V_exponent, x, 0), Q - K, K - Q,
+        of_Q[i < 8 ? x->q : x->q - 8] + K, of_Q[beside] + K, of_Q[x->q - warp] + K, of_Q[query_of(x->q)] + K,
+        of_Q[in_group] + K, Q + K - log2(LOG2E), Q + K - log2(e.s->scale)};
+    // clang-format on
     if (!x->plain) return;
-    form forms[MAX_FORMS] = {{"", !x->right}};
-    int count = 1;
-    for (int n = 0; n < COUNT(others); n++)
-        add_form(&fit_factor, forms, &count, !row_fits(x, base2_scale() * exp2(others[n].is), &at, &plain), "%s",
-                 others[n].says);
+    form forms[MAX_FORMS];
+    for (int n = COUNT(is); n-- > 0;) is[n] = !row_fits(x, base2_scale() * exp2(is[n]), &at, &plain);
+    const int count = list_forms(&fit_factor, forms, factors, is);
     char seen[60] = "not one number";
     if (one_factor) snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
     fit_see(&fit_factor, 0, 0, forms, count,
@@ -213,6 +205,10 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
             is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
 }
 
+static const char L_names[] =
+    "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in it| L of an "
+    "l with their squares in it| L of an l that is never rescaled| L of an l that begins anew where the maximum is "
+    "raised| L of an l without the tiles in which the maximum is raised";
 // l by each form, of all tiles of a row; m: under which each tile was weighed; raised: in which of them
 // the warp raises maxima. False if it is wrong.
 static bool look_at_l(int q, int count, const double *all, const double *all_V, const double *m, const bool *raised)
@@ -226,10 +222,7 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
         of_last = exp2(all[t]) + (raised[t] ? 0 : of_last), unraised += raised[t] ? 0 : exp2(all[t]);
     }
     const double L = e.out[1][q], is = LN2 * log2(right);
-    if (sum_add(&fit_l, L, 0.02 + 1e-3 * fabs(is),
-                "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in "
-                "it| L of an l with their squares in it| L of an l that is never rescaled| L of an l that begins anew "
-                "where the maximum is raised| L of an l without the tiles in which the maximum is raised",
+    if (sum_add(&fit_l, L, 0.02 + 1e-3 * fabs(is), L_names,
                 (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(with_V_twice), LN2 * log2(not_rescaled),
                            LN2 * log2(of_last), LN2 * log2(unraised)}))
         fit_says(&fit_l, "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g",
@@ -237,6 +230,10 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
+static const char O_names[] =
+    "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum| the sum that is not multiplied by "
+    "2^(m_sum - m) when O goes on| the sum that is multiplied by 2^(m - m_sum) when O goes on| the sum that is, then "
+    "and at the end";
 // O of a row whose scores, weights and L are right: of the sums that the products left, each under the maximum of its
 // last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
 static void look_at_O(int i, int q, const double *m)
@@ -261,13 +258,9 @@ static void look_at_O(int i, int q, const double *m)
         }
         const double now = right - moved, grown = m_end - m_sum;
         const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
-        if (sum_add(
-                &fit_O, got, 0.09 * (size + fabs(got)),
-                "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum| the sum that is not "
-                "multiplied by 2^(m_sum - m) when O goes on| the sum that is multiplied by 2^(m - m_sum) when O goes "
-                "on| the sum that is, then and at the end",
-                (double[]){now, moved, moved * exp2(grown), moved * exp2(2 * grown), on_the_way - now,
-                           on_the_way_up - now, (on_the_way_up - now) * exp2(2 * grown)}))
+        if (sum_add(&fit_O, got, 0.09 * (size + fabs(got)), O_names,
+                    (double[]){now, moved, moved * exp2(grown), moved * exp2(2 * grown), on_the_way - now,
+                               on_the_way_up - now, (on_the_way_up - now) * exp2(2 * grown)}))
             fit_says(&fit_O,
                      "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it "
                      "is %.4g",

@@ -114,16 +114,20 @@ void look_at_lists(const record *r)
     }
 }
 
-// Whether a bit hides its pair: of a word of a row, in the tile in place n of `count` tiles from `first` on, whose rows
-// lie in tiles of so many; 2: nobody knows.
+// Whether a bit hides its pair: of a word of a row, in the tile in place n of `count` tiles from `first` on, which
+// lie so many rows apart; 2: nobody knows.
 static int hides(int first, int count, int n, int rows, int row, int word, int bit)
 {
     const block_mask *m = mask();
-    const size_t at = ((size_t)(first + n) * (size_t)rows + (size_t)row) * 2 + (size_t)word;
+    const size_t at = ((size_t)(first * m->q_tile + n * rows) + (size_t)row) * 2 + (size_t)word;
     if (n >= count || at >= (size_t)m->part_start[m->masks * (q_tiles() + 1) - 1] * (size_t)m->q_tile * 2) return 2;
     return !(m->bits[at] >> bit & 1);
 }
 
+static const char bit_names[] =
+    "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first word, of "
+    "32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of the row eight "
+    "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden";
 // Which bits of its word may be those that hide column c of it, as far as pairs tell.
 static uint32_t may_hide[32];
 static bool some_bits;
@@ -151,15 +155,11 @@ void look_at_bits(const pairs *t)
 
 #define HIDES(...) hides(first, parts, __VA_ARGS__)
         form forms[MAX_FORMS];
-        const int count = list_forms(
-            &fit_bits, forms,
-            "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first "
-            "word, of 32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of "
-            "the row eight away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is "
-            "hidden",
-            (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
-                       HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
-                       HIDES(n, 64, row % 64, word, bit), 0});
+        const int count =
+            list_forms(&fit_bits, forms, bit_names,
+                       (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
+                                  HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
+                                  HIDES(n, 64, row, word, bit), 0});
 #undef HIDES
         for (int f = 1; f < count; f++)
             if (place < 0 || forms[f].is == 2) forms[f].is = place < 0 ? !seen : got == HIDDEN;

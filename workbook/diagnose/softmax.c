@@ -159,6 +159,9 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
                  t, t + 1, q, -delta, delta, right, factor);
 }
 
+static const char sum_names[] =
+    "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)| (the sum of S = q k)| (l with each tile "
+    "under the old maximum)";
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -200,12 +203,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     }
     const double right = L_keys + log1p(term);
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
-    if (!e.sink_logits &&
-        sum_add(
-            &fit_l, used, 0.012 * fabs(used),
-            "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)| (the sum of S = q k)| (l with each "
-            "tile under the old maximum)",
-            (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old}))
+    if (!e.sink_logits && sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
+                                  (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old}))
         fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     if (e.sink_logits && isfinite(term))
         fit_see(&fit_logit_l, used, slack * fmax(l * (1 + term), used), terms, term_count,

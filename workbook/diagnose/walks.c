@@ -145,6 +145,18 @@ static fit fit_end[2], fit_begin, fit_sinks;  // [2]: of walks over keys, and ov
 #define TILES_OFF    "|two tiles too early|one tile too early|one tile too late|two tiles too late"
 #define OFF(x, tile) (x) - 2 * (tile), (x) - (tile), (x) + (tile), (x) + 2 * (tile)
 
+static const char begin_names[] =
+    "|where the window of the block's last query begins: its first query sees earlier keys|at key 0, though a window "
+    "hides the first tiles|rounded up: the keys before are missing|at the tile whose number is that of its first "
+    "key|at tile block_row / BC - W / BC, both rounded down" TILES_OFF;
+static const char end_names[] =
+    "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
+    "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the block "
+    "sees|after one tile" TILES_OFF;
+static const char sink_names[] =
+    "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks before the "
+    "block's rows are met apart|tiles of sinks are counted as if they had as many keys as the others|all tiles of "
+    "sinks are met apart, those that the window has, too|one tile of sinks is met, whatever their number";
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
 {
@@ -157,31 +169,20 @@ static void add_bounds(const block *b)
     const int least = from_any ? up(n, B) : 0, most = min_int(n, right), sink_end = up(most, S);
     form begins[MAX_FORMS], ends[MAX_FORMS], sinks[MAX_FORMS];
     const int begin_count =
-        list_forms(&fit_begin, begins,
-                   "|where the window of the block's last query begins: its first query sees earlier keys|at key 0, "
-                   "though a window hides the first tiles|rounded up: the keys before are missing|at the tile whose "
-                   "number is that of its first key|at tile block_row / BC - W / BC, both rounded down" TILES_OFF,
+        list_forms(&fit_begin, begins, begin_names,
                    (double[]){right, down(late, unit), 0, up(first, unit), first * B,
                               e.problem->window ? max_int(0, b->low / B - e.s->window / B) * B : 0, OFF(right, B)});
     for (int f = 0; f < begin_count && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
-    const int end_count = list_forms(
-        &fit_end[0], ends,
-        "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
-        "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the "
-        "block sees|after one tile" TILES_OFF,
-        (double[]){right_end, from + down(last - from, U), causal ? from + up(b->low + 1 - from, U) : right_end,
-                   from + up(min_int(last, b->low + rows_of_warp) - from, U), from + up(Nk - from, U), from + right + B,
-                   OFF(right_end, B)});
+    const int end_count = list_forms(&fit_end[0], ends, end_names,
+                                     (double[]){right_end, from + down(last - from, U),
+                                                causal ? from + up(b->low + 1 - from, U) : right_end,
+                                                from + up(min_int(last, b->low + rows_of_warp) - from, U),
+                                                from + up(Nk - from, U), from + right + B, OFF(right_end, B)});
     for (int f = 0; f < end_count && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
-    const int sinks_count =
-        list_forms(&fit_sinks, sinks,
-                   "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of "
-                   "sinks before the block's rows are met apart|tiles of sinks are counted as if they had as many keys "
-                   "as the others|all tiles of sinks are met apart, those that the window has, too|one tile of sinks "
-                   "is met, whatever their number",
-                   (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S), (most + B - 1) / B * S, up(n, S),
-                              most ? S : 0});
+    const int sinks_count = list_forms(&fit_sinks, sinks, sink_names,
+                                       (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S),
+                                                  (most + B - 1) / B * S, up(n, S), most ? S : 0});
     const int end = from_any ? min_int(b->end, Nk) : b->end;
     if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, ends, end_count);
     if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, begins, begin_count);
