@@ -1,6 +1,6 @@
 #!/bin/sh
-# named.sh NN WRONG - diagnose gives the wrong solution WRONG of solutions/NN/wrong.diff the name that stands behind
-# the first comma in brackets there, "..." for the rest of a long one, or none where that is -; without a comma nothing is
+# named.sh NN WRONG - diagnose gives the wrong solution WRONG of solutions/NN/wrong.diff the name that stands behind the
+# first comma in brackets there, "..." for the rest of a long one, or none where that is -; without a comma nothing is
 # asked. What it shows to look at are gaps of the problem's file.
 set -u
 n=$1 wrong=$2 out=build/cpu

@@ -208,7 +208,7 @@ static const char *const factors_are[FACTORS] = {
     "by the scale of the tile's first key", "by 64 times their scale",
     "by the scale of the key with the number of the lane's own column"};
 static const char *const places_are[PLACES] = {
-    "", "those of key head 0", "those of the first keys of the page: the row in the page is left out", "those of page 0",
+    "", "those of key head 0", "those of the page's first keys: the row in the page is left out", "those of page 0",
     "looked for as if a page of scales had page_size for all heads: it has so many for each",
     "looked for by the key's number in the sequence, not by its row in the page",
     "looked for as if a page had Hkv numbers a head: it has page_size"};

@@ -129,8 +129,8 @@ bool sum_add(fit *f, double seen, double tolerance, const char *names, const dou
     }
     int n = add_sum(f, forms, 0, terms, is, count);
     if (fabs(seen - forms[0].is) <= tolerance && f->count && f->right++ % 8) return false;  // some of them will do
-    // Of those that are right none is gone, or one is, or all are; and another term has come, or one has another factor,
-    // or all have.
+    // Of those that are right none is gone, or one is, or all are; and another has come, or one or all have another
+    // factor.
     for (int gone = -1; gone <= count - (rights < 2); gone++)
         EACH_PAIR (t, count + (rights > 1), change, COUNT(changes)) {
             const bool is_right = t == count || terms[t].right.number != 0;

@@ -254,7 +254,7 @@ static void look_at_rows(const record *r)
              *text[2] ? text[2] : " none");
 }
 
-// A walk over the queries of a group: of heads that read this key head, one after the other, each from the same query on.
+// A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
 static void look_at_order(void)
 {
     for (int t = 0; t < step_count; t++) {
