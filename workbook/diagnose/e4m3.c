@@ -115,8 +115,8 @@ static int is_by_lanes(const row_in_tile *x)
 }
 
 static const char others[] =
-    "|they are those of another tile: tiles of K and of V do not come in one order|each lane subtracts a number of its "
-    "own: the maximum is not brought together over the lanes of a row";
+    "|they are those of another tile, or meet the V of another|each lane subtracts a number of its own: the maximum is "
+    "not brought together over the lanes of a row";
 // The weights of a row that no factor explains. False if nothing can be told.
 static bool look_at_others(const row_in_tile *x, const step *now, int i)
 {
