@@ -1,7 +1,7 @@
 #!/bin/sh
-# named.sh NN WRONG - diagnose gives the wrong solution WRONG of solutions/NN/wrong.diff the name that is the second
-# word in brackets there, or none where that is -; without such a word nothing is asked. What it shows to look at are
-# gaps of the problem's file.
+# named.sh NN WRONG - diagnose gives the wrong solution WRONG of solutions/NN/wrong.diff the name that stands behind the
+# first comma in brackets there, "..." for the rest of a long one, or none where that is -; without a comma nothing is
+# asked. What it shows to look at are gaps of the problem's file.
 set -u
 n=$1 wrong=$2 out=build/cpu
 worker=$out/wrong/$n/$wrong/${n}_worker
@@ -16,7 +16,11 @@ status=$? got=$(echo "$said" | sed -n 's/^id //p')
 strange=$(echo "$said" | sed -n 's/^look at: \(.*\); .*/\1/p' | sed 's/, /\n/g' | while read -r gap; do
     grep -q "//{ $gap\(:.*\)\{0,1\}\$" problems/"$n"/*.c* || echo "$gap"
 done)
-if [ "$got" != "$want" ]; then
+case $want in
+*...) [ "${got#"${want%...}"}" != "$got" ] ;;
+*) [ "$got" = "$want" ] ;;
+esac
+if [ $? -ne 0 ]; then
     echo "wanted ${want:-no name}, got ${got:-none}"
 elif [ $status -gt 1 ] || [ -n "$strange" ]; then
     echo "$said"

@@ -19,50 +19,55 @@ static bool sees_pair(int q, int k)
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
-// --------------------------------------------------------------------------------------------------------------- delta
-
 void look_at_delta(void)
 {
     const int rows = all_rows(), D = e.s->head_dim;
     const float *delta = e.delta, *O = e.O, *dO = e.dO;
     if (!delta) return;
-    double *right = allocate((size_t)rows * 2, sizeof *right), *sizes = right + rows;
-    int wrong = -1, zeros = 0;
-    for (int i = rows; i-- > 0;) {
-        for (int d = 0; d < D; d++) {
-            const double term = (double)O[i * D + d] * dO[i * D + d];
-            right[i] += term, sizes[i] += fabs(term);
-        }
-        zeros += delta[i] == 0;
-        // else it overflows, whoever is right
-        if (sizes[i] < 1e30 && !(fabs(delta[i] - right[i]) <= 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30)) wrong = i;
-    }
+    fit f = {0};
+    double *right = allocate((size_t)rows * 5, sizeof *right), *sizes = right + rows, *OO = sizes + rows;
+    double *const dOdO = OO + rows, *const rounded = dOdO + rows;
     char more[200] = "";
-    const char *id = zeros == rows ? "delta_0" : "";
+    EACH_PAIR (i, rows, d, D) {
+        const double x = O[i * D + d], y = dO[i * D + d];
+        right[i] += x * y, sizes[i] += fabs(x * y), OO[i] += x * x, dOdO[i] += y * y;
+        rounded[i] += wb_from_bf16(wb_to_bf16((float)(x * y)));
+    }
+    for (int i = 0; i < rows; i++) {
+        if (sizes[i] > 1e30) continue;  // it overflows, whoever is right
+        double beside[3] = {0};         // with those of the 3, 7 or 15 rows beside it
+        for (int k = 0; k < 3; k++)
+            for (int row = i >> (k + 2) << (k + 2), end = row + (4 << k); row < min_int(rows, end); row++)
+                beside[k] += right[row];
+        if (sum_add(&f, delta[i], 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30,
+                    "+ dO * O| O * O| dO * O, each product rounded to bfloat16| dO * dO| dO * O of 4 rows| dO * O of 8 "
+                    "rows| dO * O of 16 rows",
+                    (double[]){right[i], OO[i], rounded[i], dOdO[i], beside[0], beside[1], beside[2]}))
+            fit_says(&f,
+                     "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
+                     i, delta[i], right[i]);
+    }
     // Some of the columns: from `from` on, `width` of every `period`.
-    for (int width = D / 2; wrong >= 0 && width >= 1 && !*id; width /= 2)
-        for (int period = D; period > width && !*id; period /= 2)
-            for (int from = 0; from < period && !*id; from += width) {
-                bool fits = true;
+    for (int width = D / 2; f.wrong && width >= 1 && !*more; width /= 2)
+        for (int period = D; period > width && !*more; period /= 2)
+            for (int from = 0; from < period && !*more; from += width) {
+                bool fits = true, some = false;
                 for (int i = 0; i < rows && fits; i++) {
                     double part = 0;
                     for (int d = 0; d < D; d++)
                         if (d % period >= from && d % period < from + width)
                             part += (double)O[i * D + d] * dO[i * D + d];
-                    fits = fabs(delta[i] - part) <= 1e-4 * sizes[i];
+                    fits = fabs(delta[i] - part) <= 1e-4 * sizes[i], some |= part != 0;
                 }
-                if (!fits) continue;
-                id = "delta_of_some_columns";
-                APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
+                if (fits && some)
+                    APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
             }
-    if (wrong >= 0)
-        find(BY_DELTA, id, "delta",
-             "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g%s", wrong,
-             delta[wrong], right[wrong], more);
+    if (*more)
+        find(BY_DELTA, "delta_of_some_columns", "delta", "%s%s", f.says, more);
+    else
+        fit_conclude(&f, BY_DELTA, "delta", NULL, ": what is summed up is ");
     free(right);
 }
-
-// --------------------------------------------------------------------------------------------------------------- pairs
 
 // P of a pair as the kernel had it: itself, or by dS = P (dP - delta).
 static double weight_of(const step *t, int i, int c, int q)
@@ -75,10 +80,18 @@ static double weight_of(const step *t, int i, int c, int q)
 
 static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.delta); }
 
-// dP is what another product made.
-static void look_at_dP(void)
+// dP, or a sum, is what another product made.
+static void look_at_factors(const walk *w)
 {
     static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
+    for (const product *p = w->first; p && p < w->at + w->count; p++) {
+        const bool rows = p->cols == s->head_dim && p->right != NOBODY;
+        if (rows && !p->scores && p->right != (by_keys ? OF_Q : OF_K) && p->right != (by_keys ? OF_dO : OF_K) &&
+            (p->right != OF_K || w->first->left != OF_K))
+            find(BY_FACTOR, "sum_of_others", own("dK|dV", "dQ"),
+                 "a sum is made with the rows of %s, where %s are right", names[p->right],
+                 own("those of Q (dK) and dO (dV)", "those of K (dQ)"));
+    }
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {
         const product *dP = steps[t].dP;
@@ -88,8 +101,6 @@ static void look_at_dP(void)
                  names[right]);
     }
 }
-
-// -------------------------------------------------------------------------------------------------------------- values
 
 static double right_weight(const product *S, int i, int c, int q, int k)
 {
@@ -165,14 +176,11 @@ static void look_at_weights(const step *t)
         if (is.one && fabs(is.m - L * LOG2E) <= is.close) continue;
         const char *kernel = own("dK and dV", "dQ");
         if (is.one) {
-            // clang-format off
-            const form shifts[] = {
-                {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L}};
-            // clang-format on
-            fit_see(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), FORMS(shifts),
-                    "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has to be "
-                    "subtracted",
-                    query_of(q), is.m, kernel, L * LOG2E);
+            if (sum_add(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), "+l L", (double[]){L}))
+                fit_says(&fit_shift[by_keys],
+                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
+                         "to be subtracted",
+                         query_of(q), is.m, kernel, L * LOG2E);
             continue;
         }
         if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
@@ -184,10 +192,10 @@ static void look_at_weights(const step *t)
     }
 }
 
-// dS against P (dP - delta), with the right P. True if some other form was recognised, or it is right.
+// dS against P (dP - delta), with the right P. True if it is right in nearly all pairs.
 static bool look_at_dS(const step *t)
 {
-    int misses[MAX_FORMS] = {0}, count = 0, form_count = 0;
+    int misses = 0, count = 0;
     const product *S = t->S;
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
@@ -196,21 +204,14 @@ static bool look_at_dS(const step *t)
         const int at = i * S->cols + c;
         const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], dS = t->dS->a[at];
         const double tolerance = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
-        // clang-format off
-        const form forms[] = {
-            {"", "", P * (x - d)}, {"dS_without_delta", "P dP: delta is not subtracted", P * x},
-            {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d},
-            {"dS_is_P", "P", P}};
-        // clang-format on
-        fit_see(&fit_dS[by_keys], dS, tolerance, FORMS(forms),
-                "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
-                own("dK and dV", "dQ"), query_of(q), key_of(k), dS, forms[0].is);
-        count++, form_count = COUNT(forms);
-        for (int f = 0; f < form_count; f++) misses[f] += !(fabs(dS - forms[f].is) <= tolerance);
+        if (sum_add(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
+                    (double[]){P * x, P * d, P, d, x}))
+            fit_says(&fit_dS[by_keys],
+                     "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
+                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, P * (x - d));
+        count++, misses += !(fabs(dS - P * (x - d)) <= tolerance);
     }
-    for (int f = 0; f < form_count; f++)
-        if (misses[f] <= count / 200) return true;
-    return count == 0;  // it may be P which is wrong
+    return misses <= count / 200;
 }
 
 // Whether a sum goes on where it was, step by step.
@@ -240,7 +241,7 @@ static void look_at_end(const record *r, int output)
     static const char *const names[] = {"dQ", "dK", "dV"};
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
-    double *sum = allocate(2 * count, sizeof *sum), *first = sum + count;
+    double *sum = allocate(3 * count, sizeof *sum), *first = sum + count, *last = first + count;
     int *walks = allocate((size_t)rows, sizeof *walks), wrong = -1;
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
@@ -252,7 +253,7 @@ static void look_at_end(const record *r, int output)
             walks[row]++;
             for (int d = 0; d < D; d++) {
                 const double x = p->after[i * D + d];
-                sum[row * D + d] += x;
+                sum[row * D + d] += x, last[row * D + d] = x;
                 if (walks[row] == 1) first[row * D + d] = x;
             }
         }
@@ -265,15 +266,12 @@ static void look_at_end(const record *r, int output)
         if (walks[row] == 0) continue;
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         for (int d = 0; d < D; d++) {
-            const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d];
+            const double x = sum[row * D + d], y = e.out[output][row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            const double t = factor * x;
-            // clang-format off
-            const form forms[] = {
-                {"", "", t}, {"scale_missing", ": scale is missing", x},
-                {"first_part_alone", ": it is the sum of the first part alone", a}};
-            // clang-format on
-            tell |= fit_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6, FORMS(forms));
+            tell |= sum_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6,
+                            output == 2 ? "+ their sum| the first part's| the last part's"
+                                        : "+s their sum| the first part's| the last part's",
+                            (double[]){x, first[row * D + d], last[row * D + d]});
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
     }
@@ -284,6 +282,58 @@ static void look_at_end(const record *r, int output)
     free(sum), free(walks);
 }
 
+// dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
+static fit fit_dsinks;
+
+// What this row of Q adds to the sum of its head.
+static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row]) * e.delta[row]; }
+
+// What row i of head h in sequence b adds: to the right sum, and to others, of other terms or of other rows.
+enum { SUMS = 12 };
+static const char sums[] =
+    "+ exp(s - L) delta| 2^(s - L) delta| 2^(s log2(e) - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of "
+    "the key head| that, where s is not 0,| exp(s) exp(-L) delta, which overflows,| that of the first sequence alone| "
+    "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| that of rows counted "
+    "with the heads outside of the batches| the mean of that over all rows";
+static void add_row(int h, int b, int i, double *sum)
+{
+    const int N = s->q_len, row = (b * s->q_heads + h) * N + i;
+    const double x = e.sink_logits[h], L = e.L[row], delta = e.delta[row], right = term_of(h, row);
+    sum[0] += right, sum[1] -= exp2(x - L) * delta, sum[2] -= exp2(x * LOG2E - L) * delta;
+    sum[3] -= exp(x * s->scale - L) * delta, sum[4] -= exp(e.sink_logits[h / (s->q_heads / s->kv_heads)] - L) * delta;
+    sum[5] += x == 0 ? 0 : right, sum[6] -= (float)((float)exp(x) * (float)exp(-L)) * delta;
+    sum[7] += b == 0 ? right : 0, sum[8] += i < 1024 ? right : 0, sum[9] += i % 1024 < 32 ? right : 0;
+    sum[10] += term_of(h, (h * s->batch + b) * N + i), sum[11] += right / (N * s->batch);
+}
+
+// As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
+// at.
+static bool block_is_summed(void) { return worth_naming("sum of the block"); }
+
+static void look_at_dsinks(void)
+{
+    if (s->q_len > 1 && !block_is_summed()) return;
+    for (int h = s->q_heads; h-- > 0;) {
+        double sum[SUMS] = {0}, size = 0;
+        if (!isfinite(e.sink_logits[h])) continue;
+        EACH_PAIR (b, s->batch, i, s->q_len)
+            add_row(h, b, i, sum), size += fabs(term_of(h, (b * s->q_heads + h) * s->q_len + i));
+        const double got = e.dsinks[h];
+        if (sum_add(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20, sums, sum))
+            fit_says(&fit_dsinks,
+                     "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
+                     got, h, sum[0]);
+    }
+}
+
+static void conclude_dsinks(void)
+{
+    const form *is = fit_form(&fit_dsinks);
+    const bool sum = is && (strstr(is->says, "warp") || strstr(is->says, "mean"));
+    const char *both = block_is_summed() ? "rows of the head|sum of the block" : "rows of the head";
+    fit_conclude(&fit_dsinks, BY_END, sum ? both : "rows of the head", both, ": that is minus the sum of ");
+}
+
 void look_at_backward(void)
 {
     record r;
@@ -292,10 +342,11 @@ void look_at_backward(void)
     if (e.dsinks) look_at_dsinks();
     if (!record_read(&r)) return;
     EACH_WALK (&r, n) {
-        look_at_dP();
+        look_at_factors(&r.walks[n]);
         if (by_keys || !r.dQ_elsewhere) look_at_sums(false);
         if (by_keys) look_at_sums(true);
     }
+    if (look_at_heads(&r, false)) look_at_heads(&r, true);
     look_at_walks(&r, true);
     if (!r.dQ_elsewhere) look_at_walks(&r, false);
     look_at_tiles(&r);
@@ -315,21 +366,22 @@ void look_at_backward(void)
 
 void conclude_backward(void)
 {
+    conclude_heads();
     static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
                                            "sum of the parts|parts|dV|dK scale"};
     for (int keys = 0; keys < 2; keys++) {
         const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
         const form *is = fit_form(&fit_dS[keys]);
-        const bool other = is_one_of(is, "dS_is_P");
+        const bool other = is && !strstr(is->says, "dP");
         conclude_walks(keys);
         fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, NULL, ": that is ");
-        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, "");
+        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, ": that is ");
         // What is added up may be another tile than dS. That no form fits may mean that P is wrong.
         if (is)
             fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
                          "; it is ");
     }
-    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], "");
+    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], ": that is ");
     if (e.problem->sink_logits) conclude_dsinks();
     conclude_masks();
 }

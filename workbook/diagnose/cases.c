@@ -29,7 +29,7 @@ static const char *const backward[] = {
     "Nq=260,D=16,W=30,sinks=70", "Nq=220,D=16,W=1,sinks=1", "Nq=260,D=16,W=100,sinks=3",
     "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4", "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40", "Hq=4,Hkv=2,Nq=128,D=16",
     "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=-inf", "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=100",
-    "B=2,Hq=6,Hkv=2,Nq=60,D=16,W=20,logits=mixed", "Nq=1100,D=16,W=5,logits=3", "Nq=100,D=16,input=huge",
+    "B=2,Hq=6,Hkv=2,Nq=60,D=16,W=20,logits=mixed", "Hq=2,Nq=1060,D=16,W=5,logits=3", "Nq=100,D=16,input=huge",
     "Nq=100,D=16,W=30,sinks=4,input=rising", 0};
 static const char *const hopper[] = {"Hq=2,Nq=20,D=64,scale=0.2", "B=2,Hq=6,Hkv=2,Nq=70,Nk=200,D=64,scale=0.15",
         "Nq=300,Nk=421,D=64,input=stairs", "Hq=2,Hkv=1,Nq=300,D=64,causal=1", "Nq=400,D=64,causal=1,input=stairs",
@@ -44,7 +44,7 @@ static const char *const decode[] = {
 static const char *const listed[] = {"Nq=192,D=128,mask=causal,scale=0.002,input=tiny", "Nq=128,Nk=64,D=16,mask=full",
         "Hq=2,Nq=300,Nk=700,D=16,mask=full", "Nq=200,D=16,mask=causal,scale=0.4", "Nq=300,D=16,mask=window/1",
         "B=3,Hq=2,Hkv=1,Nq=260,D=16,mask=documents/60,masks=3", "Nq=400,Nk=500,D=16,mask=random",
-        "Nq=260,D=16,mask=gaps", "B=2,Hq=2,Hkv=1,Nq=260,D=32,mask=prefix/150,masks=2,q_tile=64",
+        "Nq=260,D=16,mask=gaps", "B=2,Hq=2,Hkv=1,Nq=256,D=32,mask=prefix/150,masks=2,q_tile=64",
         "Nq=300,D=32,mask=strided/100,q_tile=64", "Nq=64,Nk=500,D=64,mask=tree/64",
         "Nq=300,Nk=420,D=64,mask=random,q_tile=64", "Nq=300,D=32,mask=padded/90",
         "Nq=200,D=16,mask=causal,input=rising", 0};

@@ -3,15 +3,17 @@
 #include "evidence.h"
 #include "worker/exchange.h"
 
-static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l;
+static fit fit_pages, fit_tokens, fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
 
 enum { PARTS = 256 };
 
 static int heads(void) { return e.s->kv_heads; }
 static int page_size(void) { return e.c->page; }
 
-// --------------------------------------------------------------------------------------------------------------- pages
-
+static const char page_names[] =
+    "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
+    "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of the first key of "
+    "each tile alone";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
 {
@@ -19,15 +21,10 @@ static int page_forms(int b, int k, int used, form *forms)
     const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch, at = b * most + k;
     const bool in_tiles = k < (e.kv_len[b] + 63) / 64;  // a tile has 64 keys
 #define PAGE(at) ((at) < all ? e.table[at] : -1)
-    // clang-format off
-    const form list[] = {
-        {"", "", PAGE(at)}, {"first_sequence", "those that the table has for sequence 0", PAGE(k)},
-        {"table_packed", "those of a table without the columns that a sequence does not use", PAGE(b * used + k)},
-        {"column_of_tile", "those in the first columns alone: the column is counted in tiles of 64 keys, not in pages",
-            in_tiles ? PAGE(at) : -1}};
-    // clang-format on
+    const double is[] = {PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1,
+                         k * page_size() % 64 == 0 ? PAGE(at) : -1};
 #undef PAGE
-    return copy_forms(forms, FORMS(list));
+    return list_forms(&fit_pages, forms, page_names, is);
 }
 
 // Pages of K that are read for each sequence, against those of the table. False if they are not right.
@@ -75,8 +72,6 @@ bool look_at_pages(const record *r)
     return right;
 }
 
-// --------------------------------------------------------------------------------------------------------- packed rows
-
 void look_at_packed_rows(const pairs *t)
 {
     const int group = e.s->q_heads / heads(), Nq = e.s->q_len, keys = keys_of(t->row0),
@@ -89,31 +84,29 @@ void look_at_packed_rows(const pairs *t)
     EACH_PAIR (a, t->queries, c, t->keys) {
         const int got = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
         if (i < 0 || j < 0 || got == UNCLEAR) continue;
-        // clang-format off
-        const form forms[] = {
-            {"", "", j > last + i},
-            {"row_of_tile",
-                "the row's number in its tile is taken for its token's, without what comes before the tile",
-                j > last + a % Nq},
-            {"tokens_before_heads",
-                "packed rows are taken to have all heads of a token side by side: they have all tokens of a head",
-                j > last + at / group},
-            {"one_key_less", "each token sees one key too few", j > last + i - 1},
-            {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last",
-                j > i},
-            {"all_tokens_seen", "a token sees all later tokens, too", j > keys - 1},
-            {"nothing_hidden", "no pair is hidden", false}};
-        // clang-format on
-        fit_see(&fit_tokens, got == HIDDEN, 0, FORMS(forms),
+        // Which token it takes the row for, and from where on it counts.
+        const int token[] = {i, a % Nq, at / group, at / Nq, Nq - 1 - i}, from[] = {last, 0, keys - 1};
+        static const char *const tokens[] = {"its token", "its number in the tile, % Nq,",
+                                             "its number / (Hq / Hkv), as if a token's heads lay side by side,",
+                                             "its number / Nq, which is its head,", "its token from the last one on"};
+        static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {"", " - 1", " + 1"};
+        form forms[MAX_FORMS];
+        int n = 0;
+        forms[n++] = (form){"", j > last + i};
+        add_form(&fit_tokens, forms, &n, j > keys - 1, "a token sees all later tokens, too");
+        add_form(&fit_tokens, forms, &n, false, "no pair is hidden");
+        for (int way = 0; way < 45; way++)
+            add_form(&fit_tokens, forms, &n, j > from[way / 15] + token[way % 5] + (int[]){0, -1, 1}[way / 5 % 3],
+                     "a row sees the keys up to %s + %s%s", froms[way / 15], tokens[way % 5], more[way / 5 % 3]);
+        if (got == (j > last + i) && (a + c) % 4) continue;  // of those that are right some will do
+        fit_see(&fit_tokens, got == HIDDEN, 0, forms, n,
                 "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys,
                 got == HIDDEN ? "gives no weight to" : "gives a weight to", j, got == HIDDEN ? "sees" : "does not see");
     }
 }
 
-// --------------------------------------------------------------------------------------------------------------- merge
-
 // Where the scale of a key is looked for: key `row` of `head` in `page`, the row of K with this number.
-enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, PAGES_OF_ONE_HEAD };
+enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, PAGES_OF_ONE_HEAD, BY_SEQUENCE, BY_HEAD, PLACES };
 static int scale_at(int place, int raw)
 {
     const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
@@ -123,6 +116,8 @@ static int scale_at(int place, int raw)
     case FIRST_ROWS: return first + at + row % 16;  // a tile's rows begin at a multiple of 16
     case FIRST_PAGES: return at + row;
     case PAGES_OF_ONE_HEAD: return page * size + at + row;
+    case BY_SEQUENCE: return first + at + key_of(raw);
+    case BY_HEAD: return first + head * H + row;
     default: return first + at + row;
     }
 }
@@ -172,22 +167,6 @@ static int parts_of(const record *r, int row, part *parts, int room)
     return count;
 }
 
-// O (column d) and L from parts, by each form.
-static void merged(const part *parts, int count, int d, form O[3], form L[3])
-{
-    static const form forms[] = {{"", "", 0},
-                                 {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
-                                 {"first_part_left", "the first part is left out", 0}};
-    double m = -INFINITY, l[3] = {0};
-    for (int n = 0; n < count; n++) m = fmax(m, parts[n].L);
-    memcpy(O, forms, sizeof forms), memcpy(L, forms, sizeof forms);
-    for (int n = 0; n < count; n++) {
-        const double below = parts[n].L - m, weights[] = {exp(below), exp2(below), n ? exp(below) : 0};
-        for (int f = 0; f < 3; f++) l[f] += weights[f], O[f].is += weights[f] * parts[n].O[d];
-    }
-    for (int f = 0; f < 3; f++) O[f].is = l[f] > 0 ? O[f].is / l[f] : 0, L[f].is = m + log(l[f]);
-}
-
 // What came out of a row, against its parts: of one, what finalize makes of it.
 void look_at_merge(const record *r)
 {
@@ -204,23 +183,14 @@ void look_at_merge(const record *r)
             see_empty_row(row);
             continue;
         }
-        form O[3], L[3];
-        double size = 0;
-        for (int d = 0; d < D; d++) merged(parts, count, d, O, L), size = fmax(size, fabs(O[0].is));
-        for (int d = -1; d < D; d++) {
-            merged(parts, count, max_int(d, 0), O, L);
-            const double seen = d < 0 ? got_L : out[d];
-            const double slack = d < 0 ? 0.01 + 0.002 * fabs(L[0].is) : 0.02 * size + 0.01 * fabs(seen) + 1e-6;
-            const form *forms = d < 0 ? L : O;
-            fit_see(count > 1 ? &fit_merge : &fit_finalize, seen, slack, forms, count > 1 ? 3 : 1,
-                    "query %d of head %d has %d part%s, and %s that is made of that is %.4g where %.4g is right",
-                    query_of(row), head_of(row), count, count > 1 ? "s" : "", d < 0 ? "the L" : "an element of O", seen,
-                    forms[0].is);
-        }
+        double *O_of[PARTS], L_of[PARTS];
+        char where[60];
+        for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
+        snprintf(where, sizeof where, "query %d of head %d", query_of(row), head_of(row));
+        const double slack = 0.01 + 0.002 * fabs(L_of[0]);
+        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, where);
     }
 }
-
-// -------------------------------------------------------------------------------------------------------------- scales
 
 static size_t scale_count(void)
 {
@@ -229,51 +199,37 @@ static size_t scale_count(void)
     return tensors[wb_tensor_named(tensors, count, "K_scale")].count;
 }
 
-// What scores (A) and weights (B) are multiplied by, of the scales that lie at `place`: by its own, the other's ...
-enum { OWN, NONE, OTHER, SQUARED, INVERSE, BOTH, OF_FIRST };
-static const struct {
-    int A, B, place;
-    form is;
-} meetings[] = {
-    // clang-format off
-    {OWN, OWN, AT_KEY, {"", "", 0}},
-    {NONE, OWN, AT_KEY, {"K_scale_forgotten", "scores are not multiplied by K's scale", 0}},
-    {SQUARED, OWN, AT_KEY, {"K_scale_twice", "scores are multiplied by K's scale twice", 0}},
-    {INVERSE, OWN, AT_KEY, {"K_scale_divides", "scores are divided by K's scale, not multiplied", 0}},
-    {BOTH, OWN, AT_KEY, {"both_scales_on_scores", "scores are multiplied by V's scale, too", 0}},
-    {OF_FIRST, OWN, AT_KEY, {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key", 0}},
-    {OWN, NONE, AT_KEY, {"V_scale_forgotten", "weights are not multiplied by V's scale", 0}},
-    {OWN, OTHER, AT_KEY, {"K_scale_on_weights", "weights are multiplied by K's scale, where V's is right", 0}},
-    {OWN, SQUARED, AT_KEY, {"V_scale_twice", "weights are multiplied by V's scale twice", 0}},
-    {OWN, INVERSE, AT_KEY, {"V_scale_divides", "weights are divided by V's scale, not multiplied", 0}},
-    {OWN, BOTH, AT_KEY, {"both_scales_on_weights", "weights are multiplied by K's scale, too", 0}},
-    {OWN, OF_FIRST, AT_KEY, {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key", 0}},
-    {OTHER, OTHER, AT_KEY, {"scales_exchanged", "K's and V's scale are exchanged", 0}},
-    {OWN, OWN, FIRST_HEAD, {"scales_of_first_head", "the scales are those of key head 0", 0}},
-    {OWN, OWN, FIRST_ROWS,
-        {"scales_of_first_rows", "the scales are those of the first keys of the page: the row in the page is left out",
-            0}},
-    {OWN, OWN, FIRST_PAGES, {"scales_of_first_page", "the scales are those of page 0: the page is left out", 0}},
-    {OWN, OWN, PAGES_OF_ONE_HEAD,
-        {"scale_pages_of_one_head", "pages of scales are taken for as long as one head's: a page has page_size for "
-            "each", 0}}};
+// What scores (A) and weights (B) may be multiplied by, and where scales may lie. Meetings are ways to do it: the right
+// one; another for the scores, or for the weights, or both exchanged; or another place.
+enum { FACTORS = 9, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, MEETINGS = 2 * FACTORS - 1 + PLACES };
+// clang-format off
+static const char *const factors_are[FACTORS] = {
+    "", "by nothing", "by the other's scale", "by their scale twice", "by 1 / their scale", "by the other's scale, too",
+    "by the scale of the tile's first key", "by 64 times their scale",
+    "by the scale of the key with the number of the lane's own column"};
+static const char *const places_are[PLACES] = {
+    "", "those of key head 0", "those of the page's first keys: the row in the page is left out", "those of page 0",
+    "looked for as if a page of scales had page_size for all heads: it has so many for each",
+    "looked for by the key's number in the sequence, not by its row in the page",
+    "looked for as if a page had Hkv numbers a head: it has page_size"};
 // clang-format on
-enum { MEETINGS = COUNT(meetings) };
-
-static double factor(int what, double own, double other, double first)
+static double factor(int what, double own, double other, double first, double slot)
 {
-    const double by[] = {own, 1, other, own * own, 1 / own, own * other, first};
-    return by[what];
+    return (double[]){own, 1, other, own * own, 1 / own, own * other, first, 64 * own, slot}[what];
 }
 
 // False if there is no such scale.
 static bool factors(int n, const product *S, int c, double *A, double *B)
 {
-    const int what_A = meetings[n].A, what_B = meetings[n].B, at = scale_at(meetings[n].place, S->b_row[c]);
+    const int what_A = n == EXCHANGED ? OTHER : n < FACTORS ? n : 0;
+    const int what_B = n == EXCHANGED ? OTHER : n >= FACTORS && n < EXCHANGED ? n - FACTORS + 1 : 0;
+    const int at = scale_at(n > EXCHANGED ? n - EXCHANGED : 0, S->b_row[c]), column = S->b_row[c / 8 * 2 + c % 2];
     const int first = S->b_row[0] >= 0 ? scale_at(AT_KEY, S->b_row[0]) : -1;
+    const int slot = column >= 0 ? scale_at(AT_KEY, column) : first;
     if (at < 0 || (size_t)at >= scale_count() || first < 0) return false;
     const double k = e.K_scale[at], v = e.V_scale[at];
-    *A = factor(what_A, k, v, e.K_scale[first]), *B = factor(what_B, v, k, e.V_scale[first]);
+    *A = factor(what_A, k, v, e.K_scale[first], e.K_scale[slot]);
+    *B = factor(what_B, v, k, e.V_scale[first], e.V_scale[slot]);
     return true;
 }
 
@@ -322,27 +278,32 @@ bool look_at_scales(const record *r)
 {
     int rows, query, other;
     const bool wrong = misfits(r, 0, &rows, &query) > rows / 20;  // a row that keeps an old maximum may not fit
-    form forms[MEETINGS];
+    form forms[MAX_FORMS] = {{"", 0}};
+    int count = 1;
     for (int n = 0; n < MEETINGS; n++) {
-        forms[n] = meetings[n].is, forms[n].is = n > 0 && wrong;
+        if (n > EXCHANGED)
+            add_form(&fit_scales, forms, &count, wrong, "the scales are %s", places_are[n - EXCHANGED]);
+        else if (n == EXCHANGED)
+            add_form(&fit_scales, forms, &count, wrong, "K's and V's scale are exchanged");
+        else if (n)
+            add_form(&fit_scales, forms, &count, wrong, "%s are multiplied %s", n < FACTORS ? "scores" : "weights",
+                     factors_are[n < FACTORS ? n : n - FACTORS + 1]);
         if (wrong || fit_scales.wrong) seen_misfits[n] += misfits(r, n, &rows, &other), seen_rows[n] += rows;
     }
-    fit_see(&fit_scales, wrong, 0, FORMS(forms),
+    fit_see(&fit_scales, wrong, 0, forms, count,
             "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale", query_of(query));
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
         if (parts_of(r, row, parts, PARTS) != 1 || parts[0].L == -INFINITY) continue;
         const double L = parts[0].L;
-        // clang-format off
-        const form of_l[] = {
-            {"", "", L}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale",
-                L + log(parts[0].V_scale)},
-            {"l_completed_in_each_tile",
-                "l is four times as large: the sum of a row is completed in each tile, and once more at the end",
-                L + log(4)}};
-        // clang-format on
-        fit_see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), FORMS(of_l),
+        form of_l[MAX_FORMS];
+        const int of = list_forms(
+            &fit_scaled_l, of_l,
+            "|l is summed up after the weights were multiplied by V's scale|l is four times as large: the sum "
+            "of a row is completed in each tile, and once more at the end",
+            (double[]){L, L + log(parts[0].V_scale), L + log(4)});
+        fit_see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, of,
                 "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
                 query_of(row), (double)e.out[1][row], L);
     }
@@ -353,13 +314,16 @@ void conclude_decode(void)
 {
     fit_conclude(&fit_pages, BY_HEADS, "page lookup", NULL, ": the pages are ");
     fit_conclude(&fit_tokens, BY_MASK, "packed rows", NULL, ": ");
-    fit_conclude(&fit_finalize, BY_SUM, "finalize", NULL, "");
-    fit_conclude(&fit_merge, BY_END, "merge", "merge|weights", ": ");
+    for (int many = 0; many < 2; many++) {
+        const char *gaps = many ? "merge" : "finalize", *others = many ? "merge|weights" : NULL;
+        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, others, ": that is ");
+        fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, others, ": that is ");
+    }
     for (int n = 1; n < MEETINGS; n++)
         if (seen_misfits[n] > seen_rows[n] / 50 || seen_rows[n] < seen_rows[0] / 2)
             fit_scales.misses[n] = fit_scales.wrong;
     const form *scales = fit_form(&fit_scales);
-    const bool place = scales && meetings[scales - fit_scales.forms].place != AT_KEY;
+    const bool place = scales && scales - fit_scales.forms > EXCHANGED;
     fit_conclude(&fit_scales, BY_SCALES, place ? "scales sent" : "scores|weights|scales sent",
                  "scores|weights|scales sent", ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");

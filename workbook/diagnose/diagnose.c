@@ -15,7 +15,7 @@
 
 // The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key
 // that a case may have.
-enum { RECORD = 1 << 24, PAIRS = 1500000 };
+enum { RECORD = 1 << 24, PAIRS = 2300000 };
 
 static const wb_problem *problem;
 static gap gaps[MAX_GAPS];  // of the problem
@@ -68,8 +68,6 @@ bool worth_naming(const char *look)
     }
     return some;
 }
-
-// -------------------------------------------------------------------------------------------------------------- a case
 
 // What is allocated for a case, to be given back after it.
 static void *mine[24];
@@ -221,7 +219,7 @@ static void look_at_case(const char *text)
             worker_retire(WORKER_SHARED);
         }
         read_case(&run);
-        plain += e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
+        plain += !wb_has_ranks(problem) && e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
         (wb_has_ranks(problem)               ? look_at_ranks
          : problem->signature == WB_BACKWARD ? look_at_backward
                                              : look_at_forward)();

@@ -27,6 +27,7 @@ static int modulo_head(int q)
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
     double S[256], P[256];
+    int lane[256];           // of the four that have this row
     double top, all, all_V;  // in base 2: the largest score, log2 of the sum of 2^score, and that with V's exponent
     double at;               // log2(P) less the right score
     bool right;              // the factor of S is, as far as weights tell
@@ -57,6 +58,7 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
         x->kv_head = key_head_of(k), x->tile = key_of(k) / TILE;
         const double P = PV->a[i * PV->depth + c], s = S->after[i * S->cols + at] * right_factor(x);
         x->top = fmax(x->top, s), sum += exp2(s), x->cut += P >= LARGEST;
+        x->lane[x->count] = at % 8 / 2;
         x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
@@ -82,25 +84,60 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
     return fits;
 }
 
-// The weights of a row that are not those of its scores: of another tile's?
-static bool of_others;
-static bool is_of_another_tile(const step *now, int i)
+static fit fit_others;
+
+// The first key of another tile whose scores the weights of a row are made of; -1: of none.
+static int another_tile(const step *now, int i)
 {
     row_in_tile x;
     double at;
     int plain;
-    for (const step *other = steps; other < steps + step_count; other++) {
-        if (other == now || !read_row(&x, other, now, i) || !row_fits(&x, right_factor(&x), &at, &plain) || plain < 4)
-            continue;
-        of_others = true;
-        find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|skip",
-             "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from %d on",
-             query_of(x.q), other->first, now->first);
-        return true;
-    }
-    return false;
+    for (const step *other = steps; other < steps + step_count; other++)
+        if (other != now && read_row(&x, other, now, i) && row_fits(&x, right_factor(&x), &at, &plain) && plain > 3)
+            return other->first;
+    return -1;
 }
 
+// Whether each lane of a row has the right factor, and another shift than others; -1: that cannot be told.
+static int is_by_lanes(const row_in_tile *x)
+{
+    double at[4], low = INFINITY, high = -INFINITY;
+    for (int lane = 0; lane < 4; lane++) {
+        row_in_tile mine = {.q = x->q};
+        int plain;
+        for (int n = 0; n < x->count; n++)
+            if (x->lane[n] == lane) mine.S[mine.count] = x->S[n], mine.P[mine.count++] = x->P[n];
+        const bool fits = row_fits(&mine, right_factor(x), &at[lane], &plain);
+        if (!fits || plain < 2) return plain < 2 ? -1 : 0;
+        low = fmin(low, at[lane]), high = fmax(high, at[lane]);
+    }
+    return high - low > 0.5;
+}
+
+static const char others[] =
+    "|they are those of another tile, or meet the V of another|each lane subtracts a number of its own: the maximum is "
+    "not brought together over the lanes of a row";
+// The weights of a row that no factor explains. False if nothing can be told.
+static bool look_at_others(const row_in_tile *x, const step *now, int i)
+{
+    const int other = another_tile(now, i), lanes = is_by_lanes(x);
+    form forms[MAX_FORMS];
+    const int count = list_forms(&fit_others, forms, others, (double[]){0, other >= 0, lanes != 0});
+    if (other < 0 && lanes != 1) return false;
+    fit_see(&fit_others, 1, 0, forms, count,
+            "the weights that query %d has for keys from %d on are not 2^(factor S - m) with one m for the row",
+            query_of(x->q), now->first);
+    return true;
+}
+
+static const char factors[] =
+    "|K's exponent is not in it|Q's exponent is not in it|K's exponent is that of the tile that came before|K's "
+    "exponent is that of the tile that comes next|K's exponent is that of the head's first tile|K's exponent is that "
+    "of key head h modulo Hkv|K's exponent is V's|K's exponent is subtracted|Q's exponent is subtracted|Q's exponent "
+    "is that of the row 8 further up, which this lane has, too|a lane's two rows are taken to be 2 g and 2 g + 1, and "
+    "they are g and g + 8|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the "
+    "first head|Q's exponent is that of the head with the key head's number|log2(e) is missing in it|scale is missing "
+    "in it";
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
     double x_S[256] = {0}, log_P[256] = {0}, at;
@@ -110,37 +147,26 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
         if (is_plain(x->P[n])) x_S[all] = x->S[n], log_P[all++] = log2(x->P[n]);
     const line l = line_through(x_S, log_P, max_int(all, 1));
     const bool one_factor = all > 2 && l.slope > 0 && l.off < 0.3;
-    if (!x->right && !one_factor && is_of_another_tile(now, i)) return;
+    if (!x->right && !one_factor && look_at_others(x, now, i)) return;
     const int other = modulo_head(x->q), N = e.s->q_len, Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
     const int group = e.s->q_heads / e.s->kv_heads, in_group = head_of(x->q) / group * N + query_of(x->q);
+    const int8_t *of_Q = e.Q_exponent, *of_K = e.K_exponent;
+    const int beside = max_int(0, min_int(all_rows() - 1, x->q - i + i % 8 * 2 + i / 8)),
+              warp = query_of(x->q) % 64 / 16 * 16;
     // clang-format off
-    form forms[] = {
-        {"", "", Q + K}, {"K_exponent_forgotten", ": that is the exponent of the row of Q alone", Q},
-        {"K_exponent_of_the_tile_before", ": K's is that of the tile that came before",
-            Q + of_tile(e.K_exponent, x, 1)},
-        {"K_exponent_of_the_next_tile", ": K's is that of the tile that comes next",
-            Q + of_tile(e.K_exponent, x, -1)},
-        {"K_exponent_of_the_first_tile", ": K's is that of the head's first tile",
-            Q + of_tile(e.K_exponent, x, -x->tile)},
-        {"K_exponent_of_another_head", ": K's is that of key head h modulo Hkv",
-            Q + exponent_at(e.K_exponent, other, x->tile)},
-        {"Q_exponent_of_the_upper_row", ": Q's is that of the row 8 further up, which this lane has, too",
-            e.Q_exponent[i < 8 ? x->q : x->q - 8] + K},
-        {"Q_exponent_of_the_first_warp", ": Q's is that of the row of the warpgroup's first warp",
-            e.Q_exponent[x->q - query_of(x->q) % 64 / 16 * 16] + K},
-        {"Q_exponent_of_the_first_head", ": Q's is that of the first head", e.Q_exponent[query_of(x->q)] + K},
-        {"Q_exponent_of_the_key_head", ": Q's is that of the head with the key head's number",
-            e.Q_exponent[in_group] + K},
-        {"log2e_forgotten", ": log2(e) is missing in it", Q + K - log2(LOG2E)},
-        {"scale_forgotten", ": scale is missing in it", Q + K - log2(e.s->scale)},
-        {"V_exponent_for_K", ": V's exponent stands for K's", Q + of_tile(e.V_exponent, x, 0)},
-        {"K_exponent_subtracted", ": K's exponent is subtracted", Q - K}};
+    double is[] = {
+        Q + K, Q, K, Q + of_tile(of_K, x, 1), Q + of_tile(of_K, x, -1), Q + of_tile(of_K, x, -x->tile),
+        Q + exponent_at(of_K, other, x->tile), Q + of_tile(e.V_exponent, x, 0), Q - K, K - Q,
+        of_Q[i < 8 ? x->q : x->q - 8] + K, of_Q[beside] + K, of_Q[x->q - warp] + K, of_Q[query_of(x->q)] + K,
+        of_Q[in_group] + K, Q + K - log2(LOG2E), Q + K - log2(e.s->scale)};
     // clang-format on
     if (!x->plain) return;
-    for (int f = COUNT(forms); f-- > 0;) forms[f].is = !row_fits(x, base2_scale() * exp2(forms[f].is), &at, &plain);
+    form forms[MAX_FORMS];
+    for (int n = COUNT(is); n-- > 0;) is[n] = !row_fits(x, base2_scale() * exp2(is[n]), &at, &plain);
+    const int count = list_forms(&fit_factor, forms, factors, is);
     char seen[60] = "not one number";
     if (one_factor) snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
-    fit_see(&fit_factor, 0, 0, FORMS(forms),
+    fit_see(&fit_factor, 0, 0, forms, count,
             "the weights of query %d in the tile of keys from %d on say that its scores are multiplied by %s, and the "
             "exponents, %d of Q and %d of K, make scale * log2(e) * 2^%d",
             query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
@@ -160,27 +186,29 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
     const bool stays = fabs(factor - 1) < 0.01;
     if (stays && is->top + V - m_old < 2.9 && t > 1) {  // no maximum has to be, or may be, raised
-        // clang-format off
-        const form forms[] = {
-            {"", "", V - old}, {"V_exponent_forgotten", ": V's exponent is not in it", 0},
-            {"V_exponent_of_the_tile_before", ": each tile has the exponent of the one before",
-                of_tile(e.V_exponent, is, 1) - of_tile(e.V_exponent, was, 1)}};
-        // clang-format on
-        fit_see(&fit_V, seen, 0.3, FORMS(forms),
+        const int8_t *V_of = e.V_exponent;
+        if (sum_add(&fit_V, seen, 0.3, "+ V's exponent| that of the tile before| that of the tile that comes next",
+                    (double[]){V - old, of_tile(V_of, is, 1) - of_tile(V_of, was, 1),
+                               of_tile(V_of, is, -1) - of_tile(V_of, was, -1)}))
+            fit_says(
+                &fit_V,
                 "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
                 "of query %d changes by %.2f, and V's exponent by %d",
                 was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     }
     const double grown = m - m_old;
-    const form forms[] = {{"", "", -grown},
-                          {"O_not_rescaled", ": it is not rescaled", 0},
-                          {"O_rescaled_inverse", ": it is multiplied by the inverse", grown}};
-    fit_see(&fit_rescaling, log2(factor), 0.3, FORMS(forms),
+    if (sum_add(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown}))
+        fit_says(
+            &fit_rescaling,
             "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O is to be multiplied "
             "by %.4g; it is by %.4g",
             is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
 }
 
+static const char L_names[] =
+    "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in it| L of an "
+    "l with their squares in it| L of an l that is never rescaled| L of an l that begins anew where the maximum is "
+    "raised| L of an l without the tiles in which the maximum is raised";
 // l by each form, of all tiles of a row; m: under which each tile was weighed; raised: in which of them
 // the warp raises maxima. False if it is wrong.
 static bool look_at_l(int q, int count, const double *all, const double *all_V, const double *m, const bool *raised)
@@ -194,24 +222,18 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
         of_last = exp2(all[t]) + (raised[t] ? 0 : of_last), unraised += raised[t] ? 0 : exp2(all[t]);
     }
     const double L = e.out[1][q], is = LN2 * log2(right);
-    // clang-format off
-    const form forms[] = {
-        {"", "", is},
-        {"V_counted_in_l", ": V's powers of two are in l", LN2 * log2(with_V)},
-        {"V_counted_twice", ": V's powers of two are multiplied into l, and have to be divided out",
-            LN2 * log2(with_V_twice)},
-        {"unit_forgotten", ": l is counted in units of 2^V_exponent of the first tile, and that is not in it",
-            is - LN2 * unit},
-        {"l_not_rescaled", ": l is not rescaled where the maximum is raised", LN2 * log2(not_rescaled)},
-        {"l_begins_anew", ": l begins anew where the maximum is raised", LN2 * log2(of_last)},
-        {"l_without_raised", ": l lacks the tiles in which the maximum is raised", LN2 * log2(unraised)}};
-    // clang-format on
-    fit_see(&fit_l, L, 0.02 + 1e-3 * fabs(is), FORMS(forms),
-            "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g", query_of(q),
-            is, L);
+    if (sum_add(&fit_l, L, 0.02 + 1e-3 * fabs(is), L_names,
+                (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(with_V_twice), LN2 * log2(not_rescaled),
+                           LN2 * log2(of_last), LN2 * log2(unraised)}))
+        fit_says(&fit_l, "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g",
+                 query_of(q), is, L);
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
+static const char O_names[] =
+    "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum| the sum that is not multiplied by "
+    "2^(m_sum - m) when O goes on| the sum that is multiplied by 2^(m - m_sum) when O goes on| the sum that is, then "
+    "and at the end";
 // O of a row whose scores, weights and L are right: of the sums that the products left, each under the maximum of its
 // last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
 static void look_at_O(int i, int q, const double *m)
@@ -236,21 +258,13 @@ static void look_at_O(int i, int q, const double *m)
         }
         const double now = right - moved, grown = m_end - m_sum;
         const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
-        // clang-format off
-        const form forms[] = {
-            {"", "", right}, {"sum_left_out", ": the sum in float32 is not in it", now},
-            {"sum_not_rescaled", ": the sum is added as it is, not multiplied by 2^(m_sum - m)",
-                moved * exp2(grown) + now},
-            {"sum_rescaled_inverse", ": the sum is multiplied by 2^(m - m_sum)", moved * exp2(2 * grown) + now},
-            {"sum_not_rescaled_on_the_way",
-                ": when O goes on, what is in the sum is not multiplied by 2^(m_sum - m)", on_the_way},
-            {"sum_rescaled_inverse_on_the_way", ": when O goes on, what is in the sum is multiplied by 2^(m - m_sum)",
-                on_the_way_up}};
-        // clang-format on
-        fit_see(&fit_O, got, 0.09 * (size + fabs(got)), FORMS(forms),
-                "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it is "
-                "%.4g",
-                query_of(q), d, right, got);
+        if (sum_add(&fit_O, got, 0.09 * (size + fabs(got)), O_names,
+                    (double[]){now, moved, moved * exp2(grown), moved * exp2(2 * grown), on_the_way - now,
+                               on_the_way_up - now, (on_the_way_up - now) * exp2(2 * grown)}))
+            fit_says(&fit_O,
+                     "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it "
+                     "is %.4g",
+                     query_of(q), d, right, got);
     }
 }
 
@@ -320,12 +334,13 @@ void look_at_e4m3(const record *r)
 
 void conclude_e4m3(void)
 {
-    if (!of_others || fit_form(&fit_factor))
-        fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", "");
-    fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, "");
-    fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, "");
-    fit_conclude(&fit_l, BY_L, "softmax", NULL, "");
+    fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, ": ");
+    if (!fit_form(&fit_others) || fit_form(&fit_factor))
+        fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", ": ");
+    fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, ": it is ");
+    fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");
+    fit_conclude(&fit_l, BY_L, "softmax", NULL, ": that is ");
     const form *O = fit_form(&fit_O);
-    fit_conclude(&fit_O, BY_L + 1, O && strstr(O->id, "on_the_way") ? "level" : "together", "level|together|overlap",
-                 "");
+    fit_conclude(&fit_O, BY_L + 1, O && strstr(O->says, "goes on") ? "level" : "together", "level|together|overlap",
+                 ": that is ");
 }

@@ -56,8 +56,6 @@ void *allocate(size_t count, size_t size);  // of zeros; ends the program where 
 enum { MAX_CASES = 32 };
 int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT]);
 
-// ------------------------------------------------------------------------------------------------------------ findings
-
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
@@ -79,25 +77,22 @@ bool worth_naming(const char *gaps);
 // answer passes nothing is kept but waste.
 __attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const char *gaps, const char *format, ...);
 
-// --------------------------------------------------------------------------------------------------------------- forms
-
-// A relation that may explain what was seen: its id, how it reads, and what it says of what is looked at. The first of
-// a list is the right one.
+// A relation that may explain what was seen: how it reads, and what it says of what is looked at. The first of a list
+// is the right one.
 typedef struct form {
-    const char *id, *says;
+    const char *says;
     double is;
 } form;
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-#define FORMS(list) list, COUNT(list)
 
-enum { MAX_FORMS = 40 };
+enum { MAX_FORMS = 400 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
 // sentence and its case.
 typedef struct fit {
     form forms[MAX_FORMS];
-    int count, wrong, misses[MAX_FORMS];
+    int count, wrong, right, misses[MAX_FORMS];  // right: of these sum_add looks at some
     char says[700], shown[WB_CASE_TEXT];
     bool fails;  // the answer of that case
 } fit;
@@ -109,11 +104,30 @@ __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, 
 __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
                                                    const char *format, ...);  // both
 
+// Forms by name, "|one|another", the right one first; returns how many.
+int list_forms(const fit *f, form *forms, const char *names, const double *is);
+
+// A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
+// ln(2) (n); `values` are theirs. Looked for is which of them are in it: one that is right may be gone, or all,
+// another be there, and one or all be multiplied by -1, 2, scale, log2(e) and the like, or divided. What it is reads as
+// a formula, which is its id, too. Returns as fit_add.
+bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values);
+
+// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
+enum { TERMS = 16 };
+double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
+
+// A row's O and L from those of parts: how much of each is in O, and what L is.
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
+               double slack, const char *where);
+
 // The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in
 // ten, if all others are far worse. Null: none.
 const form *fit_form(const fit *f);
-int copy_forms(form *to, const form *from, int count);  // returns count
-bool is_one_of(const form *is, const char *ids);        // false for null
+
+// One more form of those of a fit, which reads as it says and has that as its id; it is written down once.
+__attribute__((format(printf, 5, 6))) void add_form(const fit *f, form *forms, int *count, double is,
+                                                    const char *format, ...);
 
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps`, or where no form fits `others`
 // unless that is null.
@@ -135,8 +149,7 @@ exponent exponent_of(const double *S, const double *log2_weights, int count, dou
 // If it is another factor, sees which, of a query; where: of a kernel. False if it is not.
 bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where);
 
-// -------------------------------------------------------------------------------------------------------------- record
-
+// The record of products.
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
 
 typedef enum owner { NOBODY, OF_Q, OF_K, OF_V, OF_dO } owner;
@@ -178,8 +191,6 @@ int head_of_query(int row);            // which key head the query in this row o
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
-// --------------------------------------------------------------------------------------------------------------- walks
-
 // A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums
 // from P and from dS.
 typedef struct step {
@@ -197,13 +208,11 @@ double base2_scale(void);                                        // scores in ba
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
 
-// --------------------------------------------------------------------------------------------------------------- masks
-
 // A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair. A
 // tile of dK and dV has keys as rows: `sideways`.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, key0;           // row0: of Q, where its queries begin
+    int queries, keys, row0, key0, number;   // row0: of Q, where its queries begin; number: of the tile in its walk
     int block_query, block_key, last_query;  // the first of its block; the last query of it
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
@@ -217,8 +226,6 @@ typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK
 void add_to_mask(mask_kind kind, const pairs *tile);
 void conclude_masks(void);
 
-// ----------------------------------------------------------------------------------------------------------- the rooms
-
 // Each looks at a case, and then concludes from all of them.
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
@@ -230,13 +237,14 @@ void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float
 void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
 
 // Parts of these.
+bool look_at_heads(const record *r, bool of_V);  // false if they are wrong
+void conclude_heads(void);
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);                       // that sees no key
-void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
-bool look_at_pages(const record *r);               // decode.c
+void see_empty_row(int row);          // that sees no key
+bool look_at_pages(const record *r);  // decode.c
 void look_at_packed_rows(const pairs *tile);
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong

@@ -32,15 +32,27 @@ void find(int rank, const char *id, const char *gaps, const char *format, ...)
     memcpy(best.shown, e.text, sizeof best.shown);
 }
 
-int copy_forms(form *to, const form *from, int count)
+void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...)
 {
-    memcpy(to, from, (size_t)count * sizeof *to);
-    return count;
+    char text[300];
+    if (*count == MAX_FORMS) return;
+    if (*count >= f->count) WRITE(text, format);
+    const char *says = *count < f->count ? f->forms[*count].says : strdup(text);
+    forms[(*count)++] = (form){says, is};
+}
+
+int list_forms(const fit *f, form *forms, const char *names, const double *is)
+{
+    int n = 0;
+    for (const char *at = names;; at += strcspn(at, "|") + 1) {
+        add_form(f, forms, &n, is[n], "%.*s", (int)strcspn(at, "|"), at);
+        if (!at[strcspn(at, "|")]) return n;
+    }
 }
 
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count)
 {
-    f->count = copy_forms(f->forms, forms, count);
+    memcpy(f->forms, forms, (size_t)count * sizeof *forms), f->count = count;
     bool wrong = false;
     for (int n = 0; n < count; n++) {
         const bool fits = isfinite(seen) ? fabs(seen - forms[n].is) <= tolerance
@@ -50,6 +62,91 @@ bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count
     }
     f->wrong += wrong;
     return wrong && (!*f->says || (e.wrong && !f->fails));
+}
+
+// Of a term: number scale^scale log2(e)^log2e.
+typedef struct factor {
+    double number;
+    int scale, log2e;
+} factor;
+
+static factor product_of(factor a, factor b)
+{
+    return (factor){a.number * b.number, a.scale + b.scale, a.log2e + b.log2e};
+}
+
+typedef struct term {
+    const char *says;
+    int length;
+    double value;
+    factor right;
+} term;
+
+// One more form: the terms with these factors.
+static int add_sum(const fit *f, form *forms, int n, const term *terms, const factor *is, int count)
+{
+    static const char *const scales[] = {" / scale^2", " / scale", "", "scale ", "scale^2 "};
+    static const char *const logs[] = {"ln(2)^2 ", "ln(2) ", "", "log2(e) ", "log2(e)^2 "};
+    char text[300] = "", number[24];
+    double sum = 0;
+    for (int t = 0; t < count; t++) {
+        const factor x = is[t];
+        double value = x.number * terms[t].value;
+        if (x.number == 0) continue;
+        for (int k = 0; k < abs(x.scale); k++) value *= x.scale > 0 ? e.s->scale : 1 / (double)e.s->scale;
+        for (int k = 0; k < abs(x.log2e); k++) value *= x.log2e > 0 ? LOG2E : LN2;
+        sum += value;
+        if (n < f->count) continue;  // it has been written
+        snprintf(number, sizeof number, fabs(x.number) == 1 ? "" : "%g ", fabs(x.number));
+        const char *sign = x.number > 0 ? *text ? " + " : "" : *text ? " - " : "-";
+        APPEND(text, "%s%s%s%s%.*s%s", sign, number, scales[max_int(2, x.scale + 2)], logs[x.log2e + 2],
+               terms[t].length, terms[t].says, scales[min_int(2, x.scale + 2)]);
+    }
+    add_form(f, forms, &n, sum, "%s", *text ? text : "0");
+    return n;
+}
+
+bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values)
+{
+    enum { MOST = 12 };
+    static const factor changes[] = {{1, 0, 0},  {0, 0, 0}, {-1, 0, 0}, {2, 0, 0}, {0.5, 0, 0}, {4, 0, 0}, {32, 0, 0},
+                                     {1, -1, 0}, {1, 1, 0}, {1, 0, -1}, {1, 0, 1}, {1, -1, -1}, {1, 1, 1}};
+    static term terms[MOST];
+    factor is[MOST], first = {1, 0, 0};
+    form forms[MAX_FORMS];
+    int count = 0, rights = 0;
+    for (const char *at = names; *at && count < MOST; count++) {
+        term *t = &terms[count];
+        t->right = (factor){0, 0, 0}, t->value = values[count];
+        for (; *at != ' '; at++) {
+            t->right.number += *at == '+' ? 1 : *at == '-' ? -1 : 0, t->right.scale += *at == 's';
+            t->right.log2e += *at == 'l' ? 1 : *at == 'n' ? -1 : 0;
+        }
+        t->says = at + 1, t->length = (int)strcspn(at + 1, "|");
+        at += 1 + t->length, at += *at == '|';
+        is[count] = t->right;
+        if (t->right.number != 0 && rights++ == 0) first = (factor){1, t->right.scale, t->right.log2e};
+    }
+    int n = add_sum(f, forms, 0, terms, is, count);
+    if (fabs(seen - forms[0].is) <= tolerance && f->count && f->right++ % 8) return false;  // some of them will do
+    // Of those that are right none is gone, or one is, or all are; and another has come, or one or all have another
+    // factor.
+    for (int gone = -1; gone <= count - (rights < 2); gone++)
+        EACH_PAIR (t, count + (rights > 1), change, COUNT(changes)) {
+            const bool is_right = t == count || terms[t].right.number != 0;
+            const bool goes = gone >= 0 && gone < count, all = gone == count;
+            if ((gone >= 0 && is_right) || (goes && terms[gone].right.number == 0) || change == !is_right) continue;
+            for (int k = 0; k < count; k++) {
+                is[k] = terms[k].right;
+                if (k == gone || all) is[k].number = 0;
+                if (k == t && !is_right)
+                    is[k] = product_of(goes ? terms[gone].right : first, changes[change]);
+                else if (k == t || t == count)
+                    is[k] = product_of(is[k], changes[change]);
+            }
+            n = add_sum(f, forms, n, terms, is, count);
+        }
+    return fit_add(f, seen, tolerance, forms, n);
 }
 
 void fit_says(fit *f, const char *format, ...)
@@ -65,23 +162,25 @@ void fit_see(fit *f, double seen, double tolerance, const form *forms, int count
     memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
 }
 
-bool is_one_of(const form *is, const char *ids) { return is && strstr(ids, is->id); }
-
-static bool explains(const fit *f, int n) { return n > 0 && n < f->count && f->misses[n] <= f->wrong / 50; }
+// One of many sums may fit a few numbers by chance.
+static bool explains(const fit *f, int n)
+{
+    const bool any = n > 0 && n < f->count && (f->count < 30 || f->wrong > 5);
+    return any && f->misses[n] <= f->wrong / 50;
+}
 
 const form *fit_form(const fit *f)
 {
     int first = 0, second = 0;  // by their misses
-    for (int n = 1; n < f->count && f->wrong; n++) {
-        if (explains(f, n)) return &f->forms[n];
+    for (int n = 1; n < f->count && f->wrong; n++)
         if (!first || f->misses[n] < f->misses[first])
             second = first, first = n;
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
-    }
-    return first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first]
-               ? &f->forms[first]
-               : NULL;
+    const bool far = first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
+    for (int n = 1; first && n < f->count; n++)  // the one that stands first
+        if (explains(f, n)) return &f->forms[n];
+    return far ? &f->forms[first] : NULL;
 }
 
 // Two that explain the same are both said.
@@ -90,9 +189,9 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
     const form *is = fit_form(f), * or = NULL;
     if (!*f->says) return;
     for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
-        if (explains(f, n)) or = &f->forms[n];
+        if (explains(f, n) && f->misses[n] <= f->misses[is - f->forms]) or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
-    find(rank, is ? is->id : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
+    find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
 }
 
@@ -120,15 +219,60 @@ exponent exponent_of(const double *S, const double *log2_weights, int count, dou
 
 bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where)
 {
-    const double slope = is->through.slope, scale = e.s->scale;
+    const double slope = is->through.slope;
     if (!(fabs(slope) > 0.02 * s2 && is->through.off <= is->close)) return false;
-    // clang-format off
-    const form slopes[] = {
-        {"", "", s2}, {"without_log2e", "scale, without log2(e)", scale},
-        {"without_scale", "log2(e), without scale", LOG2E}};
-    // clang-format on
-    fit_see(f, slope, 0.015 * fabs(slope), FORMS(slopes),
-            "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
-            query, where, slope, s2);
+    if (sum_add(f, slope, 0.015 * fabs(slope), e.problem->on_host ? "+ S" : "+sl S", (double[]){1}))
+        fit_says(f,
+                 "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
+                 query, where, slope, s2);
     return true;
+}
+
+double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
+{
+    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
+    for (int i = 0; i < count; i++)
+        for (size_t n = 0; n < length; n++)
+            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++) {
+            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
+            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
+        }
+    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
+    for (size_t n = 0; n < length; n++) {
+        double is = y[n];
+        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
+        left += is * is, whole += y[n] * y[n];
+    }
+    return sqrt(left / whole);
+}
+
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
+               double slack, const char *where)
+{
+    const int D = e.s->head_dim;
+    double y[WB_MAX_HEAD_DIM], share[TERMS], m = -INFINITY, l = 0, l_2 = 0;
+    for (int d = 0; d < D; d++) y[d] = O[d];
+    for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
+    if (!isfinite(m)) return;
+    for (int n = 0; n < parts; n++) l += exp(L_of[n] - m), l_2 += exp2(L_of[n] - m);
+    const bool known = parts <= 8 && 2 * parts <= D,
+               solved = known && shares_in(y, O_of, parts, (size_t)D, share) < 0.05;
+    const double l_less = l - exp(L_of[0] - m);
+    for (int n = 0; n < parts && known; n++) {
+        const double w = exp(L_of[n] - m), other = exp(L_of[parts - 1 - n] - m);
+        if (sum_add(
+                shares, solved ? share[n] : NAN, 0.02,
+                "+ exp(L - m) / l| exp(L - m)| the other's exp(L - m) / l| 2^(L - m) / l| (the whole part)| 1 / l| "
+                "what it would without the first part",
+                (double[]){w / l, w, other / l, exp2(L_of[n] - m) / l_2, 1, 1 / l, n && l_less > 0 ? w / l_less : 0}))
+            fit_says(shares, "in O of %s part %d of %d, with L = %.4g, counts %.3g, and %.3g belongs", where, n + 1,
+                     parts, L_of[n], solved ? share[n] : NAN, w / l);
+    }
+    const double without = wb_has_ranks(e.problem) ? NAN : l_less > 0 ? log(l_less) : 0;
+    if (sum_add(logs, L, slack, "+ m|+ log(l)| L of the first| L of the last| log(l) without the first",
+                (double[]){m, log(l), L_of[0], L_of[parts - 1], without}))
+        fit_says(logs, "L of %s, of %d part%s, is %.4g where %.4g belongs", where, parts, parts > 1 ? "s" : "", L,
+                 m + log(l));
 }

@@ -4,24 +4,49 @@
 // The record has Q K^T before the mask, the weights P, and O before and after P V was added.
 #include "evidence.h"
 
-// --------------------------------------------------------------------------------------------------------------- heads
-
 static fit fit_heads[2];
 
+// The key head of query head h by formulas, which are written down once.
+static int head_forms(const fit *f, int h, form *forms)
+{
+    static const char *const by[] = {"h",
+                                     "h / 2",
+                                     "h / (Hq / Hkv)",
+                                     "h / Hkv",
+                                     "(h + 1) / (Hq / Hkv)",
+                                     "h / (Hq / Hkv) * (Hq / Hkv)",
+                                     "h / (Hq / Hkv), rounded up,"};
+    static const char *const of_batch[] = {"", " of the first batch", " of batch 2 b"};
+    static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)", " or the last head"};
+    const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
+    const int divided[] = {q, q / 2, q / group, q / k, (q + 1) / group, q / group * group, (q + group - 1) / group},
+              most[] = {1 << 30, k, group, 1 << 30};
+    int n = 0;
+    forms[n++] = (form){"", right_key_head(h)};
+    add_form(f, forms, &n, b * k, "the first of all");
+    for (int way = 0; way < 6 * COUNT(by) * COUNT(modulo); way++) {
+        const int x = way / 6 % COUNT(by), y = way / 6 / COUNT(by), back = way & 1, batch = way / 2 % 3;
+        const int head = min_int(divided[x] % most[y], y == 3 ? k - 1 : 1 << 30);
+        add_form(f, forms, &n, (int[]){1, 0, 2}[batch] * b * k + (back ? k - 1 - head : head), "%s%s%s%s",
+                 back ? "Hkv - 1 - " : "", by[x], modulo[y], of_batch[batch]);
+    }
+    return n;
+}
+
 // K and V: which of their heads a query head reads. False if that is wrong.
-static bool look_at_heads(const record *r, bool of_V)
+bool look_at_heads(const record *r, bool of_V)
 {
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
     bool tell = false;
-    const int heads = min_int(HEADS, s->batch * s->q_heads), group = s->q_heads / s->kv_heads;
+    const int heads = min_int(HEADS, s->batch * s->q_heads);
     for (int h = 0; h < heads; h++) reads[h] = -1;
     EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
-        for (int t = 0; t < step_count && h < heads; t++) {
-            const product *p = of_V ? steps[t].P : steps[t].S;
-            for (int c = 0; p && c < (of_V ? p->depth : p->cols); c++) {
+        for (int t = 0; t < step_count && h < heads && !by_keys; t++) {
+            const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
+            for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q;
                 if (p->b_row[c] < 0) continue;
                 const int head = key_head_of(p->b_row[c]);
@@ -32,21 +57,9 @@ static bool look_at_heads(const record *r, bool of_V)
     }
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
-        const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
-        // clang-format off
-        const form forms[] = {
-            {"", "", right_key_head(h)},
-            {"heads_modulo", ": it is h modulo Hkv", b * k + q % k},
-            {"first_head", ": it is the first head for all", b * k},
-            {"batch_forgotten", ": the batch is left out", q / group},
-            {"heads_backwards", ": they go backwards", b * k + k - 1 - q / group},
-            {"divided_and_modulo", ": it is h / Hkv, modulo Hkv", b * k + q / k % k},
-            {"own_head_clamped", ": it is h itself, or the last head", b * k + min_int(q, k - 1)},
-            {"groups_of_two", ": it is h / 2, or the last head", b * k + min_int(q / 2, k - 1)},
-            {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)", b * k + min_int((q + 1) / group, k - 1)},
-            {"group_times_too_much", ": it is h / group * group, modulo Hkv", b * k + q / group * group % k}};
-        // clang-format on
-        if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], 0, FORMS(forms));
+        form forms[MAX_FORMS];
+        if (reads[h] >= 0)
+            tell |= fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms));
         if (h >= 16) continue;
         APPEND(list[0], reads[h] < 0 ? " ?" : " %d", reads[h]);
         APPEND(list[1], " %d", right_key_head(h));
@@ -58,11 +71,17 @@ static bool look_at_heads(const record *r, bool of_V)
                  "of none)",
                  letter, list[0], list[1]);
     if (nobodys && !wrong)
-        find(BY_HEADS, "", "head mapping|first tile|sink tiles|page lookup|lists|first key",
+        find(BY_HEADS, "", "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
              "what query %d reads as rows of %c are none: the address is not a multiple of D from the beginning, or "
              "outside of it",
              query_of(row), letter);
     return !wrong && !nobodys;
+}
+
+void conclude_heads(void)
+{
+    for (int of_V = 0; of_V < 2; of_V++)
+        fit_conclude(&fit_heads[of_V], BY_HEADS, "head mapping|fetch|first key|page lookup|keys", NULL, ": it is ");
 }
 
 // P V with other keys' values than those of the scores.
@@ -80,8 +99,6 @@ static void look_at_values(void)
         }
     }
 }
-
-// --------------------------------------------------------------------------------------------------------------- masks
 
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
 static mask_kind kind_of(int low, const step *t)
@@ -233,9 +250,8 @@ void look_at_forward(void)
 
 void conclude_forward(void)
 {
-    const char *gaps = "head mapping|fetch|first key|page lookup";
     if (e.table) conclude_decode();
-    for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, NULL, "");
+    conclude_heads();
     if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
     if (e.problem->signature == WB_FP8) conclude_e4m3();
     conclude_walks(false), conclude_masks(), conclude_softmax();

@@ -8,27 +8,32 @@ static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
-// clang-format off
-enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_FROM_0,
-       WHOLE_ALONE, NOT_LAST, HALF_TWICE, READINGS };
-static const form list_forms[READINGS] = {
-    [RIGHT] = {"", "", 0}, [FIRST_MASK] = {"first_mask", "it takes the lists of the first mask for all sequences", 0},
-    [NO_ENDS] = {"starts_without_end",
-        "it takes a mask to have as many starts as tiles of queries: there is one more, the end", 0},
-    [TILES_OF_128] = {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile", 0},
-    [WHOLE_FROM_0] = {"whole_from_first", "it reads the list of whole tiles from the beginning of its array", 0},
-    [WHOLE_ALONE] = {"whole_alone", "it leaves out the tiles that are seen in part", 0},
-    [NOT_LAST] = {"last_part_left", "it leaves out the last tile that is seen in part", 0},
-    [HALF_TWICE] = {"first_half_twice", "it begins both steps of a tile at its first key", 0}};
-// clang-format on
+enum {
+    RIGHT,
+    FIRST_MASK,
+    NO_ENDS,
+    ROUNDED_DOWN,
+    TILES_OF_128,
+    WHOLE_FROM_0,
+    WHOLE_ALONE,
+    NOT_LAST,
+    HALF_TWICE,
+    READINGS
+};
+static const char readings[] =
+    "|it takes the lists of the first mask for all sequences|it takes a mask to have as many starts as tiles of "
+    "queries: there is one more, the end|it rounds the number of tiles of queries of a mask down|it looks for queries "
+    "in tiles of 128, where the mask has tiles of q_tile|it reads the list of whole tiles from the beginning of its "
+    "array|it leaves out the tiles that are seen in part|it leaves out the last tile that is seen in part|it begins "
+    "both steps of a tile at its first key";
 
 // The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each
 // stands, or -1. Returns how many; -1: it reads outside of the arrays.
 static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
-    const int per_mask = q_tiles() + (as != NO_ENDS), all = m->masks * (q_tiles() + 1),
-              of_mask = as == FIRST_MASK ? 0 : b;
+    const int per_mask = (as == ROUNDED_DOWN ? e.s->q_len / m->q_tile : q_tiles()) + (as != NO_ENDS),
+              all = m->masks * (q_tiles() + 1), of_mask = as == FIRST_MASK ? 0 : b;
     const int list = (m->masks > 1 ? of_mask : 0) * per_mask + block_row / (as == TILES_OF_128 ? 128 : m->q_tile);
     if (list + 1 >= all) return -1;
     const int *whole = m->whole_start + list, *part = m->part_start + list, in_part = part[1] - part[0];
@@ -77,8 +82,8 @@ void look_at_lists(const record *r)
                 if (steps[t].first >= 0 && steps[t].first / BC < MOST) mine[steps[t].first / BC]++;
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
-        form forms[READINGS];
-        memcpy(forms, list_forms, sizeof forms);
+        form forms[MAX_FORMS];
+        double others[READINGS];
         char text[2][120] = {"", ""};
         bool hard = false;
         for (int f = 0; f < READINGS; f++) {
@@ -100,74 +105,94 @@ void look_at_lists(const record *r)
                     for (int i = 0; i < shown[which] && strlen(text[which]) < 100; i++)
                         APPEND(text[which], " %d", k * BC);
             }
-            forms[f].is = !same;
+            others[f] = !same;
         }
         more_than_skipped |= hard;
-        fit_see(&fit_lists, 0, 0, FORMS(forms),
+        fit_see(&fit_lists, 0, 0, forms, list_forms(&fit_lists, forms, readings, others),
                 "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
                 head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- bits
-
-// Whether a bit hides its pair: of a word of a row, in the tile in place n of `count` tiles from `first` on; 2: nobody
-// knows.
-static int hides(int first, int count, int n, int row, int word, int bit)
+// Whether a bit hides its pair: of a word of a row, in the tile in place n of `count` tiles from `first` on, which
+// lie so many rows apart; 2: nobody knows.
+static int hides(int first, int count, int n, int rows, int row, int word, int bit)
 {
     const block_mask *m = mask();
-    if (bit > 31) return 1;  // shifted out
-    if (n >= count) return 2;
-    return !(m->bits[((size_t)(first + n) * (size_t)m->q_tile + (size_t)row) * 2 + (size_t)word] >> bit & 1);
+    const size_t at = ((size_t)(first * m->q_tile + n * rows) + (size_t)row) * 2 + (size_t)word;
+    if (n >= count || at >= (size_t)m->part_start[m->masks * (q_tiles() + 1) - 1] * (size_t)m->q_tile * 2) return 2;
+    return !(m->bits[at] >> bit & 1);
 }
+
+static const char bit_names[] =
+    "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first word, of "
+    "32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of the row eight "
+    "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden";
+// Which bits of its word may be those that hide column c of it, as far as pairs tell.
+static uint32_t may_hide[32];
+static bool some_bits;
 
 void look_at_bits(const pairs *t)
 {
     const block_mask *m = mask();
     const int b = head_of(t->row0) / e.s->q_heads, tile = t->key0 / 64, half = t->key0 % 64 / t->keys;
     const int list = (m->masks > 1 ? b : 0) * (q_tiles() + 1) + t->query[0] / m->q_tile, first = m->part_start[list],
-              parts = m->part_start[list + 1] - first;
+              parts = m->part_start[list + 1] - first, rows = m->q_tile;
     int place = -1;
     for (int k = 0; k < parts; k++)
         if (m->part[first + k] == tile) place = k;
+    for (int c = 0; c < 32 && !some_bits; c++) may_hide[c] = 0xffffffff;
+    some_bits = true;
     EACH_PAIR (a, t->queries, c, t->keys) {
         const int got = t->fate[a * t->keys + c];
         if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || got == UNCLEAR) continue;
         const bool seen = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
+        const int row = t->query[a] % rows, other_row = row + (a % 16 >= 8 ? -8 : 8), n = place;
+        const int word = (half * t->keys + c) / 32, bit = c % 32;
+        for (int k = 0; k < 32 && place >= 0; k++)
+            if (hides(first, parts, n, rows, row, word, k) != (got == HIDDEN)) may_hide[bit] &= ~(1u << k);
         if (seen == (got == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
-        const int row = t->query[a] % m->q_tile, other_row = row + (a % 16 >= 8 ? -8 : 8), n = place;
-        const int word = (half * t->keys + c) / 32, bit = c % 32, lane = c % 8 / 2, slot = (c / 8 * 2 + c % 2) % 8;
 
 #define HIDES(...) hides(first, parts, __VA_ARGS__)
-        // clang-format off
-        form forms[] = {
-            {"", "", !seen},
-            {"bits_inverted", "what has its bit set is hidden, where that is what is seen", !HIDES(n, row, word, bit)},
-            {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys",
-                HIDES(n, row, half * t->keys / 32, bit)},
-            {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list",
-                HIDES(0, row, word, bit)},
-            {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight",
-                HIDES(n, row, word, 2 * lane + slot)},
-            {"bits_shifted_twice", "a word is shifted for its lane twice", HIDES(n, row, word, 2 * lane + bit)},
-            {"bits_of_other_row", "a row is hidden by the bits of the row eight away", HIDES(n, other_row, word, bit)},
-            {"all_seen", "no pair is hidden", 0}};
-        // clang-format on
+        form forms[MAX_FORMS];
+        const int count =
+            list_forms(&fit_bits, forms, bit_names,
+                       (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
+                                  HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
+                                  HIDES(n, 64, row, word, bit), 0});
 #undef HIDES
-        for (int f = 1; f < COUNT(forms); f++)
+        for (int f = 1; f < count; f++)
             if (place < 0 || forms[f].is == 2) forms[f].is = place < 0 ? !seen : got == HIDDEN;
-        fit_see(&fit_bits, got == HIDDEN, 0, FORMS(forms),
+        fit_see(&fit_bits, got == HIDDEN, 0, forms, count,
                 "query %d sees key %d%s, but %s, in the tile of keys from %d on", t->query[a], t->key[c],
                 seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight", t->key0);
     }
 }
 
+// Says of columns by which bit they are hidden, where nearly each has one that explains all.
+static bool conclude_columns(void)
+{
+    char text[200] = "";
+    int ones = 0;
+    for (int c = 0; c < 32; c++) {
+        const bool one = may_hide[c] != 0 && (may_hide[c] & (may_hide[c] - 1)) == 0;
+        const int bit = one ? __builtin_ctz(may_hide[c]) : c;
+        ones += one;
+        if (bit != c && strlen(text) < 120) APPEND(text, "%s key %d by bit %d", *text ? "," : "", c, bit);
+    }
+    if (!*text || ones < 24) return false;
+    memcpy(e.text, fit_bits.shown, sizeof e.text);
+    find(BY_MASK, "bits_of_other_columns", "mask|load bits", "%s: of each 32 keys are hidden%s", fit_bits.says, text);
+    return true;
+}
+
 void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
-    const bool by_key = is_one_of(list, "first_half_twice");
-    const bool by_load = is_one_of(bits, "bits_of_first_tile");
+    const bool by_key = list && strstr(list->says, "both steps");
+    const bool by_load = bits && strstr(bits->says, "of the first in its list");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
+    if (*fit_bits.says && !bits && some_bits && conclude_columns()) return;
     fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits", ": ");
 }

@@ -194,7 +194,8 @@ bool record_read(record *r)
               memcmp(w->first->a_row, p->a_row, (size_t)p->rows * sizeof *p->a_row) != 0)) ||
             (begins && of_no_row(w->at)) || (w->first && of_no_row(p))) {
             w = &r->walks[r->walk_count++];
-            *w = (walk){p, 0, e.problem->on_host ? r->walk_count : p->walker / 32, NULL};
+            *w = (walk){p, 0, e.problem->on_host ? r->walk_count : p->walker / (e.problem->head_dims[0] == 64 ? 4 : 32),
+                        NULL};
         }
         w->count++;
         r->dQ_elsewhere |= e.problem->signature == WB_BACKWARD && !p->scores && p->right == OF_K && w->first &&
@@ -203,8 +204,6 @@ bool record_read(record *r)
     }
     return true;
 }
-
-// ------------------------------------------------------------------------------------------------------- what rows are
 
 int all_rows(void) { return e.s->batch * e.s->q_heads * e.s->q_len; }
 int query_of(int row) { return row % e.s->q_len; }

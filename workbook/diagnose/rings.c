@@ -8,8 +8,6 @@
 #include "layer_requests.h"
 #include "case/shards.h"
 
-// ------------------------ the case, on ranks
-
 // In the order in which wb_attention_backward is given them, but O.
 typedef enum tensor { TQ, TK, TV, TdO, TL, TDELTA, TO, TdK, TdV, TENSORS } tensor;
 static const char *const names[TENSORS] = {"Q", "K", "V", "dO", "L", "delta", "O", "dK", "dV"};
@@ -103,8 +101,6 @@ static const char *times(double n)
     return fabs(n) < 0.01 ? "not at all" : fabs(n - 1) < 0.01 ? "once" : fabs(n - 2) < 0.01 ? "twice" : text[turn];
 }
 
-// ------------------------ the record
-
 // A product or a message. step: of the loop, by the messages that a product has waited for. mine, theirs: chunks.
 typedef struct held {
     wb_held h;
@@ -180,8 +176,6 @@ static const held *message(int rank, int turn, wb_held_kind kind, bool sums, int
     return NULL;
 }
 
-// ------------------------ keys and values
-
 // What is sent: in each step but the last what is at hand.
 static void see_keys_sent(int rank, int turn, tensor t)
 {
@@ -199,8 +193,6 @@ static void see_keys_sent(int rank, int turn, tensor t)
          "in step %d rank %d sends %s, and not %s, which it has%s", turn, rank,
          other ? called(other->at[0]) : "nothing", called(want), size);
 }
-
-// ------------------------ 17: who sees what
 
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
 static const char *const what_is_seen[] = {"nothing", "all", "half, as under a diagonal", "something twice"};
@@ -307,67 +299,29 @@ static void conclude_pairs(void)
              p->rank, chunk[0], chunk[1], what_is_seen[p->is]);
 }
 
-// ------------------------ 17: the merge
-
-// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
-enum { TERMS = 16 };
-static double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
-{
-    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
-    for (int i = 0; i < count; i++)
-        for (size_t n = 0; n < length; n++)
-            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < count; k++) {
-            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
-            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
-        }
-    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
-    for (size_t n = 0; n < length; n++) {
-        double is = y[n];
-        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
-        left += is * is, whole += y[n] * y[n];
-    }
-    return sqrt(left / whole);
-}
-
-// Of a merge of the first two parts, or of one: how each counts in O, and L.
-static fit shares, logs;
+static fit shares, logs;  // of merges of the first two parts, or of one
 
 static void see_merges(int rank, int chunk)
 {
     const size_t D = width_of(TQ);
     const place queries = of_chunk(TQ, chunk);
     float *O[TERMS], *L[TERMS];
-    double terms_of[2][WB_MAX_HEAD_DIM], *const terms[] = {terms_of[0], terms_of[1]}, y[WB_MAX_HEAD_DIM], share[2];
+    double terms[2][WB_MAX_HEAD_DIM], *const O_of[] = {terms[0], terms[1]}, L_of[2];
     int parts = 0;
     EACH_CALL(c)
     if (c->rank == rank && c->mine == chunk && c->h.bytes[3] == queries.run * D * 2 &&
         c->h.bytes[4] == queries.run * 4 && parts < TERMS)
         O[parts] = floats_of(c, 3, 2), L[parts++] = floats_of(c, 4, 4);
     for (size_t row = 0; row < queries.run && (parts == 1 || parts == 2); row++) {
-        const double a = parts > 1 ? L[0][row] : -INFINITY, b = L[parts - 1][row], m = fmax(a, b);
-        const double w[] = {exp(a - m), exp(b - m)}, is = shards[rank][TL][queries.row + row];
-        const form L_is[] = {{"", "", m + log(w[0] + w[1])},
-                             {"merged_L_is_m", ": that is m, the larger of both, without log(l)", m},
-                             {"merged_L_is_the_last", ": that is the L of the part that came last", b}};
+        const size_t at = queries.row + row;
         char where[120];
-        for (size_t d = 0; d < D; d++) y[d] = shards[rank][TO][(queries.row + row) * D + d];
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
-        if (!(shares_in(y, terms, parts, D, share) < 0.05)) share[0] = share[1] = NAN;
-        snprintf(where, sizeof where, "row %zu of chunk %d, of parts with L = %.3g and then %.3g", row, chunk, a, b);
-        for (int n = 0; n < 2 && parts == 2; n++) {
-            const form share_is[] = {{"", "", w[n] / (w[0] + w[1])}, {"merged_by_halves", ": each counts half", 0.5}};
-            fit_see(&shares, share[n], 0.02, FORMS(share_is), "in %s, part %d counts %.3g in O, and %.3g belongs",
-                    where, n + 1, share[n], share_is[0].is);
-        }
-        fit_see(&logs, is, 2e-3, FORMS(L_is), "in %s, L is %.4g where %.4g belongs", where, isnan(is) ? NAN : is,
-                L_is[0].is);
+        for (int n = 0; n < parts; n++) L_of[n] = L[n][row];
+        snprintf(where, sizeof where, "row %zu of chunk %d", row, chunk);
+        see_merge(&shares, &logs, O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
     }
     for (int n = 0; n < parts; n++) free(O[n]), free(L[n]);
 }
-
-// ------------------------ 18: what is given
 
 // What the call for a pair of chunks is given, and where it adds: as far from where it is for others as it should.
 static void see_given(const held *c)
@@ -428,8 +382,6 @@ static void settle_chunks(held *c)
     c->mine = wb_chunk_of(e.c, c->rank, votes > 0);
     c->theirs = wb_chunk_of(e.c, whose(c->rank, c->step), c->at[by_V ? TV : TK].row > 0);
 }
-
-// ------------------------ 18: the shares
 
 // How often each pair is worked on: of its own chunks with themselves, its own two, and others'.
 static void see_pairs(int rank)
@@ -525,8 +477,6 @@ static void see_gradients_sent(int r, int turn)
     free(is);
 }
 
-// ------------------------ what was seen
-
 // Whether none of these gaps is as shipped: what they do would be taken for something else.
 static bool are_filled(const char *const *gaps)
 {
@@ -570,5 +520,6 @@ void conclude_ranks(void)
 {
     if (backward()) return;
     if (e.wrong) conclude_pairs();
-    fit_conclude(&shares, BY_RESCALING, "merge", NULL, ""), fit_conclude(&logs, BY_RESCALING, "merge", NULL, "");
+    fit_conclude(&shares, BY_RESCALING, "merge", NULL, ": that is "),
+        fit_conclude(&logs, BY_RESCALING, "merge", NULL, ": that is ");
 }

@@ -60,26 +60,35 @@ static double subtracted(const step *t, int i, int *weights)
     return NAN;
 }
 
-// What the sink's term is of exp(L), by each form: L of the keys alone. Returns how many forms there are.
-static int logit_forms(int head, double L, form *forms)
+// What the sink's term is of exp(L), by each form: L of the keys alone, which is ln(2) (m + log2(l)). Returns how many
+// forms there are.
+static int logit_forms(const fit *f, int head, double L, double m, double l, form *forms)
 {
     const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
-    const double s = logits[h], scale = e.s->scale, term = exp(s - L), key = logits[h / (heads / e.s->kv_heads)];
-    // clang-format off
-    const form list[] = {
-        {"", "", term}, {"logit_forgotten", ": the sink logit is not in it", 0},
-        {"logit_scaled", ": the logit is multiplied by scale, which it is not to be", exp(s * scale - L)},
-        {"logit_as_base_2", ": 2^ takes the logit, which is to base e", exp(s * LN2 - L)},
-        {"logit_of_key_head", ": it is the logit with the number of the key head", exp(key - L)},
-        {"logit_in_lanes", ": the logit's term is in it four times, once for each lane of a row", 4 * term},
-        {"logit_twice", ": the logit's term is in it twice", 2 * term},
-        {"logit_factor_twice", ": the factor 1 + exp(logit - L) is in it twice", (1 + term) * (1 + term) - 1},
-        {"logit_wrong_sign", ": the logit has the wrong sign", exp(-s - L)},
-        {"logit_is_0", ": the logit is taken for 0", exp(-L)},
-        {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term}};
-    // clang-format on
-    return copy_forms(forms, FORMS(list));
+    const double s = logits[h], key = logits[h / (heads / e.s->kv_heads)], term = exp(s - L);
+    const double factors[] = {1, e.s->scale, LN2, LOG2E, -1, 0}, under[] = {L, L + log1p(term), log(l), m + log(l), 0};
+    static const char *const of_s[] = {"s", "scale s", "ln(2) s", "log2(e) s", "-s", "0"};
+    static const char *const less[] = {"exp(%s - L)", "exp(%s - L) with an L that has the sink in it already",
+                                       "exp(%s) added to l", "exp(%s - m) added to l, with m in base 2", "exp(%s)"};
+    int n = 0;
+    forms[n++] = (form){"", term};
+    add_form(f, forms, &n, 0, "the sink logit is not in it");
+    add_form(f, forms, &n, exp(key - L), "it is the logit with the number of the key head");
+    add_form(f, forms, &n, s == 0 ? 0 : term, "a logit of 0 counts as none");
+    add_form(f, forms, &n, 4 * term, "the logit's term is in it four times, once for each lane of a row");
+    add_form(f, forms, &n, 2 * term, "the logit's term is in it twice");
+    add_form(f, forms, &n, (1 + term) * (1 + term) - 1, "the factor 1 + exp(s - L) is in it twice");
+    for (int way = 1; way < COUNT(factors) * COUNT(under); way++) {
+        char what[120];
+        const int x = way % COUNT(factors), y = way / COUNT(factors);
+        snprintf(what, sizeof what, less[y], of_s[x]);
+        add_form(f, forms, &n, exp(factors[x] * (isfinite(s) || factors[x] != 0 ? s : 0) - under[y]),
+                 "the sink's term is %s", what);
+    }
+    add_form(f, forms, &n, exp(fmax(L, s) - L) * (1 + exp(L - s)) - 1,
+             "the exponent is the distance of L and s with its sign, and not always minus that");
+    return n;
 }
 
 static bool known(const double *runs, int count, double m)
@@ -90,31 +99,29 @@ static bool known(const double *runs, int count, double m)
 }
 
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
-// subtracts, the tile's weights, and their sum, as it is right and as it may be wrong.
+// subtracts, by how much that grew last, the tile's weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], m, weights, l, plain, under_old, raw;
+    double runs[STEPS], tile[STEPS], m, raise, weights, l, plain, under_old, raw;
     int tiles, keys;
 } row_seen;
 
 static void look_at_maximum(int q, int t, double m, double before, double all, const double *runs, const double *tile)
 {
-    const double run = runs[t], top = tile[t], scale = e.s->scale;
-    // clang-format off
-    const form forms[] = {
-        {"", "", run}, {"max_of_this_tile", ": that is the largest of this tile alone", top},
-        {"no_max", ": nothing is subtracted", 0},
-        {"max_without_scale", ": scale is missing in it", run / scale},
-        {"max_from_0", ": the maximum begins at 0, which is larger", fmax(run, 0)},
-        {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too", all}};
-    // clang-format on
+    const double run = runs[t], top = tile[t];
+    const double to_S = s2 != 0 ? 1 / s2 : 1;
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     const bool stays = t > 0 && fabs(m - before) < 0.012;
     if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
-    fit_see(&fit_m, m, 0.012 + 2e-4 * fabs(m), FORMS(forms),
-            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
-            "far",
-            t, q, m, run);
+#define OTHERS                                                                                                         \
+    "(the largest of this tile alone)| (the larger of that and 0)| (the largest, hidden ones too)| (what it was)"
+    if (sum_add(&fit_m, m, 0.012 + 2e-4 * fabs(m),
+                e.problem->on_host ? "+ (its largest score)| " OTHERS : "+sl (its largest score)| " OTHERS,
+                (double[]){run * to_S, top * to_S, fmax(run, 0) * to_S, all * to_S, t > 0 ? before * to_S : 0}))
+        fit_says(&fit_m,
+                 "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
+                 "%.4g so far",
+                 t, q, m, run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -129,7 +136,8 @@ double rescaled_by(const step *from, const step *to, int i)
     return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
 }
 
-static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
+static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double raise,
+                              double l)
 {
     const int D = e.s->head_dim;
     const float *x = from->P->after + i * D;
@@ -142,18 +150,18 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
              t, t + 1, q, right);
         return;
     }
-    // clang-format off
-    const form forms[] = {
-        {"", "", right}, {"O_not_rescaled", ": O is not rescaled", 1},
-        {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
-        {"rescaled_by_l", ": O is divided by l in each tile", right / l}};
-    // clang-format on
-    fit_see(&fit_alpha, factor, 0.015 * fmax(fabs(factor), right) + 1e-6, FORMS(forms),
-            "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
-            "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
-            t, t + 1, q, -delta, delta, right, factor);
+    if (sum_add(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025,
+                "+ (m_old - m_new)| log2(l)| (m_old - m_new, if that is below -8)| (m_old - m_new of the last raise)",
+                (double[]){delta, l > 0 ? log2(l) : 0.0, delta < -8 ? delta : 0.0, raise}))
+        fit_says(&fit_alpha,
+                 "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
+                 "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
+                 t, t + 1, q, -delta, delta, right, factor);
 }
 
+static const char sum_names[] =
+    "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)| (the sum of S = q k)| (l with each tile "
+    "under the old maximum)";
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -165,7 +173,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                                : "finalize|accumulate|rescale|softmax|empty rows|logit";
     const double L_keys = (end + log2(l)) * LN2;
     form terms[MAX_FORMS] = {0};
-    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, terms) : 0;
+    const int term_count = e.sink_logits ? logit_forms(&fit_logit_l, head_of(row), L_keys, end, l, terms) : 0;
     const double term = terms[0].is;
     if (!isfinite(size)) {
         find(BY_SUM, "", where, "O of query %d is not finite, though the sum of its weights is %.4g", q, l);
@@ -193,37 +201,26 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
             find(BY_SUM, "", where, "what comes out as O of query %d is not the sum of P V divided by one number", q);
         return;
     }
-    const double right = L_keys + log1p(term), log_l = log(l);
-    // clang-format off
-    const form sums[] = {
-        {"", "", l}, {"not_divided", ": it is not divided", 1},
-        {"l_completed_twice", ": l is completed twice over the four lanes of a row", 4 * l},
-        {"l_of_the_last_tile", ": l has the last tile alone", seen->weights},
-        {"l_not_rescaled", ": l was not rescaled when the maximum grew", seen->plain},
-        {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights", seen->raw},
-        {"l_of_old_max", ": the tile's weights were added to l under the old maximum", seen->under_old}};
-    const form forms[] = {
-        {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
-        {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_without_m", ": m is missing", log_l}};
-    // clang-format on
+    const double right = L_keys + log1p(term);
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
-    if (!e.sink_logits)
-        fit_see(&fit_l, used, 0.012 * fabs(used), FORMS(sums),
-                "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
-    else if (isfinite(term))
+    if (!e.sink_logits && sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
+                                  (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old}))
+        fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
+    if (e.sink_logits && isfinite(term))
         fit_see(&fit_logit_l, used, slack * fmax(l * (1 + term), used), terms, term_count,
                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
                 q, l, l * factor, used);
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row];
-    if (e.sink_logits) logit_forms(head_of(row), L_keys, terms);
+    if (e.sink_logits) logit_forms(&fit_logit_L, head_of(row), L_keys, end, l, terms);
     for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
-    if (!e.sink_logits)
-        fit_see(&fit_L, L, 0.004 + 0.003 * fabs(right), FORMS(forms),
-                "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, "
-                "but is %.4g",
-                q, right, end, l, L);
-    else if (isfinite(term))
+    if (!e.sink_logits &&
+        sum_add(&fit_L, L, 0.004 + 0.003 * fabs(right), "+n m|+n log2(l)| l", (double[]){end, log2(l), l}))
+        fit_says(&fit_L,
+                 "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, "
+                 "but is %.4g",
+                 q, right, end, l, L);
+    else if (e.sink_logits && isfinite(term))
         fit_see(&fit_logit_L, L, 0.002 + 0.001 * fabs(right), terms, term_count,
                 "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q, L_keys,
                 right, L);
@@ -236,8 +233,9 @@ void see_empty_row(int row)
     for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
     if (!zero || L != -INFINITY)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
-             "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g",
-             query_of(row), head_of(row), zero ? "0" : "not 0 (or not finite)", L);
+             "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s",
+             query_of(row), head_of(row), zero ? "0" : "not 0 (or not finite)", L,
+             L < -1e38f && isfinite(L) ? ", made of the m that it begins with and an l that is not 0" : "");
 }
 
 static void look_at_row(int i)
@@ -247,7 +245,7 @@ static void look_at_row(int i)
     int last = -1;
     double run = -INFINITY, all = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = seen.under_old = seen.raw = 0;
+    seen.l = seen.plain = seen.under_old = seen.raw = 0, seen.raise = -1e9;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -279,9 +277,12 @@ static void look_at_row(int i)
             continue;
         }
         if (isnan(now)) return;
-        const double old = seen.m, alpha = seen.tiles++ ? exp2(old - now) : 1;
+        const double old = seen.m;
+        if (seen.tiles && fabs(old - now) > 0.012) seen.raise = old - now;
+        const double alpha = seen.tiles++ ? exp2(old - now) : 1;
         look_at_maximum(q, t, now, old, all, seen.runs, seen.tile);
-        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);
+        if (last >= 0 && last == t - 1)
+            look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.raise, seen.l);
         seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
         seen.plain += weights, seen.raw += scores;
         seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
@@ -309,20 +310,20 @@ void conclude_softmax(void)
 {
     const char *all = "max|rescale|accumulate|softmax", *sum = "finalize|accumulate|rescale|softmax|empty rows";
     const form *l = fit_form(&fit_l);
-    if (is_one_of(l, "not_divided"))
+    if (l && !strcmp(l->says, "1"))
         sum = "finalize|empty rows";
-    else if (l && !is_one_of(l, "l_completed_twice"))
+    else if (l && strstr(l->says, "("))
         sum = "accumulate|rescale|softmax";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", NULL, ": that is ");
-    fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, "");
-    fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap", "");
-    fit_conclude(&fit_l, BY_SUM, sum, NULL, "");
+    fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, ": that is ");
+    fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
+                 ": that is 2 to the power of ");
+    fit_conclude(&fit_l, BY_SUM, sum, NULL, ": that is ");
     const char *of_logit[2];  // whose logit it is, and its number, are the gap's that reads it
     const fit *const of[] = {&fit_logit_l, &fit_logit_L};
     for (int n = 0; n < 2; n++)
-        of_logit[n] =
-            is_one_of(fit_form(of[n]), "logit_of_key_head logit_is_0 zero_is_no_logit") ? "logit" : "finalize|logit";
-    fit_conclude(&fit_logit_l, BY_SUM, of_logit[0], NULL, "");
-    fit_conclude(&fit_L, BY_L, "finalize|empty rows", NULL, "");
-    fit_conclude(&fit_logit_L, BY_L, of_logit[1], NULL, "");
+        of_logit[n] = fit_form(of[n]) && strstr(fit_form(of[n])->says, "logit ") ? "logit" : "finalize|logit";
+    fit_conclude(&fit_logit_l, BY_SUM, of_logit[0], NULL, ": ");
+    fit_conclude(&fit_L, BY_L, "finalize|empty rows", NULL, ": that is ");
+    fit_conclude(&fit_logit_L, BY_L, of_logit[1], NULL, ": ");
 }

@@ -6,7 +6,8 @@ enum { BY_ROWS = 10, BY_COUNT = 30, BY_WEIGHT = 40, BY_NUMBERS = 50 };
 enum { MOST_ROWS = 64, MOST_COLS = 1200, WIDE = 8 };
 
 static bool (*run)(int rows, int cols, wb_input input, int seed, float *y);
-static float y[MOST_ROWS];  // as it was run last
+static float y[MOST_ROWS];                // as it was run last
+static int counts[MOST_ROWS][MOST_COLS];  // how often y[i] has column j, of whatever row
 
 // Numbers as "3, 5 to 9", as many as there is room for. Stays until the next call.
 static const char *list(const bool *in, int count, size_t room)
@@ -34,39 +35,63 @@ static bool look_at_rows(int rows, int cols)
         memcpy(&bits, &y[i], sizeof bits);
         some |= lost[i] = bits == 0xffffffffu;
     }
-    const int whole = rows / (ROWS * WIDE) * (ROWS * WIDE);
-    bool rounded = whole < rows;  // what is lost are the rows behind the last whole 32
-    for (int i = 0; i < rows; i++) rounded &= lost[i] == (i >= whole);
+    // Whether it is as if there were too few blocks: row i is of block i / 32 * 8 + i % 8.
+    int blocks = 0;
+    for (int i = 0; i < rows; i++)
+        if (!lost[i]) blocks = max_int(blocks, i / (ROWS * WIDE) * WIDE + i % WIDE + 1);
+    bool few = blocks > 0;
+    for (int i = 0; i < rows; i++) few &= lost[i] == (i / (ROWS * WIDE) * WIDE + i % WIDE >= blocks);
+    char text[160] = "";
+    if (few)
+        APPEND(text, ": as if there were %d blocks%s, where (rows - 1) / 32 + 1 teams of 8 are %d", blocks,
+               blocks == (rows - 1) / ROWS + 1         ? ", (rows - 1) / 4 + 1"
+               : blocks == rows / (ROWS * WIDE) * WIDE ? ", rows / 32 of them rounded down"
+                                                       : "",
+               ((rows - 1) / (ROWS * WIDE) + 1) * WIDE);
     if (some)
-        find(BY_ROWS, rounded ? "blocks_rounded_down" : "rows_lost", "launch|who|reduce|store",
+        find(BY_ROWS, few ? "too_few_blocks" : "rows_lost", few ? "launch" : "launch|who|reduce|store",
              "of %d rows with %d columns these are never written, or NaN: %s%s", rows, cols, list(lost, rows, 200),
-             rounded ? ": there are no blocks for the rows behind the last whole 32" : "");
+             text);
     return !some;
 }
 
 // The first column of row i that begins a whole load.
 static int first_load(int i, int cols) { return min_int(cols, (WIDE - i * cols % WIDE) % WIDE); }
 
-// How often column j of a row counts, by each form: whole loads lie from `head` to `tail`.
-static int count_forms(int j, int head, int tail, form *forms)
+// Which of its kind has column j of a row, whose whole loads lie from `head` to `tail`.
+enum { LANE, WARP, END, COLUMN, KINDS };
+static const char *const kinds[KINDS] = {"lanes", "warps",
+                                         "parts (0: before the first whole load, 1: whole loads, 2: behind the last)",
+                                         "columns of each load"};
+static int part_of(int kind, int j, int head, int tail)
 {
     const bool in = j >= head && j < tail;
-    const int load = in ? (j - head) / WIDE : j < head ? 0 : j - tail + head;
-    const int thread = (in || j >= tail ? load : j) % THREADS, lane = thread % 32;
-    // clang-format off
-    const form list[] = {
-        {"", "all once", 1},
-        {"tail_left_out", "the columns behind the last whole load are left out", j < tail},
-        {"upper_lanes_lost", "lanes 16 to 31 of each warp are left out of the sum", lane < 16},
-        {"lane_0_alone", "lane 0 of each warp alone counts", lane == 0},
-        {"last_warp_lost", "the last warp is left out", thread < THREADS - 32}};
-    // clang-format on
-    return copy_forms(forms, FORMS(list));
+    const int thread = (in ? (j - head) / WIDE : j < head ? j : j - tail + head) % THREADS;
+    const int parts[] = {thread % 32, thread / 32, j < head ? 0 : in ? 1 : 2, in ? (j - head) % WIDE : WIDE};
+    return parts[kind];
+}
+
+// If how often the columns of a row count goes by such a part alone, says which parts do not count once.
+static const char *by_parts(int kind, int i, int cols)
+{
+    static char text[300];
+    const int head = first_load(i, cols), tail = head + (cols - head) / WIDE * WIDE;
+    int of[33];
+    bool none[33] = {false}, many[33] = {false};
+    memset(of, -1, sizeof of), *text = 0;
+    for (int j = 0; j < cols; j++) {
+        int *is = &of[part_of(kind, j, head, tail)];
+        if (*is >= 0 && *is != counts[i][j]) return "";
+        *is = counts[i][j];
+    }
+    for (int n = 0; n < 33; n++) none[n] = of[n] == 0, many[n] = of[n] > 1;
+    if (memchr(none, true, sizeof none)) APPEND(text, ": %s %s are left out", kinds[kind], list(none, 33, 100));
+    if (memchr(many, true, sizeof many)) APPEND(text, ": %s %s count more than once", kinds[kind], list(many, 33, 100));
+    return text;
 }
 
 static bool look_at_counts(int rows, int cols)
 {
-    static int counts[MOST_ROWS][MOST_COLS];
     for (int seed = 0; seed <= (cols - 1) / 4; seed++) {
         if (!run(rows, cols, WB_DIGITS, seed, y)) return false;
         for (int i = 0; i < rows; i++) {
@@ -83,18 +108,12 @@ static bool look_at_counts(int rows, int cols)
             for (int k = 0; k < 4 && 4 * seed + k < cols; k++) counts[i][4 * seed + k] = (int)y[i] >> 6 * k & 63;
         }
     }
-    fit f = {0};
-    for (int i = 0; i < rows; i++) {
+    static const char *const ids[KINDS] = {"by_lanes", "by_warps", "by_ends", "by_columns"};
+    bool behind = true;
+    EACH_PAIR (i, rows, j, cols) {
         const int head = first_load(i, cols), tail = head + (cols - head) / WIDE * WIDE;
-        for (int j = 0; j < cols; j++) {
-            form forms[MAX_FORMS];
-            const int count = count_forms(j, head, tail, forms);
-            fit_add(&f, counts[i][j], 0, forms, count);
-        }
+        behind &= counts[i][j] == !(j >= tail && j < tail + head);
     }
-    const form *is = NULL;  // of all columns of all rows
-    for (int n = 1; n < f.count && !is && f.wrong; n++)
-        if (f.misses[n] == 0) is = &f.forms[n];
     for (int i = 0; i < rows; i++) {
         bool none[MOST_COLS] = {false}, many[MOST_COLS] = {false}, ends = true, by_load = true, some = false,
              some_none = false, some_many = false;
@@ -108,31 +127,50 @@ static bool look_at_counts(int rows, int cols)
         }
         for (int j = head; j < tail; j++) by_load &= counts[i][j] == counts[i][head + (j - head) / WIDE * WIDE];
         if (!some) continue;
-        if (!run(rows, cols, WB_ROW_NUMBERS, first, y) || y[i] != (float)(counts[i][first] * (i + 1))) return true;
         char what[400] = "";
         if (some_none) APPEND(what, "leaves out columns %s", list(none, cols, 120));
         if (some_many) APPEND(what, "%scounts more than once columns %s", *what ? " and " : "", list(many, cols, 120));
         if (head > 0 || tail < cols)
             APPEND(what, " (%d columns stand before its first whole load, %d behind the last)", head, cols - tail);
+        const char *is = "";
+        int kind = -1;
+        while (!*is && ++kind < KINDS) is = by_parts(kind, i, cols);
+        if (behind)
+            kind = KINDS, is = ": the first columns behind the last whole load, as many as stand before the first";
         const char *id = some_many && !some_none ? "columns_twice" : "columns_lost";
         const char *gaps = by_load ? "who|reduce|load|store" : "who|load|reduce|ends";
-        find(BY_COUNT, is ? is->id : id, ends ? "who|ends" : gaps, "with %d rows of %d columns, y[%d] %s%s%s", rows,
-             cols, i, what, is ? ": " : "", is ? is->says : "");
+        int counted = -1;  // a column that is there
+        for (int j = cols; j-- > 0;)
+            if (counts[i][j]) counted = j;
+        if (counted >= 0 && run(rows, cols, WB_ROW_NUMBERS, counted, y) &&
+            y[i] != (float)(counts[i][counted] * (i + 1)))
+            APPEND(what, "; column %d is counted %d times, of rows whose numbers sum up to %d", counted,
+                   counts[i][counted], (int)y[i] - counts[i][counted]);
+        e.wrong = true;  // the answer of the case before was
+        find(BY_COUNT, *is && kind < KINDS ? ids[kind] : id, ends ? "who|ends" : gaps,
+             "with %d rows of %d columns, y[%d] %s%s", rows, cols, i, what, is);
         return false;
     }
     return true;
 }
 
-// Whether each column is taken under its own weight.
+// Whether each column is taken of its own row, and under its own weight.
 static void look_at_weights(int rows, int cols)
 {
-    for (int j = 0; j < cols; j++) {
-        if (!run(rows, cols, WB_COLUMN_NUMBERS, j, y)) return;
-        for (int i = 0; i < rows; i++)
-            if (y[i] != (float)(j + 1))
+    for (int at = 0; at < 2 * cols; at++) {
+        const int j = at / 2, of_w = at % 2;
+        if (!run(rows, cols, of_w ? WB_COLUMN_NUMBERS : WB_ROW_NUMBERS, j, y)) return;
+        for (int i = 0; i < rows; i++) {
+            const int n = counts[i][j], sum = (int)y[i] - n;
+            if (n == 0 || (of_w && n > 1) || y[i] == (float)(n * ((of_w ? j : i) + 1))) continue;
+            if (of_w)
                 find(BY_WEIGHT, "w_of_another_column", "who|load|ends",
-                     "with %d rows of %d columns, y[%d] multiplies column %d by w[%g]", rows, cols, i, j,
-                     (double)y[i] - 1);
+                     "with %d rows of %d columns, y[%d] multiplies column %d by w[%d]", rows, cols, i, j, sum);
+            else
+                find(BY_COUNT, "x_of_another_row", "who|load|ends|reduce|store",
+                     "with %d rows of %d columns, y[%d] has column %d of row%s %d", rows, cols, i, j,
+                     n > 1 ? "s whose numbers sum up to" : "", sum);
+        }
     }
 }
 
@@ -158,9 +196,9 @@ static bool look_at_numbers(int rows, int cols)
 
 void look_at_sum(bool (*run_)(int rows, int cols, wb_input input, int seed, float *y))
 {
-    static const int shapes[][2] = {{37, 33}, {40, 64}, {9, 1097}, {64, 5}};
+    static const int shapes[][2] = {{9, 1097}, {37, 33}, {40, 64}, {64, 5}};
     run = run_;
-    for (size_t n = 0; n < sizeof shapes / sizeof *shapes && best.rank == 0; n++) {
+    for (size_t n = 0; n < sizeof shapes / sizeof *shapes && !(best.rank && *best.id); n++) {
         const int rows = shapes[n][0], cols = shapes[n][1];
         if (!look_at_rows(rows, cols)) return;
         if (look_at_numbers(rows, cols)) continue;

@@ -96,8 +96,6 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// -------------------------------------------------------------------------------------------------------------- bounds
-
 enum { BLOCKS = 2048 };
 
 // A block's queries, or keys, of one head, and the tiles that its warps met, [begin, end); sinks that lie before them
@@ -107,7 +105,7 @@ typedef struct block {
 } block;
 
 static block blocks[BLOCKS];
-static int block_count, rows_of_block, width, sink_width;
+static int block_count, rows_of_block, rows_of_warp, width, sink_width;
 
 static void read_blocks(const record *r, bool keys)
 {
@@ -124,7 +122,7 @@ static void read_blocks(const record *r, bool keys)
         while (k < block_count && (blocks[k].head != head || blocks[k].low != low)) k++;
         if (k == BLOCKS) continue;
         if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0};
-        rows_of_block = max_int(rows_of_block, high - low + 1);
+        rows_of_block = max_int(rows_of_block, high - low + 1), rows_of_warp = steps[0].S->rows;
         for (int t = 0; t < step_count; t++) {
             const int from = steps[t].first, cols = steps[t].S->cols;
             if (from == NO_ROW) continue;
@@ -144,6 +142,21 @@ static int down(int x, int unit) { return max_int(0, x) / unit * unit; }
 
 static fit fit_end[2], fit_begin, fit_sinks;  // [2]: of walks over keys, and over queries
 
+#define TILES_OFF    "|two tiles too early|one tile too early|one tile too late|two tiles too late"
+#define OFF(x, tile) (x) - 2 * (tile), (x) - (tile), (x) + (tile), (x) + 2 * (tile)
+
+static const char begin_names[] =
+    "|where the window of the block's last query begins: its first query sees earlier keys|at key 0, though a window "
+    "hides the first tiles|rounded up: the keys before are missing|at the tile whose number is that of its first "
+    "key|at tile block_row / BC - W / BC, both rounded down" TILES_OFF;
+static const char end_names[] =
+    "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
+    "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the block "
+    "sees|after one tile" TILES_OFF;
+static const char sink_names[] =
+    "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks before the "
+    "block's rows are met apart|tiles of sinks are counted as if they had as many keys as the others|all tiles of "
+    "sinks are met apart, those that the window has, too|one tile of sinks is met, whatever their number";
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
 {
@@ -154,34 +167,30 @@ static void add_bounds(const block *b)
     const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, unit);
     const int late = e.problem->window ? max_int(0, b->low + rows_of_block - e.s->window) : 0;
     const int least = from_any ? up(n, B) : 0, most = min_int(n, right), sink_end = up(most, S);
-    // clang-format off
-    form begins[] = {
-        {"", "", right},
-        {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys",
-            down(late, unit)},
-        {"begins_at_0", "at key 0, though a window hides the first tiles", 0}};
-    for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
+    form begins[MAX_FORMS], ends[MAX_FORMS], sinks[MAX_FORMS];
+    const int begin_count =
+        list_forms(&fit_begin, begins, begin_names,
+                   (double[]){right, down(late, unit), 0, up(first, unit), first * B,
+                              e.problem->window ? max_int(0, b->low / B - e.s->window / B) * B : 0, OFF(right, B)});
+    for (int f = 0; f < begin_count && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
-    form ends[] = {
-        {"", "", right_end}, {"end_one_tile_early", "one tile too early, in each block", right_end - B},
-        {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
-            causal ? from + up(b->low + 1 - from, U) : right_end},
-        {"end_of_all_keys", "with the last key of all, whatever the block sees", from + up(Nk - from, U)},
-        {"one_tile_alone", "after one tile", from + right + B}};
-    for (int f = 0; f < COUNT(ends) && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
-    form sinks[] = {
-        {"", "", sink_end}, {"no_sink_tiles", "no tile of sinks is met", 0},
-        {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out", down(most, S)},
-        {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0}};
-    // clang-format on
+    const int end_count = list_forms(&fit_end[0], ends, end_names,
+                                     (double[]){right_end, from + down(last - from, U),
+                                                causal ? from + up(b->low + 1 - from, U) : right_end,
+                                                from + up(min_int(last, b->low + rows_of_warp) - from, U),
+                                                from + up(Nk - from, U), from + right + B, OFF(right_end, B)});
+    for (int f = 0; f < end_count && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
+    const int sinks_count = list_forms(&fit_sinks, sinks, sink_names,
+                                       (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S),
+                                                  (most + B - 1) / B * S, up(n, S), most ? S : 0});
     const int end = from_any ? min_int(b->end, Nk) : b->end;
-    if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, FORMS(ends));
-    if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, FORMS(begins));
+    if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, ends, end_count);
+    if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, begins, begin_count);
     if (from_any) {  // tiles of sinks are those that begin before their end
-        for (int f = 2; f < COUNT(sinks); f++) sinks[f].is = b->sink_end;
+        for (int f = 2; f < sinks_count; f++) sinks[f].is = NAN;
         sinks[0].is = n && b->low > 0 ? up(n, B) : b->sink_end;
     }
-    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, FORMS(sinks));
+    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, sinks, sinks_count);
 }
 
 // A walk over the queries that see the keys of a block.
@@ -190,64 +199,81 @@ static void add_bounds_of_keys(const block *b)
     const int N = e.s->q_len, at = b->low, B = rows_of_block, W = e.problem->window ? min_int(e.s->window, N) : N;
     const int sinks = e.problem->sinks ? e.s->sinks : 0, plain = min_int(N, at + B - 1 + W),
               end = at < sinks ? N : plain;
-    // clang-format off
-    form ends[] = {
-        {"", "", end},
-        {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer",
-            at < sinks ? N : at + W},
-        {"window_not_skipped", "with the last query of all, though the window ends before it", N}};
-    // clang-format on
-    for (int f = 0; f < COUNT(ends); f++) ends[f].is = fmin(N, at + ceil((ends[f].is - at) / width) * width);
+    form ends[MAX_FORMS];
+    const int count = list_forms(&fit_end[1], ends,
+                                 "|with the last query that sees the block's first key: its last key is seen "
+                                 "longer|with its window, unless all of the "
+                                 "block's keys are sinks|with the last query of all, though the window ends before it",
+                                 (double[]){end, at < sinks ? N : at + W, at + B <= sinks ? N : plain, N});
+    for (int f = 0; f < count; f++) ends[f].is = fmin(N, at + ceil((ends[f].is - at) / width) * width);
     if (b->end <= 0) return;
-    fit_add(&fit_end[1], min_int(N, b->end), 0, FORMS(ends));
+    fit_add(&fit_end[1], min_int(N, b->end), 0, ends, count);
 }
 
-// --------------------------------------------------------------------------------------------------------------- pairs
-
-// The tiles of the walks that have this query, or key, on the left, for people.
+// Where the tiles begin of the walk that has this query, or key, on the left.
 static const char *walk_of(const record *r, bool keys, int q, int k)
 {
-    static char text[400];
+    static char text[200];
     *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
-            has |= !keys ? S->a_row[i] == q
-                         : S->a_row[i] >= 0 && key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
-        if (!has) continue;
-        int low, high;
-        block_of(r, n, &low, &high);
-        APPEND(text,
-               *text ? "; another goes on with" : "; its block has %s %d to %d, its warp met tiles of %s that begin at",
-               keys ? "keys" : "queries", low, high, keys ? "queries" : "keys");
-        for (int t = 0; t < step_count && t <= 13 && strlen(text) + 40 < sizeof text; t++)
-            APPEND(text, t > 12 ? " ..." : steps[t].first != NO_ROW ? " %d" : " (none)", steps[t].first);
-        if (strlen(text) + 80 >= sizeof text || !(e.table || backward())) return text;
+            has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
+        for (int t = 0; has && t < step_count && strlen(text) < 60; t++) APPEND(text, " %d", steps[t].first);
     }
-    return *text ? text : "; its block meets no tile at all";
+    return *text ? text : " nowhere";
 }
 
-// Rows of Q that no block takes.
+// Rows of Q that no block takes; of the heads, which nobody takes at all, and which in part or twice.
 static void look_at_rows(const record *r)
 {
-    const int rows = all_rows();
-    int *taken = allocate((size_t)rows, sizeof *taken);
-    int left = 0, twice = 0, first = -1;
+    const int rows = all_rows(), N = e.s->q_len;
+    int *taken = allocate((size_t)rows, sizeof *taken), left = 0, first = -1;
+    char text[3][100] = {"", "", ""};
     for (int n = 0; n < r->walk_count; n++)
         for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
             if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
-    for (int row = 0; row < rows; row++) {
-        bool any = false;
-        for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
-        if (!taken[row] && any && left++ == 0) first = row;
-        twice += taken[row] > 1;
+    for (int head = 0; head < rows / N; head++) {
+        int none = 0, twice = 0;
+        for (int row = head * N; row < (head + 1) * N; row++) {
+            bool any = false;
+            for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
+            if (any && left++ == 0) first = row;
+            none += any, twice += taken[row] > 1;
+        }
+        if (none) APPEND(text[none < N], " %d", head);
+        if (twice) APPEND(text[2], " %d", head);
     }
     free(taken);
     if (left)
-        find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping",
-             "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)", query_of(first),
-             head_of(first), rows, left, twice ? ", and others are taken twice" : "");
+        find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping|skip",
+             "no block takes query %d of head %d. Of the heads 0 to %d, counted through the batches, never taken "
+             "are:%s; in part:%s; twice:%s",
+             query_of(first), head_of(first), rows / N - 1, *text[0] ? text[0] : " none", *text[1] ? text[1] : " none",
+             *text[2] ? text[2] : " none");
+}
+
+// A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
+static void look_at_order(void)
+{
+    for (int t = 0; t < step_count; t++) {
+        const int q = steps[t].S->b_row[0], k = steps[t].S->a_row[0], was = t ? steps[t - 1].S->b_row[0] : q;
+        if (q < 0 || k < 0 || was < 0) continue;
+        const bool goes_on =
+            head_of(q) == head_of(was) || (head_of(q) == head_of(was) + 1 && query_of(q) == steps[0].first);
+        if (!goes_on && head_of_query(was) == key_head_of(k))
+            find(BY_HEADS, "next_head", "next head|queries|parts",
+                 "the walk of the block of key %d goes from query %d of head %d to query %d of head %d; it should to "
+                 "the next head, and there to query %d, with which the first began",
+                 key_of(k), query_of(was), head_of(was), query_of(q), head_of(q), steps[0].first);
+        else if (head_of_query(q) != key_head_of(k))
+            find(
+                BY_HEADS, "queries_of_others", "group|next head|queries",
+                "the block of key %d of key head %d meets queries of head %d, which reads key head %d (counted through "
+                "the batches)",
+                key_of(k), key_head_of(k), head_of(q), head_of_query(q));
+    }
 }
 
 // Whether any row of this walk's block sees anything of a step.
@@ -266,32 +292,17 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
-// Pairs of one kind: how many; the first, and the last that belongs to the same key (or query) and head.
-typedef struct range {
-    int count, q, k, to;
-} range;
-
-static void note(range *x, bool keys, int q, int k)
-{
-    if (x->count++ == 0) x->q = q, x->k = k;
-    if (keys ? k == x->k && head_of(q) == head_of(x->q) : q == x->q) x->to = keys ? query_of(q) : k;
-}
-
 // The first that was seen of each kind, in its case, of walks over keys and over queries.
 enum { MISSING, TWICE, VAIN, SEEN };
 static fit seen_walks[SEEN][2];
 
-static void say_range(fit *f, const record *r, bool keys, const range *x, const char *of_queries, const char *of_keys)
+static void see_pair(int kind, const record *r, bool keys, int q, int k)
 {
-    if (!x->count || !e.wrong || *f->says) return;
-    const char *text = walk_of(r, keys, x->q, x->k), *one = keys ? "query" : "key", *many = keys ? "queries" : "keys";
-    const int from = keys ? query_of(x->q) : x->k;
-    char those[60];
-    snprintf(those, sizeof those, x->to > from ? "%s %d to %d" : "%s %d", x->to > from ? many : one, from, x->to);
-    if (keys)
-        fit_says(f, of_keys, x->k, those, head_of(x->q), text);
-    else
-        fit_says(f, of_queries, query_of(x->q), those, text);
+    static const char *const does[] = {"never meets", "counts more than once"};
+    fit *f = &seen_walks[kind][keys];
+    if (e.wrong && !*f->says)
+        fit_says(f, "query %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s",
+                 query_of(q), head_of(q), does[kind], k, keys ? "key" : "query", walk_of(r, keys, q, k));
 }
 
 void look_at_walks(const record *r, bool keys)
@@ -305,6 +316,7 @@ void look_at_walks(const record *r, bool keys)
     for (int k = 0; k < block_count && !e.table && !listed; k++) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
+        if (keys && by_keys) look_at_order();
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
             EACH_PAIR (i, S->rows, c, S->cols) {
@@ -317,28 +329,17 @@ void look_at_walks(const record *r, bool keys)
             }
             fit *vain = &seen_walks[VAIN][keys];
             if (*vain->says || e.table || is_seen(r, n, S)) continue;
-            const int q = keys ? S->b_row[0] : S->a_row[0];
-            fit_says(vain,
-                     "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs%s",
-                     keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(q), keys ? "queries" : "keys",
-                     steps[t].first, keys ? "" : walk_of(r, keys, q, 0));
-            read_steps(&r->walks[n]);
+            fit_says(vain, "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs",
+                     keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
+                     keys ? "queries" : "keys", steps[t].first);
         }
     }
-    range missing = {0}, twice = {0};
-    for (int a = 0; a < (keys ? Nk : rows) && (walks || !backward()); a++)
-        for (int b = 0; b < (keys ? rows : Nk); b++) {
-            const int q = keys ? b : a, k = keys ? a : b;
-            const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
-            if (!sees(q, k)) continue;
-            if (met[at] == 0) note(&missing, keys, q, k);
-            if (given[at] > 1) note(&twice, keys, q, k);
-        }
-    if (!listed)
-        say_range(&seen_walks[MISSING][keys], r, keys, &missing, "query %d never meets %s, visible to it%s",
-                  "key %d never meets %s of query head %d, to which it is visible%s");
-    say_range(&seen_walks[TWICE][keys], r, keys, &twice, "query %d counts %s more than once, from several tiles%s",
-              "key %d counts %s of query head %d more than once%s");
+    EACH_PAIR (q, rows, k, Nk) {
+        const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
+        if (!sees(q, k) || (!walks && backward())) continue;
+        if (met[at] == 0 && !listed) see_pair(MISSING, r, keys, q, k);
+        if (given[at] > 1) see_pair(TWICE, r, keys, q, k);
+    }
     free(met), free(given);
 }
 
@@ -354,7 +355,7 @@ void conclude_walks(bool keys)
     const char *id = NULL;
     for (int which = 0; which < COUNT(forms); which++) {
         if (!forms[which]) continue;
-        id = forms[which]->id;
+        id = forms[which]->says;
         APPEND(text, "%s%s", bounds[which], forms[which]->says);
     }
     const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
