@@ -318,7 +318,7 @@ static void say_circumstances(report *r, const wb_case *c)
             "\n  V of keys %d to %d is NaN. "
             "These queries do not see them, nor does any less than %d away, which might share a tile:\n  %s",
             c->nan_from, last_key, EXCUSED, skipped);
-    if (c->dry) say(r, "\n  so large a case is not run whole: of its blocks the first, the last and four others");
+    if (c->dry) say(r, "\n  so large a case is not run whole: of its blocks the first, the last and one other");
     if (c->nan_head)
         say(r, "\n  V of key head %d of sequence %d is NaN: no other head's results hang on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);

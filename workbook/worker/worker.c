@@ -381,7 +381,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (wb_run_in_order && c->order) wb_run_in_order(c->order);
     if (wb_record_products && c->products)
         wb_record_products((float *)(shared + zones[count].start + zones[count].data), (size_t)c->products);
-    if (wb_launch_few && c->dry) wb_launch_few(c->dry == 1 ? 0 : 6);
+    if (wb_launch_few && c->dry) wb_launch_few(c->dry == 1 ? 0 : 3);
     if (wb_what_was_asked) wb_what_was_asked();
     x->stage = WB_STAGE_CALLING;
     x->status = WB_OK;
