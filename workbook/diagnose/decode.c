@@ -58,7 +58,10 @@ bool look_at_pages(const record *r)
             for (int page = 0; page < MOST; page++) {
                 same &= by[page] == read[page], others |= read[page] && !by[page];
                 for (int which = 0; which < 2 && f == 0; which++)
-                    if ((which ? by : read)[page] && strlen(text[which]) < 60) APPEND(text[which], " %d", page);
+                    if ((which ? by : read)[page] && strlen(text[which]) < 60) {
+                        APPEND(text[which], " %d", page);
+                        if (strlen(text[which]) >= 60) APPEND(text[which], " ...");
+                    }
             }
             forms[f].is = f == 0 ? others : !same;
         }

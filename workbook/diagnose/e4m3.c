@@ -207,7 +207,8 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
 
 static const char L_names[] =
     "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in it| L of an "
-    "l with their squares in it| L of an l that is never rescaled| L of an l that begins anew where the maximum is "
+    "l with V's powers of two squared in it| L of an l that is never rescaled| L of an l that begins anew where the "
+    "maximum is "
     "raised| L of an l without the tiles in which the maximum is raised";
 // l by each form, of all tiles of a row; m: under which each tile was weighed; raised: in which of them
 // the warp raises maxima. False if it is wrong.
