@@ -977,7 +977,7 @@ static wb_case case_of(const wb_cover_row *row)
 {
     wb_case c = wb_cover_case(problem(), row, run_seed());
     if (!on_cpu_backend() && c.late > 1) c.late = 1;
-    c.overlapped = c.ranks > 0;  // so that its promises are asked again of the case that is printed
+    c.overlapped = c.ranks ? 2 : 0;  // so that its promises are asked again of the case that is printed
     return c;
 }
 
@@ -1408,7 +1408,8 @@ void check_given_case(void)
         }
     } else
         run_judged(&run, &c, WORKER_ALONE, NULL);
-    for (int k = 0; k < PROMISES && c.ranks && c.overlapped && !r.used; k++) keeps(&r, &run, &promises[k]);
+    if (c.ranks && c.overlapped == 1 && judge_sent(&r, &run)) judge_overlap(&r, &run);
+    for (int k = 0; k < PROMISES && c.ranks && c.overlapped == 2 && !r.used; k++) keeps(&r, &run, &promises[k]);
     conclude(&r, &run);
 }
 

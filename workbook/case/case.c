@@ -219,7 +219,7 @@ static const field fields[] = {
     INTEGER_AT("nan_head", nan_head, 0, MOST_ROWS),
     INTEGER_AT("late", late, 0, 3),
     INTEGER_AT("watched", watched, 0, 1),
-    INTEGER_AT("overlapped", overlapped, 0, 1),
+    INTEGER_AT("overlapped", overlapped, 0, 2),
     INTEGER_AT("order", order, 0, INT_MAX),
     INTEGER_AT("products", products, 0, MOST_ROWS),
     INTEGER_AT("processors", processors, 0, 1024),

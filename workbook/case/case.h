@@ -107,7 +107,8 @@ typedef struct wb_case {
     // buffers, with other contents
     int late;
     int watched;  // 1: touching keys that should be skipped ends the run: layer_requests.h
-    // 1: scores under which no product runs end the run: layer_requests.h; of flash_ring promises are asked, too
+    // 1: scores under which no product runs end the run: layer_requests.h; of flash_ring 1: what it
+    // sends, and under what, is asked, too; 2: as far as of a drawn case
     int overlapped;
     int order;          // in which order threads run that nothing orders: layer_requests.h
     int products;       // numbers of room for an output more, a record of the products of matrices: layer_requests.h
