@@ -1406,9 +1406,11 @@ void check_given_case(void)
             worker_end(&run);
             cr_skip_test("CASE: nothing to compute, and the function refuses it as it must: %s", why);
         }
+    } else if (c.ranks && c.overlapped == 1) {
+        check_ranks(c);
+        return;
     } else
         run_judged(&run, &c, WORKER_ALONE, NULL);
-    if (c.ranks && c.overlapped == 1 && judge_sent(&r, &run)) judge_overlap(&r, &run);
     for (int k = 0; k < PROMISES && c.ranks && c.overlapped == 2 && !r.used; k++) keeps(&r, &run, &promises[k]);
     conclude(&r, &run);
 }
