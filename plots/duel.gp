@@ -1,6 +1,6 @@
 # duel.gp - how far ahead or behind the library is in shapes drawn by chance, a panel a kind: the ratios sorted; each
 # against its work; and what was predicted of each kernel (workbook/predict.h), a dot a shape and kernel. Drawn by
-# duel.sh, which sets, besides term and out, chart_data (tables of reference/duel.py) and source.
+# plot.sh, which sets, besides term and out, chart_data (tables of reference/duel.py) and source.
 speed_data = ''; memory_data = ''; peer_data = ''
 load 'plots/common.gp'
 

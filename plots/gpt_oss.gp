@@ -1,5 +1,5 @@
 # gpt_oss.gp - losses of training gpt-oss with the workbook's attention and with eager, and how far both are from eager
-# in float32. Drawn by gpt_oss.sh, which sets, besides term and out, chart_data (a table of reference/gpt_oss.py) and
+# in float32. Drawn by plot.sh, which sets, besides term and out, chart_data (a table of reference/gpt_oss.py) and
 # source.
 speed_data = ''; memory_data = ''; peer_data = ''
 load 'plots/common.gp'

@@ -19,7 +19,28 @@ if [ "$number" = all ]; then
     done
     exit 0
 fi
-case $number in roofline | gpt_oss | duel) exec "plots/$number.sh" "$backend" ;; esac
+[ "$number" != roofline ] || exec plots/roofline.sh "$backend"
+# What is not of one problem: the losses of reference/gpt_oss.py, what reference/duel.py has found, all seeds together.
+case $number in
+gpt_oss | duel)
+    tables=$number charts=loss most=1
+    [ "$number" = gpt_oss ] || tables='duel_seed*' charts='sorted work predicted' most=99
+    newest=$(for table in $(ls -t build/"$backend"/results/$tables.tsv 2>/dev/null); do
+        [ -s "$table" ] && echo "$table" && break
+    done)
+    data=${WB_DATA:-$newest} kind='measured here:'
+    [ -n "$data" ] || data=$(ls plots/data/*/$tables.tsv 2>/dev/null | head -n $most | xargs) kind='recorded:'
+    if ! awk '!/^#/ && $1 != "kind" { n++ } END { exit !n }' ${data:-/dev/null}; then
+        echo "plot: no $number: nothing measured here and nothing recorded (plots/data/*/$tables.tsv)"
+        exit 1
+    fi
+    of=${data%% *} gpu=$(field "${data%% *}" gpu)
+    source="$kind ${gpu:-CPU execution layer}, $(field "$of" date), commit $(field "$of" commit)"
+    source="$source, $([ "$number" = duel ] && echo "$(echo "$data" | wc -w) seed(s)" || field "$of" software)"
+    draw plots/$number.gp build/plots/$number "chart_data='$data'; source='$(echo "$source" | plain)'"
+    for chart in $charts; do echo "drawn: build/plots/${number}_$chart.svg and .png"; done
+    exit 0 ;;
+esac
 
 script=$(ls plots/"$number"_*.gp 2>/dev/null | head -n 1)
 if [ -z "$script" ]; then
