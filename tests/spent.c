@@ -69,7 +69,6 @@ Test(spent, sleep)
     cr_assert(s.cpu < 0.2, "%g s, of these %g of a processor", s.seconds, s.cpu);
 }
 
-#ifdef __linux__
 // Another process has the only core that this one may use.
 static void waits(void)
 {
@@ -94,7 +93,6 @@ Test(spent, waiting_for_a_processor_is_free)
     const spent_time s = watched(waits, INFINITY, 3);
     cr_assert(s.seconds < 1, "%g s, of these %g of a processor", s.seconds, s.cpu);
 }
-#endif
 
 Test(spent, notes)
 {

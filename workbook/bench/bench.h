@@ -129,7 +129,7 @@ int bench_threads(void);
 double bench_roof_sgemm(void);
 
 // The child's half of a measurement of host memory: calls `function` once in this process, which must have called
-// nothing before, and returns by how much the resident memory grew at most. Linux only; elsewhere 0.
+// nothing before, and returns by how much the resident memory grew at most.
 wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, size_t *bytes);
 
 // ------------------------ bench_report.c

@@ -11,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
 enum { LAYER_STATUS = 66 };  // with which workbook/cpu ends a program after a report
 
@@ -73,12 +71,9 @@ pid_t bench_start(char **argv, int output)
 {
     const pid_t child = fork();
     if (child) return child;
-#ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
     dup2(output, STDOUT_FILENO);
     execv("/proc/self/exe", argv);
-    execvp(argv[0], argv);
     _exit(127);
 }
 
@@ -141,23 +136,12 @@ static void what_happened(int status, bool ended, char *text, size_t size)
         snprintf(text, size, "it ended the program, with status %d", WEXITSTATUS(status));
 }
 
-// A file that has no name and stays open across exec.
-static int nameless(void)
-{
-#ifdef __linux__
-    return memfd_create("bench", 0);
-#else
-    FILE *file = tmpfile();
-    return file ? fileno(file) : -1;
-#endif
-}
-
 int bench_guard(char **argv)
 {
     char number[16], what[160];
-    const int file = nameless();
+    const int file = memfd_create("bench", 0);  // which stays open across exec
     if (file < 0 || ftruncate(file, sizeof(bench_state)) != 0) {
-        fprintf(stderr, "bench: no temporary file can be made\n");
+        perror("bench: memory to share");
         return 1;
     }
     state = map(file);

@@ -4,13 +4,11 @@
 #include "engine.h"
 #include "report.h"
 
-#if defined(__x86_64__) && defined(__linux__)
 #include <ucontext.h>
-#endif
 
 namespace cudacpu
 {
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef __x86_64__
 enum { INVALID = 1, INVALID_MASKED = 1 << 7 };  // of MXCSR
 
 void trap_early_reads(bool on)

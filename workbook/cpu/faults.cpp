@@ -7,10 +7,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#if defined(__linux__)
 #include <ucontext.h>
-#endif
+#include <unistd.h>
 
 namespace cudacpu
 {
@@ -19,21 +17,18 @@ static struct sigaction before[4];
 
 static void *program_counter(void *context)
 {
-#if defined(__linux__) && defined(__x86_64__)
+#ifdef __x86_64__
     return reinterpret_cast<void *>(static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_RIP]);
-#elif defined(__linux__) && defined(__aarch64__)
-    return reinterpret_cast<void *>(static_cast<ucontext_t *>(context)->uc_mcontext.pc);
 #else
-    (void)context;
-    return nullptr;
+    return reinterpret_cast<void *>(static_cast<ucontext_t *>(context)->uc_mcontext.pc);
 #endif
 }
 
 static bool is_write(void *context)  // a fault
 {
-#if defined(__linux__) && defined(__x86_64__)
+#ifdef __x86_64__
     return static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_ERR] & 2;
-#elif defined(__linux__) && defined(__aarch64__)
+#else
     struct record {  // of the kernel's, behind the registers
         uint32_t magic, size;
         uint64_t esr;  // of one about a fault: bit 6 is set if it was a write
@@ -42,9 +37,6 @@ static bool is_write(void *context)  // a fault
     const auto *r = reinterpret_cast<const record *>(static_cast<ucontext_t *>(context)->uc_mcontext.__reserved);
     for (; r->magic && r->size; r = reinterpret_cast<const record *>(reinterpret_cast<const char *>(r) + r->size))
         if (r->magic == OF_A_FAULT) return r->esr >> 6 & 1;
-    return true;
-#else
-    (void)context;
     return true;
 #endif
 }
@@ -62,7 +54,7 @@ static bool is_stack_overflow(const block &b, const char *at)
 // The processor noticed it before the address was looked at; but see __ubsan_handle_type_mismatch_v1 below.
 static bool is_misaligned(int number, int code)
 {
-#if defined(__linux__) && defined(__x86_64__)
+#ifdef __x86_64__
     return number == SIGSEGV && code == SI_KERNEL;
 #else
     return number == SIGBUS && code == BUS_ADRALN;

@@ -20,19 +20,6 @@ void fiber_from_host_thread(fiber &f)
 #endif
 }
 
-#ifdef CUDACPU_UCONTEXT
-
-void fiber_prepare(fiber &f, void (*main)())
-{
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = f.stack;
-    f.context.uc_stack.ss_size = f.bytes;
-    f.context.uc_link = nullptr;
-    makecontext(&f.context, main, 0);
-}
-
-#else
-
 // What cudacpu_switch will pop. A zero follows, where a caller's address would be: backtraces end there.
 void fiber_prepare(fiber &f, void (*main)())
 {
@@ -47,12 +34,9 @@ void fiber_prepare(fiber &f, void (*main)())
     saved[RETURN] = reinterpret_cast<void *>(main);
     f.stack_pointer = saved;
 }
-
-#endif
 }
 
-#if defined(CUDACPU_UCONTEXT)
-#elif defined(__x86_64__)
+#ifdef __x86_64__
 // System V: rbx, rbp and r12 to r15 survive a call. "jmp" instead of "ret", because the processor predicts the target
 // of a return from the calls that it saw, and the one for this stack is not among them.
 asm(R"(
@@ -81,20 +65,14 @@ cudacpu_switch:
     .section .note.GNU-stack, "", @progbits
     .text
 )");
-#else
+#elif defined(__aarch64__)
 // AAPCS64: x19 to x30 and d8 to d15 survive a call.
-#ifdef __APPLE__
-#define CUDACPU_SYMBOL "_cudacpu_switch"
-#else
-#define CUDACPU_SYMBOL "cudacpu_switch"
-#endif
-asm(".text\n"
-    ".globl " CUDACPU_SYMBOL "\n"
-#ifdef __ELF__
-    ".hidden " CUDACPU_SYMBOL "\n"
-#endif
-    ".p2align 4\n" CUDACPU_SYMBOL ":\n"
-    R"(
+asm(R"(
+    .text
+    .globl  cudacpu_switch
+    .hidden cudacpu_switch
+    .p2align 4
+cudacpu_switch:
     sub     sp, sp, #160
     stp     x19, x20, [sp, #0]
     stp     x21, x22, [sp, #16]
@@ -122,4 +100,6 @@ asm(".text\n"
     add     sp, sp, #160
     ret
 )");
+#else
+#error "the layer runs on x86-64 and AArch64"
 #endif

@@ -1,18 +1,10 @@
 // fiber.h - stacks that the scheduler switches between: one for each CUDA thread that is on its way, one for the host
 // thread.
 //
-// x86-64 and AArch64 have a switch written by hand (fiber.cpp), which takes a few nanoseconds. Elsewhere, or with
-// -DCUDACPU_UCONTEXT, it is swapcontext, which takes a system call.
+// x86-64 and AArch64 have a switch written by hand (fiber.cpp), which takes a few nanoseconds.
 #pragma once
 
 #include <stddef.h>
-
-#if !defined(CUDACPU_UCONTEXT) && !defined(__x86_64__) && !defined(__aarch64__)
-#define CUDACPU_UCONTEXT
-#endif
-#ifdef CUDACPU_UCONTEXT
-#include <ucontext.h>
-#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define CUDACPU_ASAN
@@ -28,12 +20,8 @@
 namespace cudacpu
 {
 struct fiber {
-#ifdef CUDACPU_UCONTEXT
-    ucontext_t context;
-#else
     void *stack_pointer;  // where the registers are saved while it sleeps
-#endif
-    char *stack;  // lowest address; the page before it may not be touched
+    char *stack;          // lowest address; the page before it may not be touched
     size_t bytes;
     void *asan_stack;
 };
@@ -41,9 +29,7 @@ struct fiber {
 // Makes the fiber begin with main() on its next turn. main must not return.
 void fiber_prepare(fiber &f, void (*main)());
 
-#ifndef CUDACPU_UCONTEXT
 extern "C" void cudacpu_switch(void **save_stack_pointer, void *load_stack_pointer);
-#endif
 
 // Sleeps in `from`, which runs now, and goes on in `to`. `last`: from will never go on.
 inline void fiber_switch(fiber &from, fiber &to, bool last = false)
@@ -52,11 +38,7 @@ inline void fiber_switch(fiber &from, fiber &to, bool last = false)
 #ifdef CUDACPU_ASAN
     __sanitizer_start_switch_fiber(last ? nullptr : &from.asan_stack, to.stack, to.bytes);
 #endif
-#ifdef CUDACPU_UCONTEXT
-    swapcontext(&from.context, &to.context);
-#else
     cudacpu_switch(&from.stack_pointer, to.stack_pointer);
-#endif
 #ifdef CUDACPU_ASAN
     __sanitizer_finish_switch_fiber(from.asan_stack, nullptr, nullptr);
 #endif

@@ -14,7 +14,7 @@ namespace cudacpu
 {
 bool strict;  // wb_play_strictly()
 
-#if defined(__GLIBC__) && defined(__linux__) && !defined(CUDACPU_ASAN)
+#ifndef CUDACPU_ASAN
 extern "C" void *__libc_stack_end;
 
 static struct {

@@ -31,11 +31,7 @@ static const char *given_environment(const char *name)
     const size_t length = strlen(name);
     for (const char *text = all; text < all + bytes; text += strlen(text) + 1)
         if (strncmp(text, name, length) == 0 && text[length] == '=') return text + length + 1;
-#ifdef __linux__
     return nullptr;
-#else
-    return getenv(name);
-#endif
 }
 
 long environment(const char *name, long otherwise)

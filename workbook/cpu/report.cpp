@@ -4,16 +4,11 @@
 #include "report.h"
 
 #include <atomic>
+#include <execinfo.h>
+#include <link.h>
 #include <stdarg.h>
 #include <unistd.h>
 #include <vector>
-#if __has_include(<execinfo.h>)
-#include <execinfo.h>
-#define HAVE_BACKTRACE
-#endif
-#ifdef __ELF__
-#include <link.h>
-#endif
 
 namespace cudacpu
 {
@@ -157,8 +152,6 @@ void short_name(const char *function, char *name, size_t size)
         snprintf(name, size, "%.*s", static_cast<int>(end - function), function);
 }
 
-#ifdef __ELF__
-
 struct object {
     uintptr_t code;  // looked for
     char path[512];
@@ -218,14 +211,13 @@ void report_code(void *program_counter)
 {
     const uintptr_t code = reinterpret_cast<uintptr_t>(program_counter);
     if (print_lines(code, false)) return;
-#ifdef HAVE_BACKTRACE  // not in the student's code, but called from there
+    // Not in the student's code, but called from there.
     void *frames[32];
     const int count = backtrace(frames, 32);
     int at = 0;
     while (at < count && frames[at] != program_counter) at++;
     for (int i = at + 1; i < count && i < at + 12; i++)
         if (print_lines(reinterpret_cast<uintptr_t>(frames[i]) - 1, false)) return;
-#endif
     print_lines(code, true);
 }
 
@@ -242,11 +234,9 @@ int keep_trace(const call_trace &t)
 call_site reached(call_site site)
 {
     call_trace t = {};
-#ifdef HAVE_BACKTRACE
     void *frames[CALLS];
     for (int n = backtrace(frames, CALLS) - 1; n >= 0; n--)
         t.from[n] = static_cast<char *>(frames[n]) - __executable_start;
-#endif
     site.reached = keep_trace(t);
     return site;
 }
@@ -297,13 +287,4 @@ const char *own_name(const kernel &what)
     const char after = strncmp(what.name, name, length) == 0 ? what.name[length] : 'x';
     return !length || !after || after == '<' ? what.name : name;
 }
-
-#else
-void report_code(void *) {}
-call_site reached(call_site site) { return site; }
-call_site students(call_site site, int *) { return site; }
-call_trace &called(int) { return *new call_trace(); }
-int keep_trace(const call_trace &) { return 0; }
-const char *own_name(const kernel &what) { return what.name; }
-#endif
 }

@@ -6,13 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0
-#endif
-#ifndef MSG_CMSG_CLOEXEC
-#define MSG_CMSG_CLOEXEC 0
-#endif
-
 typedef union wb_descriptor {  // one or two, as a socket carries them
     struct cmsghdr header;
     char room[CMSG_SPACE(2 * sizeof(int))];

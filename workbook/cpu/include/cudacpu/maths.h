@@ -39,15 +39,6 @@ inline size_t __cvta_generic_to_shared(const void *at_) { return reinterpret_cas
 #define __powf(x_, y_)        powf(x_, y_)
 #define __sincosf(x_, s_, c_) sincosf(x_, s_, c_)
 
-#if !defined(__GLIBC__)
-inline float exp10f(float x_) { return powf(10.0f, x_); }
-inline void sincosf(float x_, float *sine_, float *cosine_)
-{
-    *sine_ = sinf(x_);
-    *cosine_ = cosf(x_);
-}
-#endif
-
 inline float rsqrtf(float x_) { return 1.0f / sqrtf(x_); }
 inline double rsqrt(double x_) { return 1.0 / sqrt(x_); }
 inline float fdividef(float x_, float y_) { return x_ / y_; }
