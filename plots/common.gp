@@ -85,7 +85,7 @@ count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='
 has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
 # Variants of the answer key go by the names of their files; the first of a chart has a style of its own.
 variants = ""
-variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -f plots/variants.awk", where, file)))
+variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v variants=1 -v impl= -v where='%s' '%s'", where, file)))
 present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where).has(file, "library", where) \
                        .has(file, "fa2", where).has(file, "fa3", where).has(file, "fa4", where).has(file, "cudnn", where).has(file, "flex", where).has(file, "flashinfer", where).has(file, "bf16", where) \
                        .has(file, "torch_ring_cudnn", where).has(file, "torch_allgather_cudnn", where).has(file, "ulysses_cudnn", where) \
