@@ -20,18 +20,18 @@ endif
 
 # ------------------------------------------------------------------------------------------ begin
 
-help:  ## this list
-	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" \
-	    -f workbook/loop/help.awk Makefile
-setup:  ## install what is missing (setup.sh)
-	@./setup.sh
 demo: setup  ## see it work: every answer key against its naive baseline, and charts
 	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(NUMBERS:%=$B/solutions/%.so) $(RINGS:%=$B/solutions/%)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
-progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
-	@$< progress
+setup:  ## install what is missing (setup.sh)
+	@./setup.sh
 next: $B/score  ## the one thing to do now, and a question; P=03 in that problem
 	@$< next
+progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
+	@$< progress
+help:  ## this list
+	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" \
+	    -f workbook/loop/help.awk Makefile
 book:  ## the lessons as a site, from the disk; EDITION=instructors: and the wrong solutions
 	@workbook/book/book.sh $(PYTHON)
 
@@ -144,8 +144,6 @@ check:  ## prove the workbook (tests/proofs.txt); ONLY=wrong/06: these rows; ALL
 	@tests/prove/prove.sh $(BACKEND) $(if $(filter STAGE,$(COMMANDED)),"$$STAGE",check) $(NUMBERS)
 check-all:  ## prove all of it, as for a release
 	@tests/prove/prove.sh $(BACKEND) release $(NUMBERS)
-mutants:  ## each wrong solution must be rejected by its suite
-	@ONLY='^wrong/' tests/prove/prove.sh $(BACKEND) release $(NUMBERS)
 class-test: $B/suite  ## a simulated class, attacks included, must get the grades it deserves
 	@tests/class/run.sh
 new-problem:  ## N=20 NAME=flash_copy FROM=03: a new problem, as a copy (workbook/README.md)
@@ -162,5 +160,5 @@ clean:  ## remove build/
 FORCE:
 .PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot \
   duel record bundle compile-gpu train which gpt-oss lib install uninstall torch bench-host class-copy grade \
-  grade-all gradescope check check-all mutants class-test new-problem tables format \
+  grade-all gradescope check check-all class-test new-problem tables format \
   check-format clean
