@@ -427,7 +427,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
                 if (wrong == FEWER_BYTES_PROMISED || wrong == TWICE_THE_BYTES) {
                     s.Q_full.arrive_and_expect(wrong == FEWER_BYTES_PROMISED ? sizeof s.Q[g] * 3 / 4
                                                                              : 2 * sizeof s.Q[g]);
-                    hopper_machine::copy_in(&s.Q[g], sizeof s.Q[g], Q_map, 64 * g, 0, s.Q_full.state, here());
+                    hopper_machine::copy_in(&s.Q[g], sizeof s.Q[g], Q_map, 64 * g, 0, &s.Q_full.state, here());
                 } else {
                     load_async(s.Q[g], Q_map, 64 * g, 0, s.Q_full);
                 }
@@ -487,7 +487,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
     store(Q, O);
     if (wrong == NO_FENCE || wrong == NO_GROUP_BARRIER) {
         if (wrong == NO_GROUP_BARRIER) hopper_machine::writes_visible(here());
-        if (wrong == NO_FENCE) hopper_machine::barrier_wait(8 + warpgroup_id(), 128, here());
+        if (wrong == NO_FENCE) hopper_machine::named_barrier(8 + warpgroup_id(), 128, true, here());
         if (threadIdx.x % 128 == 0) hopper_machine::copy_out(&Q, sizeof Q, O_map, 64 * group, 0, here());
     } else {
         store_async(O_map, 64 * group - (wrong == STORE_BEFORE_ROW_0 ? 1 : 0), 0, Q);

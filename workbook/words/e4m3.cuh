@@ -41,7 +41,7 @@ template <int Rows, int Cols> TILE_FN void load_async(e4m3_tile<Rows, Cols> &til
                                                       int head, signal &arrived, call_site from = here())
 {
     arrived.arrive_and_expect(sizeof tile, from);
-    hopper_machine::copy_in(&tile, sizeof tile, map, row, head, arrived.state, from);
+    hopper_machine::copy_in(&tile, sizeof tile, map, row, head, &arrived.state, from);
 }
 
 // ------------------------ products
@@ -59,13 +59,14 @@ template <int Cols, int Depth> TILE_FN void mma_ABt_async(reg_tile<16, Cols> &c,
                                                           const e4m3_tile<Cols, Depth> &b, call_site from = here())
 {
     using namespace hopper_machine;
-    byte_product<Cols, Depth>(c, rows_of(a), rows_of(b), false, from);
+    product<form::bytes, Depth>(c, rows_of(a), rows_of(b), false, from);
 }
 // Begin C += A B^T. The outputs, with B the transposed V.
 template <int Cols, int Depth> TILE_FN void mma_ABt_more_async(reg_tile<16, Cols> &c, const e4m3_weights<Depth> &a,
                                                                const e4m3_tile<Cols, Depth> &b, call_site from = here())
 {
-    hopper_machine::byte_product<Cols, Depth>(c, a.x, hopper_machine::rows_of(b), true, from);
+    using namespace hopper_machine;
+    product<form::bytes, Depth>(c, a.x, rows_of(b), true, from);
 }
 
 // ------------------------ weights

@@ -120,36 +120,43 @@ typedef hopper_machine::tensor tensor_map;
 // The shared memory that the block was launched with, as a T: a struct of tiles, rings and signals.
 template <class T> TILE_FN T &shared_memory(call_site from = here());
 
-// What the machine must provide; written in the last section.
+// What the machine must provide; written in the last section. Of the CPU layer much is called by the same name.
 namespace hopper_machine
 {
-TILE_FN void signal_init(uint64_t &state, int arrivals, call_site from);
-TILE_FN void signal_arrive(uint64_t &state, call_site from);
-TILE_FN void signal_arrive_and_expect(uint64_t &state, int bytes, call_site from);
-TILE_FN void signal_wait(const uint64_t &state, uint32_t phase, call_site from);
-TILE_FN void copy_in(void *tile, int bytes, const tensor &map, int row, int head, uint64_t &arrived, call_site from);
+#ifdef __CUDACPU__
+using cudacpu::announce, cudacpu::await, cudacpu::is_turn, cudacpu::named_barrier;
+using cudacpu::copy_bytes_in, cudacpu::copy_bytes_out, cudacpu::copy_in, cudacpu::copy_out, cudacpu::stores_read;
+using cudacpu::signal_arrive, cudacpu::signal_init, cudacpu::signal_wait, cudacpu::signals_ready;
+using cudacpu::store_8x8s, cudacpu::tile_written, cudacpu::writes_visible;
+#else
+TILE_FN void signal_init(uint64_t *state, int arrivals, call_site from);
+TILE_FN void signal_arrive(uint64_t *state, int bytes, call_site from);  // and promises bytes
+TILE_FN void signal_wait(const uint64_t *state, uint32_t phase, call_site from);
+TILE_FN void signals_ready(call_site from);
+TILE_FN void copy_in(void *tile, int bytes, const tensor &map, int row, int head, uint64_t *arrived, call_site from);
 TILE_FN void copy_out(const void *tile, int bytes, const tensor &map, int row, int head, call_site from);
-TILE_FN void copy_bytes_in(void *to, const void *src, int bytes, uint64_t &arrived, call_site from);
+TILE_FN void copy_bytes_in(void *to, const void *src, int bytes, uint64_t *arrived, call_site from);
 TILE_FN void copy_bytes_out(void *to, const void *src, int bytes, bool add, call_site from);  // add: floats
-TILE_FN void wrote(tile_rows rows, call_site from);  // by this lane, with plain stores
-TILE_FN void writes_visible(call_site from);         // this lane's, to the copy engine and the tensor cores
-TILE_FN void barrier_arrive(int barrier, int threads, call_site from);
-TILE_FN void barrier_wait(int barrier, int threads, call_site from);  // arrives, too
+TILE_FN void stores_read(bool and_written, call_site from);
+TILE_FN void tile_written(tile_rows rows, call_site from);  // by this lane, with plain stores
+TILE_FN void writes_visible(call_site from);                // this lane's, to the copy engine and the tensor cores
+TILE_FN void store_8x8s(tile_rows rows, void *at, const uint32_t x[4], call_site from);  // four blocks, transposed
+TILE_FN void named_barrier(int barrier, int threads, bool wait, call_site from);         // arrives, and waits
+TILE_FN void await(const unsigned *counter, unsigned turn, call_site from);
+TILE_FN bool is_turn(const unsigned *counter, unsigned turn, call_site from);
+TILE_FN void announce(unsigned *counter, call_site from);
+#endif
 template <int Registers, int Blocks = 1> TILE_FN void registers_down(call_site from);
 template <int Registers, int Blocks = 1> TILE_FN void registers_up(call_site from);
+template <class Number> TILE_FN Number load_past_cache(const Number *src);  // of this multiprocessor
+template <class Number> TILE_FN void store_past_cache(Number *dst, Number x);
 
-// C (+)= A B, C [64, Cols], in steps of 16 of Depth. B lies as [Cols, Depth]; deep: as [Depth, Cols].
-template <bool deep, int Cols, int Depth>
-TILE_FN void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from);
-template <bool deep, int Cols, int Depth>
-TILE_FN void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site from);
-// C (+)= A B^T of bytes, in steps of 32 of Depth; A in shared memory or in registers: e4m3.cuh.
-template <int Cols, int Depth>
-TILE_FN void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from);
-template <int Cols, int Depth>
-TILE_FN void byte_product(reg_tile<16, Cols> &c, const uint32_t (*a)[4], tile_rows b, bool onto, call_site from);
+// C (+)= A B, C [64, Cols], in steps of 32 bytes of Depth; A in shared memory, tile_rows, or in registers. B lies as
+// [Cols, Depth]; for AB: as [Depth, Cols]. Of bytes, for e4m3.cuh: A B^T.
+enum class form { ABt, AB, bytes };
+template <form of, int Depth, int Cols, class Left>
+TILE_FN void product(reg_tile<16, Cols> &c, const Left &a, tile_rows b, bool onto, call_site from);
 template <int Pending, int Cols> TILE_FN void products_wait(reg_tile<16, Cols> &c, call_site from);
-TILE_FN void store_8x8s(tile_rows rows, void *at, const uint32_t x[4], call_site from);  // four blocks, transposed
 template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c);  // the compiler may move no work on c across this line
 
 template <int Rows, int Cols> TILE_FN tile_rows rows_of(const tma_tile<Rows, Cols> &t, int row0 = 0, int rows = Rows)
@@ -164,20 +171,20 @@ template <int Rows, int Cols> TILE_FN tile_rows rows_of(const tma_tile<Rows, Col
 // turns to its next phase. wait(p) waits until the phase of parity p (0, 1, 0, 1, ...) is over.
 struct signal {
     uint64_t state;
-    TILE_FN void init(int arrivals, call_site from = here()) { hopper_machine::signal_init(state, arrivals, from); }
-    TILE_FN void arrive(call_site from = here()) { hopper_machine::signal_arrive(state, from); }
+    TILE_FN void init(int arrivals, call_site from = here()) { hopper_machine::signal_init(&state, arrivals, from); }
+    TILE_FN void arrive(call_site from = here()) { hopper_machine::signal_arrive(&state, 0, from); }
     TILE_FN void arrive_and_expect(int bytes, call_site from = here())
     {
-        hopper_machine::signal_arrive_and_expect(state, bytes, from);
+        hopper_machine::signal_arrive(&state, bytes, from);
     }
     TILE_FN void wait(uint32_t phase, call_site from = here()) const
     {
-        hopper_machine::signal_wait(state, phase, from);
+        hopper_machine::signal_wait(&state, phase, from);
     }
 };
 
 // By the thread that did the init()s, before __syncthreads(): the copy engine must see the signals too.
-TILE_FN void signals_ready(call_site from = here());
+TILE_FN void signals_ready(call_site from = here()) { hopper_machine::signals_ready(from); }
 
 // Tile <- box of the tensor at (row, head), zeros where the tensor ends; by one thread. Counts as one arrival at
 // `arrived`, which turns when the bytes are there, too.
@@ -185,7 +192,7 @@ template <int Rows, int Cols> TILE_FN void load_async(tma_tile<Rows, Cols> &tile
                                                       int head, signal &arrived, call_site from = here())
 {
     arrived.arrive_and_expect(sizeof tile, from);
-    hopper_machine::copy_in(&tile, sizeof tile, map, row, head, arrived.state, from);
+    hopper_machine::copy_in(&tile, sizeof tile, map, row, head, &arrived.state, from);
 }
 
 // Tile i is full when it has been filled, and empty when every warp that receives has released it.
@@ -234,8 +241,8 @@ template <class Tile, int Stages> struct sender {
         static_assert(sizeof(Beside) % 128 == 0, "whole lines of 128 bytes");
         empty[stage].wait(phase, from);
         full[stage].arrive_and_expect(sizeof tile[stage] + sizeof *src, from);
-        hopper_machine::copy_in(&tile[stage], sizeof tile[stage], map, row, head, full[stage].state, from);
-        hopper_machine::copy_bytes_in(&beside[stage], src, sizeof *src, full[stage].state, from);
+        hopper_machine::copy_in(&tile[stage], sizeof tile[stage], map, row, head, &full[stage].state, from);
+        hopper_machine::copy_bytes_in(&beside[stage], src, sizeof *src, &full[stage].state, from);
         next();
     }
     TILE_FN void next()
@@ -277,7 +284,7 @@ TILE_FN void mma_ABt_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &
     static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
     static_assert(BRows == Cols && BCols == Depth, "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
     using namespace hopper_machine;
-    product<false, Cols, Depth>(c, rows_of(a), rows_of(b), false, from);
+    product<form::ABt, Depth>(c, rows_of(a), rows_of(b), false, from);
 }
 
 // The same with A in registers.
@@ -286,7 +293,7 @@ mma_ABt_async(reg_tile<16, Cols> &c, const weights<Depth> &a, const tma_tile<BRo
 {
     static_assert(BRows == Cols && BCols == Depth, "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
     using namespace hopper_machine;
-    product<false, Cols, Depth>(c, a, rows_of(b), false, from);
+    product<form::ABt, Depth>(c, a.x, rows_of(b), false, from);
 }
 
 // Begin C += A B^T.
@@ -297,7 +304,7 @@ TILE_FN void mma_ABt_more_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Dep
     static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
     static_assert(BRows == Cols && BCols == Depth, "C += A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
     using namespace hopper_machine;
-    product<false, Cols, Depth>(c, rows_of(a), rows_of(b), true, from);
+    product<form::ABt, Depth>(c, rows_of(a), rows_of(b), true, from);
 }
 
 // Begin C += A B: C [64, Cols], A [64, Depth], B [Depth, Cols]. The outputs P V.
@@ -306,7 +313,7 @@ mma_AB_async(reg_tile<16, Cols> &c, const weights<Depth> &a, const tma_tile<BRow
 {
     static_assert(BRows == Depth && BCols == Cols, "C += A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
     using namespace hopper_machine;
-    product<true, Cols, Depth>(c, a, rows_of(b), true, from);
+    product<form::AB, Depth>(c, a.x, rows_of(b), true, from);
 }
 
 // The same with A in shared memory.
@@ -317,7 +324,7 @@ TILE_FN void mma_AB_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a
     static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
     static_assert(BRows == Depth && BCols == Cols, "C += A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
     using namespace hopper_machine;
-    product<true, Cols, Depth>(c, rows_of(a), rows_of(b), true, from);
+    product<form::AB, Depth>(c, rows_of(a), rows_of(b), true, from);
 }
 
 // Begin C = A B: the first of a sum.
@@ -328,7 +335,7 @@ TILE_FN void mma_AB_first_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Dep
     static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
     static_assert(BRows == Depth && BCols == Cols, "C = A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
     using namespace hopper_machine;
-    product<true, Cols, Depth>(c, rows_of(a), rows_of(b), false, from);
+    product<form::AB, Depth>(c, rows_of(a), rows_of(b), false, from);
 }
 
 // Waits until all products but the last Pending are done; c is the result of one that is. Each result is named so
@@ -382,7 +389,7 @@ template <int Groups> struct turns {
     }
     TILE_FN void wait(call_site from = here())
     {
-        if (Groups > 1) hopper_machine::barrier_wait(me + 1, 2 * warpgroup_threads, from);
+        if (Groups > 1) hopper_machine::named_barrier(me + 1, 2 * warpgroup_threads, true, from);
     }
     TILE_FN void pass(call_site from = here())
     {
@@ -390,20 +397,20 @@ template <int Groups> struct turns {
     }
     TILE_FN void hand_to(int group, call_site from)
     {
-        hopper_machine::barrier_arrive(group + 1, 2 * warpgroup_threads, from);
+        hopper_machine::named_barrier(group + 1, 2 * warpgroup_threads, false, from);
     }
 };
 
 // Groups warpgroups wait for each other. Barrier 7.
 template <int Groups> TILE_FN void meet(call_site from = here())
 {
-    hopper_machine::barrier_wait(7, Groups * warpgroup_threads, from);
+    hopper_machine::named_barrier(7, Groups * warpgroup_threads, true, from);
 }
 
 // The threads of this warpgroup wait for each other. Barriers 8 to 15, as store_async.
 TILE_FN void warpgroup_meets(call_site from = here())
 {
-    hopper_machine::barrier_wait(warpgroup_id(from) + 8, warpgroup_threads, from);
+    hopper_machine::named_barrier(warpgroup_id(from) + 8, warpgroup_threads, true, from);
 }
 
 // Of Groups warpgroups, numbered from 0, number `who` waits for the others, who go on. Barriers 1 to Groups: not
@@ -411,10 +418,7 @@ TILE_FN void warpgroup_meets(call_site from = here())
 template <int Groups> TILE_FN void gather(int who, bool me, call_site from = here())
 {
     static_assert(Groups >= 2 && Groups <= 6, "there are barriers for 6 groups");
-    if (me)
-        hopper_machine::barrier_wait(who + 1, Groups * warpgroup_threads, from);
-    else
-        hopper_machine::barrier_arrive(who + 1, Groups * warpgroup_threads, from);
+    hopper_machine::named_barrier(who + 1, Groups * warpgroup_threads, me, from);
 }
 
 // ------------------------ stores
@@ -426,14 +430,14 @@ TILE_FN void writes_visible(call_site from = here()) { hopper_machine::writes_vi
 // This thread is about to write into the tile by itself, with copies or stores of its own.
 template <int Rows, int Cols> TILE_FN void writes(tma_tile<Rows, Cols> &tile, call_site from = here())
 {
-    hopper_machine::wrote(hopper_machine::rows_of(tile), from);
+    hopper_machine::tile_written(hopper_machine::rows_of(tile), from);
 }
 
 // All rows of a warpgroup's tile, rounded, into its shared tile: each warp its own sixteen rows.
 template <int Cols> TILE_FN void store(tma_tile<64, Cols> &dst, const reg_tile<16, Cols> &tile, call_site from = here())
 {
     const int row0 = 16 * warp_in_group(from), g = lane_id() / 4, t = lane_id() % 4;
-    hopper_machine::wrote(hopper_machine::rows_of(dst, row0, 16), from);
+    hopper_machine::tile_written(hopper_machine::rows_of(dst, row0, 16), from);
     TILE_UNROLL
     for (int i = 0; i < 2; i++) {
         TILE_UNROLL
@@ -446,7 +450,7 @@ template <int Cols> TILE_FN void store(tma_tile<64, Cols> &dst, const reg_tile<1
 template <int Depth> TILE_FN void store(tma_tile<64, Depth> &dst, const weights<Depth> &w, call_site from = here())
 {
     const int row0 = 16 * warp_in_group(from), g = lane_id() / 4, t = lane_id() % 4;
-    hopper_machine::wrote(hopper_machine::rows_of(dst, row0, 16), from);
+    hopper_machine::tile_written(hopper_machine::rows_of(dst, row0, 16), from);
     TILE_UNROLL
     for (int i = 0; i < 2; i++) {
         TILE_UNROLL
@@ -470,9 +474,9 @@ template <int Rows, int Cols> TILE_FN void store_async(const tensor_map &map, in
 }
 
 // Waits until what this thread has sent is read: its tile may be overwritten, and the block may end.
-TILE_FN void stores_read(call_site from = here());
+TILE_FN void stores_read(call_site from = here()) { hopper_machine::stores_read(false, from); }
 // Waits until it is written, too: announce() may tell others.
-TILE_FN void stores_done(call_site from = here());
+TILE_FN void stores_done(call_site from = here()) { hopper_machine::stores_read(true, from); }
 
 // The transposed matrix of a warpgroup's left factor, 64 x 64 Tiles, rounded already: its columns become the rows of
 // Tiles tiles.
@@ -492,7 +496,7 @@ TILE_FN void store_transposed(tma_tile<64, 64> (&dst)[Tiles], const weights<Dept
 // All of a warpgroup's tile, as it is.
 template <int Cols> TILE_FN void store(fragments<Cols> &dst, const reg_tile<16, Cols> &tile, call_site from = here())
 {
-    hopper_machine::wrote({&dst, 1, (int)sizeof dst, 0, (int)sizeof dst / 128}, from);
+    hopper_machine::tile_written({&dst, 1, (int)sizeof dst, 0, (int)sizeof dst / 128}, from);
     TILE_UNROLL
     for (int c = 0; c < Cols / 8; c++)
         dst.at[c][threadIdx.x % warpgroup_threads] =
@@ -516,17 +520,39 @@ template <int Cols> TILE_FN void put_async(fragments<Cols> *dst, const fragments
 
 // One thread waits until the counter is `turn`. What the threads before have written, and awaited by stores_done()
 // where the copy engine did it, can then be seen.
-TILE_FN void await(const unsigned *counter, unsigned turn, call_site from = here());
-TILE_FN bool is_turn(const unsigned *counter, unsigned turn, call_site from = here());  // true: as good as await()
-TILE_FN void announce(unsigned *counter, call_site from = here());  // one thread: the counter goes up by one
+TILE_FN void await(const unsigned *counter, unsigned turn, call_site from = here())
+{
+    hopper_machine::await(counter, turn, from);
+}
+// true: as good as await()
+TILE_FN bool is_turn(const unsigned *counter, unsigned turn, call_site from = here())
+{
+    return hopper_machine::is_turn(counter, turn, from);
+}
+// One thread: the counter goes up by one.
+TILE_FN void announce(unsigned *counter, call_site from = here()) { hopper_machine::announce(counter, from); }
 // The next number of a counter: in the order in which blocks begin, if each block's first thread asks for one.
 TILE_FN unsigned take_number(unsigned *counter) { return atomicAdd(counter, 1u); }
 
 // Fragments, or two numbers, in global memory that another block has left there: past the cache of this multiprocessor.
-template <int Cols> TILE_FN void load(reg_tile<16, Cols> &tile, const fragments<Cols> *src, call_site from = here());
-template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, Cols> &tile, call_site from = here());
-TILE_FN void load(float2 &x, const float2 *src);
-TILE_FN void store(float2 *dst, float2 x);
+template <int Cols> TILE_FN void load(reg_tile<16, Cols> &tile, const fragments<Cols> *src)
+{
+    TILE_UNROLL
+    for (int c = 0; c < Cols / 8; c++) {
+        const float4 x = hopper_machine::load_past_cache(&src->at[c][threadIdx.x % warpgroup_threads]);
+        tile.x[0][c][0] = x.x, tile.x[0][c][1] = x.y, tile.x[0][c][2] = x.z, tile.x[0][c][3] = x.w;
+    }
+}
+template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, Cols> &tile)
+{
+    TILE_UNROLL
+    for (int c = 0; c < Cols / 8; c++)
+        hopper_machine::store_past_cache(
+            &dst->at[c][threadIdx.x % warpgroup_threads],
+            make_float4(tile.x[0][c][0], tile.x[0][c][1], tile.x[0][c][2], tile.x[0][c][3]));
+}
+TILE_FN void load(float2 &x, const float2 *src) { x = hopper_machine::load_past_cache(src); }
+TILE_FN void store(float2 *dst, float2 x) { hopper_machine::store_past_cache(dst, x); }
 
 // ------------------------ the host
 
@@ -635,42 +661,6 @@ template <class... Parameters, class... Arguments> wb_status launch_after(void (
 namespace hopper_machine
 {
 inline int of_first_lane(int x, call_site from) { return __shfl_sync(0xffffffffu, x, 0, 32, from); }
-inline void signal_init(uint64_t &state, int arrivals, call_site from) { cudacpu::signal_init(&state, arrivals, from); }
-inline void signal_arrive(uint64_t &state, call_site from) { cudacpu::signal_arrive(&state, 0, from); }
-inline void signal_arrive_and_expect(uint64_t &state, int bytes, call_site from)
-{
-    cudacpu::signal_arrive(&state, bytes, from);
-}
-inline void signal_wait(const uint64_t &state, uint32_t phase, call_site from)
-{
-    cudacpu::signal_wait(&state, phase, from);
-}
-inline void copy_in(void *tile, int bytes, const tensor &map, int row, int head, uint64_t &arrived, call_site from)
-{
-    cudacpu::copy_in(tile, bytes, map, row, head, &arrived, from);
-}
-inline void copy_out(const void *tile, int bytes, const tensor &map, int row, int head, call_site from)
-{
-    cudacpu::copy_out(tile, bytes, map, row, head, from);
-}
-inline void copy_bytes_in(void *to, const void *src, int bytes, uint64_t &arrived, call_site from)
-{
-    cudacpu::copy_bytes_in(to, src, bytes, &arrived, from);
-}
-inline void copy_bytes_out(void *to, const void *src, int bytes, bool add, call_site from)
-{
-    cudacpu::copy_bytes_out(to, src, bytes, add, from);
-}
-inline void wrote(tile_rows rows, call_site from) { cudacpu::tile_written(rows, from); }
-inline void writes_visible(call_site from) { cudacpu::writes_visible(from); }
-inline void barrier_arrive(int barrier, int threads, call_site from)
-{
-    cudacpu::named_barrier(barrier, threads, false, from);
-}
-inline void barrier_wait(int barrier, int threads, call_site from)
-{
-    cudacpu::named_barrier(barrier, threads, true, from);
-}
 template <int Registers, int Blocks> void registers_down(call_site from)
 {
     cudacpu::registers_change(Registers, false, Blocks, from);
@@ -679,33 +669,27 @@ template <int Registers, int Blocks> void registers_up(call_site from)
 {
     cudacpu::registers_change(Registers, true, Blocks, from);
 }
-template <bool deep, int Cols, int Depth>
-void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from)
+template <class Number> Number load_past_cache(const Number *src)
 {
-    cudacpu::product_issue({&c.x[0][0][0], nullptr, a, b, Cols, Depth, deep, onto, from});
+    Number x;
+    cudacpu::copy_past_cache(&x, src, sizeof x);
+    return x;
 }
-template <bool deep, int Cols, int Depth>
-void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site from)
+template <class Number> void store_past_cache(Number *dst, Number x) { cudacpu::copy_past_cache(dst, &x, sizeof x); }
+
+inline void take(cudacpu::product_request &whose, const tile_rows &a) { whose.a = a; }
+inline void take(cudacpu::product_request &whose, const uint32_t (*a)[4]) { whose.weights = a[0]; }
+template <form of, int Depth, int Cols, class Left>
+void product(reg_tile<16, Cols> &c, const Left &a, tile_rows b, bool onto, call_site from)
 {
-    cudacpu::product_issue({&c.x[0][0][0], a.x[0], {}, b, Cols, Depth, deep, onto, from});
-}
-template <int Cols, int Depth>
-void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from)
-{
-    cudacpu::product_issue({&c.x[0][0][0], nullptr, a, b, Cols, Depth, false, onto, from, true});
-}
-template <int Cols, int Depth>
-void byte_product(reg_tile<16, Cols> &c, const uint32_t (*a)[4], tile_rows b, bool onto, call_site from)
-{
-    cudacpu::product_issue({&c.x[0][0][0], a[0], {}, b, Cols, Depth, false, onto, from, true});
+    const bool deep = of == form::AB, e4m3 = of == form::bytes;
+    cudacpu::product_request mine = {&c.x[0][0][0], nullptr, {}, b, Cols, Depth, deep, onto, from, e4m3};
+    take(mine, a);
+    cudacpu::product_issue(mine);
 }
 template <int Pending, int Cols> void products_wait(reg_tile<16, Cols> &c, call_site from)
 {
     cudacpu::products_wait(Pending, &c.x[0][0][0], from);
-}
-inline void store_8x8s(tile_rows rows, void *at, const uint32_t x[4], call_site from)
-{
-    cudacpu::store_8x8s(rows, at, x, from);
 }
 template <int Cols> void pin(reg_tile<16, Cols> &) {}
 }  // namespace hopper_machine
@@ -713,27 +697,6 @@ template <class T> T &shared_memory(call_site from)
 {
     return *cudacpu::shared_as<T>(cudacpu::dynamic_shared("memory", sizeof(T), from));
 }
-inline void signals_ready(call_site from) { cudacpu::signals_ready(from); }
-inline void stores_read(call_site from) { cudacpu::stores_read(false, from); }
-inline void stores_done(call_site from) { cudacpu::stores_read(true, from); }
-inline void await(const unsigned *counter, unsigned turn, call_site from) { cudacpu::await(counter, turn, from); }
-inline bool is_turn(const unsigned *counter, unsigned turn, call_site from)
-{
-    return cudacpu::is_turn(counter, turn, from);
-}
-inline void announce(unsigned *counter, call_site from) { cudacpu::announce(counter, from); }
-template <int Cols> void load(reg_tile<16, Cols> &tile, const fragments<Cols> *src, call_site)
-{
-    for (int c = 0; c < Cols / 8; c++)
-        cudacpu::copy_past_cache(tile.x[0][c], &src->at[c][threadIdx.x % warpgroup_threads], 16);
-}
-template <int Cols> void store(fragments<Cols> *dst, const reg_tile<16, Cols> &tile, call_site)
-{
-    for (int c = 0; c < Cols / 8; c++)
-        cudacpu::copy_past_cache(&dst->at[c][threadIdx.x % warpgroup_threads], tile.x[0][c], 16);
-}
-inline void load(float2 &x, const float2 *src) { cudacpu::copy_past_cache(&x, src, sizeof x); }
-inline void store(float2 *dst, float2 x) { cudacpu::copy_past_cache(dst, &x, sizeof x); }
 
 #else
 
@@ -750,33 +713,34 @@ namespace hopper_machine
 TILE_FN uint32_t address(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
 TILE_FN int of_first_lane(int x, call_site) { return __shfl_sync(0xffffffffu, x, 0); }
 
-TILE_FN void signal_init(uint64_t &state, int arrivals, call_site)
+TILE_FN void signal_init(uint64_t *state, int arrivals, call_site)
 {
-    HOPPER_PTX("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(&state)), "r"(arrivals) : "memory");
+    HOPPER_PTX("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(state)), "r"(arrivals) : "memory");
 }
-TILE_FN void signal_arrive(uint64_t &state, call_site)
+TILE_FN void signals_ready(call_site) { HOPPER_PTX("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+TILE_FN void signal_arrive(uint64_t *state, int bytes, call_site)
 {
-    HOPPER_PTX("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(&state)) : "memory");
+    if (bytes == 0)
+        HOPPER_PTX("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(state)) : "memory");
+    else
+        HOPPER_PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(state)), "r"(bytes)
+                   : "memory");
 }
-TILE_FN void signal_arrive_and_expect(uint64_t &state, int bytes, call_site)
-{
-    HOPPER_PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(&state)), "r"(bytes) : "memory");
-}
-TILE_FN void signal_wait(const uint64_t &state, uint32_t phase, call_site)
+TILE_FN void signal_wait(const uint64_t *state, uint32_t phase, call_site)
 {
     HOPPER_PTX("{\n.reg .pred done;\n"
                "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-               "@!done bra again;\n}" ::"r"(address(&state)),
+               "@!done bra again;\n}" ::"r"(address(state)),
                "r"(phase)
                : "memory");
 }
 
 // The copy engine finds a box by the coordinates of its first element: column, row, panel, head.
-TILE_FN void copy_in(void *tile, int, const tensor &map, int row, int head, uint64_t &arrived, call_site)
+TILE_FN void copy_in(void *tile, int, const tensor &map, int row, int head, uint64_t *arrived, call_site)
 {
     HOPPER_PTX("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                " [%0], [%1, {%2, %3, %2, %4}], [%5];" ::"r"(address(tile)),
-               "l"(&map), "r"(0), "r"(row), "r"(head), "r"(address(&arrived))
+               "l"(&map), "r"(0), "r"(row), "r"(head), "r"(address(arrived))
                : "memory");
 }
 TILE_FN void copy_out(const void *tile, int, const tensor &map, int row, int head, call_site)
@@ -786,11 +750,11 @@ TILE_FN void copy_out(const void *tile, int, const tensor &map, int row, int hea
                "r"(0), "r"(row), "r"(head), "r"(address(tile))
                : "memory");
 }
-TILE_FN void copy_bytes_in(void *to, const void *src, int bytes, uint64_t &arrived, call_site)
+TILE_FN void copy_bytes_in(void *to, const void *src, int bytes, uint64_t *arrived, call_site)
 {
     HOPPER_PTX(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(address(to)),
-        "l"(src), "r"(bytes), "r"(address(&arrived))
+        "l"(src), "r"(bytes), "r"(address(arrived))
         : "memory");
 }
 TILE_FN void copy_bytes_out(void *to, const void *src, int bytes, bool add, call_site)
@@ -806,15 +770,21 @@ TILE_FN void copy_bytes_out(void *to, const void *src, int bytes, bool add, call
                    "r"(address(src)), "r"(bytes)
                    : "memory");
 }
-TILE_FN void wrote(tile_rows, call_site) {}
-TILE_FN void writes_visible(call_site) { HOPPER_PTX("fence.proxy.async.shared::cta;" ::: "memory"); }
-TILE_FN void barrier_arrive(int barrier, int threads, call_site)
+TILE_FN void stores_read(bool and_written, call_site)
 {
-    HOPPER_PTX("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+    if (and_written)
+        HOPPER_PTX("cp.async.bulk.wait_group 0;" ::: "memory");
+    else
+        HOPPER_PTX("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
-TILE_FN void barrier_wait(int barrier, int threads, call_site)
+TILE_FN void tile_written(tile_rows, call_site) {}
+TILE_FN void writes_visible(call_site) { HOPPER_PTX("fence.proxy.async.shared::cta;" ::: "memory"); }
+TILE_FN void named_barrier(int barrier, int threads, bool wait, call_site)
 {
-    HOPPER_PTX("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+    if (wait)
+        HOPPER_PTX("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+    else
+        HOPPER_PTX("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 template <int Registers, int> TILE_FN void registers_down(call_site)
 {
@@ -921,75 +891,45 @@ HOPPER_PRODUCT(192, HOPPER_T9 ", %90, %91, %92, %93, %94, %95", 96, 97, 98, 99, 
 HOPPER_PRODUCT(256, HOPPER_T12 ", %120, %121, %122, %123, %124, %125, %126, %127", 128, 129, 130, 131, 132, 133, 134,
                HOPPER_32(0), HOPPER_32(32), HOPPER_32(64), HOPPER_32(96))
 
-// Each step of a product goes 32 bytes of a row further in A and in B, or into the next panel; in a deep B 16 rows
+// Each step of a product goes 32 bytes of a row further in A and in B, or into the next panel; in the B of A B 16 rows
 // further.
 TILE_FN int step(int k, tile_rows t) { return (k * 32 / t.line * t.panel_bytes + k * 32 % t.line) / 16; }
-template <bool deep> TILE_FN int step_of_right(int k, tile_rows t) { return deep ? k * t.line : step(k, t); }
+
+// What step k takes of A.
+TILE_FN auto steps_of(const tile_rows &a)
+{
+    return [a, from = descriptor(a.at, 16, a.line)](int k) { return from + step(k, a); };
+}
+TILE_FN auto steps_of(const uint32_t (*a)[4])
+{
+    return [a](int k) { return a[k]; };
+}
 
 TILE_FN void products_begin() { HOPPER_PTX("wgmma.fence.sync.aligned;" ::: "memory"); }
 TILE_FN void products_issued() { HOPPER_PTX("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-template <bool deep, int Cols, int Depth>
-TILE_FN void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site)
+template <form of, int Depth, int Cols, class Left>
+TILE_FN void product(reg_tile<16, Cols> &c, const Left &a, tile_rows b, bool onto, call_site)
 {
-    const uint64_t from_a = descriptor(a.at, 16, a.line), from_b = descriptor(b.at, deep ? b.panel_bytes : 16, b.line);
+    constexpr bool deep = of == form::AB;
+    const auto left = steps_of(a);
+    const uint64_t right = descriptor(b.at, deep ? b.panel_bytes : 16, b.line);
     pin(c);
     products_begin();
     TILE_UNROLL
-    for (int k = 0; k < Depth / 16; k++)
-        instruction<Cols>::template add<deep>(&c.x[0][0][0], from_a + step(k, a), from_b + step_of_right<deep>(k, b),
-                                              onto || k != 0);
-    products_issued();
-}
-template <bool deep, int Cols, int Depth>
-TILE_FN void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site)
-{
-    const uint64_t from_b = descriptor(b.at, deep ? b.panel_bytes : 16, b.line);
-    pin(c);
-    products_begin();
-    TILE_UNROLL
-    for (int k = 0; k < Depth / 16; k++)
-        instruction<Cols>::template add<deep>(&c.x[0][0][0], a.x[k], from_b + step_of_right<deep>(k, b),
-                                              onto || k != 0);
-    products_issued();
-}
-template <int Cols, int Depth>
-TILE_FN void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site)
-{
-    const uint64_t from_a = descriptor(a.at, 16, a.line), from_b = descriptor(b.at, 16, b.line);
-    pin(c);
-    products_begin();
-    TILE_UNROLL
-    for (int k = 0; k < Depth / 32; k++)
-        instruction<Cols>::add_bytes(&c.x[0][0][0], from_a + step(k, a), from_b + step(k, b), onto || k != 0);
-    products_issued();
-}
-template <int Cols, int Depth>
-TILE_FN void byte_product(reg_tile<16, Cols> &c, const uint32_t (*a)[4], tile_rows b, bool onto, call_site)
-{
-    const uint64_t from_b = descriptor(b.at, 16, b.line);
-    pin(c);
-    products_begin();
-    TILE_UNROLL
-    for (int k = 0; k < Depth / 32; k++)
-        instruction<Cols>::add_bytes(&c.x[0][0][0], a[k], from_b + step(k, b), onto || k != 0);
+    for (int k = 0; k < Depth / (of == form::bytes ? 32 : 16); k++) {
+        const uint64_t now = right + (deep ? k * b.line : step(k, b));
+        if constexpr (of == form::bytes)
+            instruction<Cols>::add_bytes(&c.x[0][0][0], left(k), now, onto || k != 0);
+        else
+            instruction<Cols>::template add<deep>(&c.x[0][0][0], left(k), now, onto || k != 0);
+    }
     products_issued();
 }
 template <int Pending, int Cols> TILE_FN void products_wait(reg_tile<16, Cols> &, call_site)
 {
     HOPPER_PTX("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
-}  // namespace hopper_machine
-template <class T> TILE_FN T &shared_memory(call_site)
-{
-    extern __shared__ __align__(1024) unsigned char hopper_shared_memory[];
-    unsigned char *at = hopper_shared_memory;
-    asm volatile("" : "+l"(at));  // else each loop finds it anew, before its first product: 1 to 3 % of the time
-    return *reinterpret_cast<T *>(at);
-}
-TILE_FN void signals_ready(call_site) { HOPPER_PTX("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-TILE_FN void stores_read(call_site) { HOPPER_PTX("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-TILE_FN void stores_done(call_site) { HOPPER_PTX("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 TILE_FN bool is_turn(const unsigned *counter, unsigned turn, call_site)
 {
@@ -1008,24 +948,16 @@ TILE_FN void announce(unsigned *counter, call_site)
 {
     HOPPER_PTX("fence.proxy.async.global;\nred.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
-template <int Cols> TILE_FN void load(reg_tile<16, Cols> &tile, const fragments<Cols> *src, call_site)
+template <class Number> TILE_FN Number load_past_cache(const Number *src) { return __ldcg(src); }
+template <class Number> TILE_FN void store_past_cache(Number *dst, Number x) { __stcg(dst, x); }
+}  // namespace hopper_machine
+template <class T> TILE_FN T &shared_memory(call_site)
 {
-    TILE_UNROLL
-    for (int c = 0; c < Cols / 8; c++) {
-        const float4 x = __ldcg(&src->at[c][threadIdx.x % warpgroup_threads]);
-        tile.x[0][c][0] = x.x, tile.x[0][c][1] = x.y, tile.x[0][c][2] = x.z, tile.x[0][c][3] = x.w;
-    }
+    extern __shared__ __align__(1024) unsigned char hopper_shared_memory[];
+    unsigned char *at = hopper_shared_memory;
+    asm volatile("" : "+l"(at));  // else each loop finds it anew, before its first product: 1 to 3 % of the time
+    return *reinterpret_cast<T *>(at);
 }
-template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, Cols> &tile, call_site)
-{
-    TILE_UNROLL
-    for (int c = 0; c < Cols / 8; c++)
-        __stcg(&dst->at[c][threadIdx.x % warpgroup_threads],
-               make_float4(tile.x[0][c][0], tile.x[0][c][1], tile.x[0][c][2], tile.x[0][c][3]));
-}
-TILE_FN void load(float2 &x, const float2 *src) { x = __ldcg(src); }
-TILE_FN void store(float2 *dst, float2 x) { __stcg(dst, x); }
-
 #undef HOPPER_PTX
 #undef HOPPER_TEN
 #undef HOPPER_8
