@@ -690,36 +690,6 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     return reduce({"ncclAllReduce()", comm, stream, site, 0}, from, to, count * size_of(type), false, type, op);
 }
 
-ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
-{
-    if (!comm || !count) return ncclInvalidArgument;
-    *count = comm->ranks;
-    return ncclSuccess;
-}
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
-{
-    if (!comm || !rank) return ncclInvalidArgument;
-    *rank = comm->rank;
-    return ncclSuccess;
-}
-ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
-{
-    if (!comm || !device) return ncclInvalidArgument;
-    *device = 0;
-    return ncclSuccess;
-}
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
-{
-    if (!comm || !error) return ncclInvalidArgument;
-    *error = ncclSuccess;
-    return ncclSuccess;
-}
-ncclResult_t ncclGetVersion(int *version)
-{
-    if (!version) return ncclInvalidArgument;
-    *version = NCCL_VERSION_CODE;
-    return ncclSuccess;
-}
 const char *ncclGetErrorString(ncclResult_t result)
 {
     static const char *const texts[] = {
