@@ -150,12 +150,7 @@ static bool allowed(const kernel &what, const launch_config &c)
 
 // ------------------------ who runs the blocks
 
-struct job {
-    const kernel *what;
-    const launch_config *config;
-    void (*body)(void *);
-    void *arguments;
-    size_t argument_bytes;
+struct job : kernel_work {
     std::atomic<unsigned long> next_block;
     unsigned long blocks, all;  // few of all run
 };
@@ -174,11 +169,7 @@ static void run_blocks(job &j)
     if (!mine) mine = new_block();
     catch_faults();
     block &b = *mine;
-    b.what = j.what;
-    b.config = j.config;
-    b.body = j.body;
-    b.arguments = j.arguments;
-    b.argument_bytes = j.argument_bytes;
+    static_cast<kernel_work &>(b) = j;
     current = &b;
     watchdog_enter();
     const dim3 grid = j.config->grid;
@@ -283,15 +274,13 @@ struct queued_launch {
 static void run_queued(void *data)
 {
     queued_launch &l = *static_cast<queued_launch *>(data);
-    job j = {&l.what, &l.config, l.body, l.arguments.data(), l.argument_bytes, {0}, 0, 0};
+    job j = {{&l.what, &l.config, l.body, l.arguments.data(), l.argument_bytes}, {0}, 0, 0};
     j.all = static_cast<unsigned long>(l.config.grid.x) * l.config.grid.y * l.config.grid.z;
     j.blocks = j.all < few ? j.all : few;
     if (!flying) open_device_memory();  // there each page is opened when it is touched
     order_begin_launch();
     hook_launch_begin(l.what, l.config);
-    watchdog_begin();
     run_job(j);
-    watchdog_end();
     hook_launch_end();
     if (!flying) close_device_memory();
 }

@@ -91,13 +91,17 @@ struct barrier_votes {
     bool all, any;
 };
 
-// One block under way, on one host thread. A host thread keeps its block's storage for the next.
-struct block {
+// What all blocks of a launch do.
+struct kernel_work {
     const kernel *what;
     const launch_config *config;
     void (*body)(void *);
     void *arguments;
     size_t argument_bytes;
+};
+
+// One block under way, on one host thread. A host thread keeps its block's storage for the next.
+struct block : kernel_work {
     uint3 index;  // blockIdx
 
     thread threads[MAX_THREADS];
@@ -222,8 +226,6 @@ unsigned long rearranged(unsigned long n,
 
 // ------------------------ watchdog.cpp
 long launch_seconds();
-void watchdog_begin();
-void watchdog_end();
 void watchdog_enter();  // this host thread may have to tell where it is
 void watchdog_leave();
 

@@ -46,13 +46,18 @@ void report_begin(const char *kind)
     fputc('\n', stderr);
 }
 
+static void report_sentence(const char *format, va_list arguments)
+{
+    fputs("   ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
 void report_line(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fputs("   ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    report_sentence(format, arguments);
     va_end(arguments);
 }
 
@@ -65,6 +70,19 @@ static const char *from_here(const char *file)
     return strncmp(file, here, length) == 0 && file[length] == '/' ? file + length + 1 : file;
 }
 
+void report_source(const char *name, int line, const char *indent)
+{
+    FILE *file = fopen(name, "r");
+    char text[512];
+    for (int n = 1; file && fgets(text, sizeof text, file); n += strchr(text, '\n') != nullptr) {
+        if (n != line) continue;
+        text[strcspn(text, "\r\n")] = 0;
+        fprintf(stderr, "%s| %s\n", indent, text + strspn(text, " \t"));
+        break;
+    }
+    if (file) fclose(file);
+}
+
 void report_place(call_site site)
 {
     if (!site.file) return;
@@ -72,16 +90,7 @@ void report_place(call_site site)
     site = students(site, &from);
     site.file = from_here(site.file);
     report_line("at %s:%d", site.file, site.line);
-    FILE *file = fopen(site.file, "r");
-    if (!file) return;
-    char text[512];
-    for (int line = 1; fgets(text, sizeof text, file); line += strchr(text, '\n') != nullptr) {
-        if (line != site.line) continue;
-        text[strcspn(text, "\r\n")] = 0;
-        report_line("   | %s", text + strspn(text, " \t"));
-        break;
-    }
-    fclose(file);
+    report_source(site.file, site.line, "      ");
     if (from) report_place({site.file, from});
 }
 
@@ -98,9 +107,7 @@ void report(const char *kind, call_site site, const char *format, ...)
     report_begin(kind);
     va_list arguments;
     va_start(arguments, format);
-    fputs("   ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    report_sentence(format, arguments);
     va_end(arguments);
     report_place(hook_place(site, current ? current->running : nullptr));
     report_end();

@@ -14,7 +14,8 @@ enum { EXIT_REPORT = 66 };
 // Only one report is ever printed: whoever begins a second one waits until the process has ended.
 void report_begin(const char *kind);
 void report_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void report_place(call_site site);  // the source line, if it can be read
+void report_place(call_site site);                                   // the source line, if it can be read
+void report_source(const char *file, int line, const char *indent);  // that line alone
 void report_code(
     void *program_counter);  // the student's file, line and source line of an instruction, if addr2line finds it
 [[noreturn]] void report_end();

@@ -108,19 +108,8 @@ void found_unfilled(const char *at, const char *kernel, call_site site)
 
 // ------------------------ printing
 
-static void print_source(const char *file, int line)
-{
-    if (strncmp(file, "./", 2) == 0) file += 2;
-    FILE *source = fopen(file, "r");
-    char text[512];
-    for (int n = 1; source && fgets(text, sizeof text, source); n += strchr(text, '\n') != nullptr) {
-        if (n != line) continue;
-        text[strcspn(text, "\r\n")] = 0;
-        fprintf(stderr, "               | %s\n", text + strspn(text, " \t"));
-        break;
-    }
-    if (source) fclose(source);
-}
+// The line itself, under where it stands.
+static void print_source(const char *file, int line) { report_source(file, line, "               "); }
 
 static const char *verb(access_kind kind)
 {
