@@ -3,7 +3,7 @@
 # landing, release).
 #   ONLY=REGEX   these rows alone, whatever is due       ALL=1       also what was proved before of the same inputs
 #   DRAW=TEXT    what lists are drawn by, in place of the commit's hash
-# Leaves build/BACKEND/proofs.tsv, a record a row (row.sh), and proofs.xml, JUnit's. Exit status: 0 if no row fails.
+# Leaves build/BACKEND/proofs.tsv, a record a row (row.sh). Exit status: 0 if no row fails.
 set -u
 export BACKEND=$1
 stage=$2
@@ -93,7 +93,6 @@ while read -r name; do
 done <"$PROOFS/due" >"$out/proofs.tsv"
 [ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tAll that is wanted compiles without a warning.\tsee %s\n' \
     "$PROOFS/build.log" >>"$out/proofs.tsv"
-awk -F "$tab" -f tests/prove/junit.awk "$out/proofs.tsv" >"$out/proofs.xml"
 [ ! -s "$PROOFS/make.log" ] || grep -v '^make' "$PROOFS/make.log"
 awk -F "$tab" '$1 == "failed" { print "FAIL  " $4 ": " $6 }' "$out/proofs.tsv"
 awk -F "$tab" -v took=$(($(date +%s) - begun)) '
