@@ -42,24 +42,12 @@ ${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=
 
 # The kit: no test, no oracle, no program.
 kit=$new/build/kit
-mkdir -p "$kit/workbook/sanitize" "$kit/workbook/case" "$kit/workbook/worker" "$kit/workbook/loop" "$kit/tests"
-mkdir -p "$kit/build/cpu/machinery/case" "$kit/build/cpu/machinery/worker" "$kit/build/cpu/problems" \
-    "$kit/build/cpu/check"
-cp -p "$new/Makefile" "$kit/"
-cp -Rp "$new"/workbook/*.h "$new/workbook/words" "$new/workbook/cpu" "$kit/workbook/"
-cp -p "$new"/workbook/case/*.h "$kit/workbook/case/"
-cp -p "$new"/workbook/worker/*.h "$new/workbook/worker/worker.c" "$kit/workbook/worker/"
-cp -p "$new"/workbook/*.mk "$kit/workbook/"
-cp -p "$new/workbook/loop/probe.sh" "$kit/workbook/loop/"
-cp -p "$new/build/tools.mk" "$kit/build/"
-cp -p "$new/workbook/sanitize/sanitize.mk" "$kit/workbook/sanitize/"
-cp -Rp "$new/build/cpu/flags.mk" "$new/build/cpu/layer" "$kit/build/cpu/"
-for folder in layer address threads; do cp -Rp "$new/build/cpu/check/$folder" "$kit/build/cpu/check/"; done
-# Of workbook/ itself, of case/ and worker/, of which a worker is made: no other room's.
-cp -p "$new"/build/cpu/machinery/*.o "$kit/build/cpu/machinery/"
-for room in case worker; do
-    cp -p "$new"/build/cpu/machinery/$room/*.o "$kit/build/cpu/machinery/$room/"
-done
+mkdir -p "$kit/tests" "$kit/build/cpu/problems"
+# Of workbook/ itself, of case/ and worker/, of which a worker is made: no other room's objects.
+(cd "$new" && cp -Rp --parents Makefile workbook/*.h workbook/*.mk workbook/words workbook/cpu workbook/case/*.h \
+    workbook/worker/*.h workbook/worker/worker.c workbook/loop/probe.sh workbook/sanitize/sanitize.mk build/tools.mk \
+    build/cpu/flags.mk build/cpu/layer build/cpu/check/layer build/cpu/check/address build/cpu/check/threads \
+    build/cpu/machinery/*.o build/cpu/machinery/case/*.o build/cpu/machinery/worker/*.o build/kit)
 for test in "$new"/tests/[0-9][0-9]_*.c; do
     number=$(basename "$test" | cut -c 1-2)
     mkdir -p "$kit/problems/$number"
