@@ -1,6 +1,5 @@
 // tile_words.cu - the tile vocabulary against loops that anyone can check: products, layouts, loads, stores. What is made
-// of rows the suites of the keys prove. The check build runs the same tests, and looks at the kernels alone
-// (tests/sanitize/criterion).
+// of rows the suites of the keys prove, and what the check build says of words.
 #include "case/case.h"
 #include "on_device.cuh"
 

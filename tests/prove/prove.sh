@@ -24,7 +24,6 @@ lists() {
         [ ! -f "solutions/$n/wrong.diff" ] || edits "solutions/$n/wrong.diff" | sed "s|^|wrong $n/|"
         echo "checked $n check/solutions/${n}_worker"
     done
-    echo "checked tile check/solutions/tile_worker"
     for variant in solutions/[0-9][0-9]/variants/*.cu; do
         stem=$(basename "$variant" .cu) n=$(echo "$variant" | cut -d/ -f2)
         echo "variant $n/$stem"

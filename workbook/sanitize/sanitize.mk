@@ -86,31 +86,24 @@ $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$
   tests/honest/$h.cu))))
 $(foreach n,$(HONEST_EDITS),$(eval $(call check_of,honest/$n_%,$n,$B/honest/$n_%/$(notdir $(call source,solutions,$n)))))
 
-# Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and those that draw what they run.
-# $(1): folder below $(CHECK), $(2): name, $(3): source
-define check_of_program
-$(CHECK)/$(1)/$(2).o: $(3) workbook/words/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h \
-  tests/sanitize/drawn.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $$(@D)
-	$$(call say,CHECK,$$<)
-	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
-	    $(CHECK_CU) -Itests/sanitize -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
-$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(MACHINERY) $(CHECK_OBJECTS)
-	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
-endef
-$(eval $(call check_of_program,solutions,tile,tests/tile_words.cu))
-$(foreach d,races pipelines,$(eval $(call check_of_program,drawn,$d,tests/sanitize/$d.cu)))
+# Programs of tests/sanitize that draw what they run.
+$(CHECK)/drawn/%.o: tests/sanitize/%.cu tests/sanitize/drawn.h $B/flags.mk workbook/sanitize/sanitize.mk \
+  workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $(@D)
+	$(call say,CHECK,$<)
+	$Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && \
+	    $(CHECK_CU) -Itests/sanitize -c $(@:.o=.cpp) -o $@ && objcopy $(RENAME) $@
+$(CHECK)/drawn/%_worker: $(CHECK)/drawn/%.o $(MACHINERY) $(CHECK_OBJECTS)
+	$Q$(call own_templates,$<,$@.o) $(LINK) $@.o $(filter-out $<,$^) $(LIBS) -o $@
 
-# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of tile.diff in
-# tests/tile_words.cu.
-broken_source = $(or $(call source,solutions,$(1)),tests/tile_words.cu)
-broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(broken_source))
-# $(1): the list's name
+# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN.
+broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(call source,solutions,$(1)))
+# $(1): the problem
 define broken
-$(broken_copy): $(broken_source) tests/sanitize/$(1).diff workbook/sanitize/broken_copy.sh $(EDIT)
+$(broken_copy): $(call source,solutions,$(1)) tests/sanitize/$(1).diff workbook/sanitize/broken_copy.sh $(EDIT)
 	@mkdir -p $$(@D)
 	@sh workbook/sanitize/broken_copy.sh $$< tests/sanitize/$(1).diff $$* >$$@
-$(call $(if $(filter tile,$(1)),check_of_program,check_of),broken/$(1)_%,$(1),$(broken_copy))
+$(call check_of,broken/$(1)_%,$(1),$(broken_copy))
 endef
 $(foreach b,$(basename $(notdir $(wildcard tests/sanitize/*.diff))),$(eval $(call broken,$b)))
 endif
