@@ -105,7 +105,7 @@ JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o 
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/results.o)
-MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_inputs.o problems.o validate.o \
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/coverage.o worker/late_inputs.o problems.o validate.o \
   device.o memory.o attention.o attention_backward.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
@@ -117,19 +117,30 @@ its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
   $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
 statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | awk 'END { print $$$$2 + $$$$3 }')
 
+# What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
+# the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes. Of headers nothing is
+# counted: it takes time, and who reads wants to know of the function.
+COUNTED := $(and $(JUDGED),$(GCOV),$(if $(DEBUG),,yes))
+COUNTS := -fprofile-arcs -ftest-coverage -fprofile-update=prefer-atomic -fprofile-info-section=wb_counters \
+  '-fprofile-exclude-files=workbook/.*;/usr/.*'
+counted = $(and $(COUNTED),$(filter problems solutions variants,$(firstword $(subst /, ,$(1)))))
+%_counted.o: KERNELFLAGS += $(COUNTS)
+%_counted.o: CFLAGS += $(COUNTS)
+
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
 # appears whole.
 # $(1): folder below $B, $(2): number, $(3): source
 define implementation
-$B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+$B/$(1)/$(2).o $(if $(call counted,$(1)),$B/$(1)/$(2)_counted.o): $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
-$B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
+$B/$(1)/$(2)_worker: $B/$(1)/$(2)$(if $(call counted,$(1)),_counted).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
 	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) \
 	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
 	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
+	$(if $(call counted,$(1)),,@rm -f $B/$(1)/$(2)_counted.gcno)
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef
@@ -139,7 +150,8 @@ $B/machinery/worker_$(1).o: workbook/worker/worker.c $B/flags.mk
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
-	$Q$(LD) -r --force-group-allocation $$^ -o $$@ && objcopy --localize-hidden $(if $(DEBUG),,--strip-debug) $$@
+	$Q$(LD) -r --force-group-allocation $$^ $(if $(COUNTED),-u __gcov_info_to_gcda $(LIBGCOV)) -o $$@ && \
+	    objcopy --localize-hidden $(if $(DEBUG),,--strip-debug) $$@
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@

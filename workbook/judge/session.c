@@ -41,7 +41,29 @@ int session_memory(size_t bytes)
     return file;
 }
 
-static void become_worker(const char *path, int socket, int output)
+// Where a worker of this one writes what it has counted, or -1.
+static int coverage_file(void) { return getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1; }
+
+// Keeps it for gcov, in a file of its own in the folder WB_COVERAGE; in `served`, a line a worker, how many cases that
+// was.
+static void keep_coverage(session *s)
+{
+    static coverage c;
+    char path[4096];
+    if (s->coverage < 0 || !s->served) return;
+    c.bytes = 0;
+    if (pread(s->coverage, &c, sizeof c, 0) < 0 || c.bytes > sizeof c.gcda) c.bytes = 0;
+    snprintf(path, sizeof path, "%s/%d-XXXXXX.gcda", getenv("WB_COVERAGE"), (int)s->pid);
+    const int file = c.bytes ? mkstemps(path, 5) : -1;
+    if (file >= 0 && write(file, c.gcda, c.bytes) < 0) unlink(path);
+    if (file >= 0) close(file);
+    snprintf(path, sizeof path, "%s/served", getenv("WB_COVERAGE"));
+    const int served = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dprintf(served, "%d\n", s->served);
+    close(served);
+}
+
+static void become_worker(const char *path, int socket, int output, int counts)
 {
     setpgid(0, 0);  // so that what it starts can be ended with it
 #ifdef __linux__
@@ -53,7 +75,8 @@ static void become_worker(const char *path, int socket, int output)
     dup2(output, 1);
     dup2(output, 2);
     dup2(socket, 3);
-    for (int i = 4; i < 256; i++) close(i);
+    if (counts < 0 || dup2(counts, COVERAGE_FILE) < 0) close(COVERAGE_FILE);
+    for (int i = COVERAGE_FILE + 1; i < 256; i++) close(i);
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
     setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here
@@ -67,14 +90,15 @@ bool session_start(session *s, const char *path)
 {
     int sockets[2], pipes[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pipe(pipes)) return false;
+    const int counts = coverage_file();
     const pid_t pid = fork();
     if (pid < 0) return false;
-    if (pid == 0) become_worker(path, sockets[1], pipes[1]);
+    if (pid == 0) become_worker(path, sockets[1], pipes[1], counts);
     setpgid(pid, pid);  // whoever is first
     close(sockets[1]);
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
-    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0]};
+    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .coverage = counts};
     return true;
 }
 
@@ -229,6 +253,8 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
 #endif
     take_output(s, said);
     if (s->output >= 0) close(s->output);
+    keep_coverage(s);
+    if (s->coverage >= 0) close(s->coverage);
     s->pid = 0;
     return how;
 }

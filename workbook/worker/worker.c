@@ -16,6 +16,7 @@
 //
 // Compiled once a problem, with WB_NAME as the function's name.
 #include "layer_requests.h"
+#include "worker/coverage.h"
 #include "worker/exchange.h"
 #include "worker/late_inputs.h"
 #include "memory.h"
@@ -424,7 +425,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         x->asked.multiplied += done.multiplied, x->asked.products += done.products;
         x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
     }
-    const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
+    const size_t own = wb_static_memory() - coverage_statics();
+    const size_t statics = own > WB_FREE_STATICS && own <= wb_static_memory() ? own : 0;
     x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
     x->device_bytes = wb_memory_peak() - device_before + (problem->on_host ? 0 : statics);
     x->device_kept = wb_memory_current() > device_before ? wb_memory_current() - device_before : 0;
@@ -693,10 +695,12 @@ static int serve(const wb_problem *problem, int socket, size_t guard)
 {
     char text[WB_CASE_TEXT];
     int board;
+    const bool counted = coverage_wanted();
     for (int served = 0, file; (file = wb_exchange_receive(socket, text, &board)) >= 0; served++) {
         const int status = try_case(problem, text, file, board, guard);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
+        if (counted) coverage_write();
         wb_exchange_answer(socket, served);
     }
     return 0;
