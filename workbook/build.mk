@@ -57,7 +57,7 @@ endif
 
 define compile_c
 $(call say,CC,$<)
-$Q$(C) $(1) -c $< -o $@
+$Q$(C) $(1) $(COUNTING) -c $< -o $@
 endef
 ifeq ($(BACKEND),cuda)
 define compile_cu
@@ -68,7 +68,7 @@ else
 define compile_cu
 $(call say,CXX,$<)
 $Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
-  $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+  $(KERNELFLAGS) $(COUNTING) -I$(dir $<) -c $(@:.o=.cpp) -o $@
 endef
 endif
 
@@ -101,7 +101,7 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 # What judges: the oracle, and what starts workers.
 CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o cover.o pages.o shards.o quantise.o case_mask.o named_mask.o \
   block_mask.o))
-JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o worker/exchange.o \
+JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/coverage_sum.o judge/spent.o judge/worker_run.o worker/exchange.o \
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/results.o)
@@ -119,13 +119,13 @@ statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | awk '
 
 # What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
 # the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes. Of headers nothing is
-# counted: it takes time, and who reads wants to know of the function.
+# counted: it takes time, and who reads wants to know of the function. A function is inlined after it is counted, so
+# that each line is in one function.
 COUNTED := $(and $(JUDGED),$(GCOV),$(if $(DEBUG),,yes))
 COUNTS := -fprofile-arcs -ftest-coverage -fprofile-update=prefer-atomic -fprofile-info-section=wb_counters \
-  '-fprofile-exclude-files=workbook/.*;/usr/.*'
-counted = $(and $(COUNTED),$(filter problems solutions variants,$(firstword $(subst /, ,$(1)))))
-%_counted.o: KERNELFLAGS += $(COUNTS)
-%_counted.o: CFLAGS += $(COUNTS)
+  -fno-early-inlining '-fprofile-exclude-files=workbook/.*;/usr/.*'
+counted = $(and $(COUNTED),$(filter problems solutions variants planted,$(firstword $(subst /, ,$(1)))))
+%_counted.o: COUNTING = $(COUNTS)
 
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
 # appears whole.
@@ -151,7 +151,7 @@ $B/machinery/worker_$(1).o: workbook/worker/worker.c $B/flags.mk
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
 	$Q$(LD) -r --force-group-allocation $$^ $(if $(COUNTED),-u __gcov_info_to_gcda $(LIBGCOV)) -o $$@ && \
-	    objcopy --localize-hidden $(if $(DEBUG),,--strip-debug) $$@
+	    objcopy --localize-hidden $(if $(COUNTED),-L __gcov_info_to_gcda) $(if $(DEBUG),,--strip-debug) $$@
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@

@@ -1,5 +1,7 @@
 #include "session.h"
 
+#include "coverage_sum.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,28 +41,6 @@ int session_memory(size_t bytes)
     if (ftruncate(file, (off_t)bytes)) return -1;
 #endif
     return file;
-}
-
-// Where a worker of this one writes what it has counted, or -1.
-static int coverage_file(void) { return getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1; }
-
-// Keeps it for gcov, in a file of its own in the folder WB_COVERAGE; in `served`, a line a worker, how many cases that
-// was.
-static void keep_coverage(session *s)
-{
-    static coverage c;
-    char path[4096];
-    if (s->coverage < 0 || !s->served) return;
-    c.bytes = 0;
-    if (pread(s->coverage, &c, sizeof c, 0) < 0 || c.bytes > sizeof c.gcda) c.bytes = 0;
-    snprintf(path, sizeof path, "%s/%d-XXXXXX.gcda", getenv("WB_COVERAGE"), (int)s->pid);
-    const int file = c.bytes ? mkstemps(path, 5) : -1;
-    if (file >= 0 && write(file, c.gcda, c.bytes) < 0) unlink(path);
-    if (file >= 0) close(file);
-    snprintf(path, sizeof path, "%s/served", getenv("WB_COVERAGE"));
-    const int served = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    dprintf(served, "%d\n", s->served);
-    close(served);
 }
 
 static void become_worker(const char *path, int socket, int output, int counts)
@@ -253,8 +233,7 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
 #endif
     take_output(s, said);
     if (s->output >= 0) close(s->output);
-    keep_coverage(s);
-    if (s->coverage >= 0) close(s->coverage);
+    coverage_keep(s->coverage, s->served);
     s->pid = 0;
     return how;
 }

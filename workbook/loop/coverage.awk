@@ -1,54 +1,104 @@
 # coverage.awk - which lines of a function's own source ran in no case of its suite, and which branches were decided one
-# way in all of them, from what gcov -t -b -c says of each of its workers (coverage.sh). Prints one line, or nothing
-# where there is nothing to say:
+# way in all of them, from what gcov -j -t -b says (coverage.sh). Prints a line, or nothing where there is nothing to
+# say:
 #
 #     ran in no case: lines 41-43, 57; decided one way only: 40
 #
-# -v source=problems/03/flash_forward.cu   of that file, not of headers
+# -v source=problems/03/flash_forward.cu   of that file, not of headers. Before it stands which lines name counters, or
+#                                          say that they are others (#line)
 # -v name=flash_forward -v served=212      the function was called in so many cases at least: where its counters know of
 #                                          fewer calls, they were not handed over, or written to, and that is said
 #
-# gcov gives a template's lines once for all instances, without branches, and again for each, under a line "function".
-# A line ran if it ran in one instance; a branch is looked for in all that have as many in that line. What calls throw
-# is no branch, nor is the return in WB_CUDA(...): no case has an error of the device.
+# A line ran if it ran in one instance of its template; a branch is looked for in all instances that have as many there.
+# What calls throw is no branch, nor is the return in WB_CUDA(cuda...): no case has an error of the device.
 
-BEGIN { for (n = 1; (getline text < source) > 0; n++) excused[n] = gsub(/WB_CUDA\(/, "", text) }
-/^ *-: *0:Source:/ { own = substr($0, index($0, "Source:") + 7) == source; next }
-!own { next }
-/^function / { part = $2; start = 0; if ($2 == name) called += $4; next }
-/^branch / {
-    at = line SUBSEP part
-    if ($2 >= size[at]) size[at] = $2 + 1
-    if ($3 == "taken") { ran[at] = 1; taken[at, $2] += $4 }
-    if (/\(throw\)/) throws[at, $2] = 1
-    next
+BEGIN {
+    blank = "([ \t]|/[*].*[*]/)*"
+    hiding = "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])"
+    for (n = 1; (getline text < source) > 0; n++) {
+        excused[n] = gsub(/WB_(CUDA\(cuda|NCCL\(nccl)[A-Z]/, "", text)
+        if (text ~ hiding) hides = hides ", " n
+    }
+    RS = "{"
 }
-/^ *[^ :]+: *[0-9]+:/ {
-    split($0, field, ":")
-    line = field[2] + 0
-    if (!start) begins[part] = start = line
-    if (field[1] ~ /-/) next
+
+# The value of a field of an object, a number or a string.
+function field(object, key) {
+    if (!match(object, "\"" key "\": *(\"[^\"]*\"|[0-9]+)")) return ""
+    object = substr(object, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
+    gsub(/[ "]/, "", object)
+    return object
+}
+
+# What stands in a file: a function, or a line, of which gcov says in which function it is where several instances of
+# a template have it; of a lambda it says that not.
+function take(file, object, ways,    line, part, k, size, way) {
+    if (file != source) return
+    if (part = field(object, "start_line")) {
+        begins[field(object, "name")] = part
+        ends[field(object, "name")] = field(object, "end_line")
+        if (field(object, "name") == name) called = field(object, "execution_count")
+        return
+    }
+    line = field(object, "line_number") + 0
+    part = field(object, "function_name")
     code[line] = 1
     if (line > last) last = line
-    if (field[1] ~ /[1-9]/) runs[line] = 1
+    if (field(object, "count") + 0) runs[line] = 1
+    size = split(ways, way, " ")
+    if (size) size_of[line, part] = size
+    for (k = 1; k <= size; k++) {
+        taken[line, part, k] += way[k]
+        ran[line, part] += way[k]
+    }
+}
+
+# A branch or call of a line, which may be followed by the rest of the line.
+/"throw":|"returned":/ {
+    if (/"throw": *false/) branches = branches " " field(substr($0, 1, index($0, "}")), "count")
+    object = object substr($0, index($0, "}") + 1)
+}
+!/"throw":|"returned":/ { object = $0; branches = "" }
+object ~ /"(line_number|start_line)":.*}/ { seen[++count] = object; ways[count] = branches }
+# The name of a file stands before its functions and lines, or behind them.
+object ~ /"file":/ {
+    for (n = 1; n <= count; n++) take(object ~ /: *\[ *$/ ? file : field(object, "file"), seen[n], ways[n])
+    count = 0
+    file = field(object, "file")
+}
+
+# How many functions begin in the line in which the innermost around this line does: instances of a lambda.
+function instances(line,    part, from, many) {
+    for (part in begins)
+        if (begins[part] + 0 <= line && line <= ends[part] + 0) {
+            if (begins[part] + 0 > from) { from = begins[part] + 0; many = 0 }
+            many += begins[part] + 0 == from
+        }
+    return many
 }
 
 END {
+    for (n = 1; n <= count; n++) take(file, seen[n], ways[n])
+    if (hides != "") print "what ran is told as it was counted, and these lines may change that: " substr(hides, 3)
     if (called < served) {
         print "what ran is not known: of " served " calls the counters have " called + 0
         exit
     }
     for (at in ran) {
+        if (!ran[at]) continue
         split(at, key, SUBSEP)
-        alike = key[1] SUBSEP begins[key[2]] SUBSEP size[at]
-        sizes[alike] = size[at]
-        for (k = 0; k < size[at]; k++) ways[alike, k] += taken[at, k] + throws[at, k]
+        size = size_of[at]
+        if (key[2] == "" && (many = instances(key[1] + 0)) && size % many == 0) size /= many
+        alike = key[1] SUBSEP begins[key[2]] SUBSEP size
+        sizes[alike] = size
+        for (k = 1; k <= size_of[at]; k++) sum[alike, (k - 1) % size] += taken[at, k]
     }
     for (alike in sizes) {
         never = 0
-        for (k = 0; k < sizes[alike]; k++) never += !ways[alike, k]
+        for (k = 0; k < sizes[alike]; k++) never += !sum[alike, k]
         split(alike, key, SUBSEP)
-        if (never > excused[key[1]]) one_way[key[1]] = 1
+        if (debug) print "line " key[1] " never " never " of " sizes[alike] " excused " excused[key[1]] | "sort -k2n"
+        if (never > 3 * excused[key[1]]) one_way[key[1]] = 1
     }
     for (line = 1; line <= last + 1; line++) {
         if (one_way[line] && runs[line]) decided = decided ", " line

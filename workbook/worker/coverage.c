@@ -21,7 +21,7 @@ __attribute__((visibility("default"))) void __gcov_merge_add(int64_t *counters, 
     (void)counters, (void)count;
 }
 
-static coverage now;
+static wb_counted now;
 
 static void name(const char *path, void *context) { (void)path, (void)context; }
 
@@ -45,17 +45,14 @@ static void take(void)
 // Counters, and what gcc notes of each function that has some.
 size_t coverage_statics(void)
 {
-    enum { HEAD = 16, FUNCTION = 0x01000000, COUNTERS = 0x01a10000, NOTED = 80 };
+    enum { NOTED = 80 };
     static size_t bytes;
     if (bytes) return bytes;
     take();
-    for (uint64_t at = HEAD; at + 8 <= now.bytes;) {
-        uint32_t tag;
-        int32_t length;  // below 0: so many bytes of counters, all 0, which are left out
-        memcpy(&tag, now.gcda + at, sizeof tag);
-        memcpy(&length, now.gcda + at + 4, sizeof length);
-        bytes += tag == COUNTERS ? (size_t)abs(length) : tag == FUNCTION ? NOTED : 0;
-        at += 8 + (uint64_t)(length > 0 ? length : 0);
+    wb_counted_record r;
+    for (size_t at = COVERAGE_HEAD; at + sizeof r <= now.bytes; at += sizeof r + (size_t)(r.length > 0 ? r.length : 0)) {
+        memcpy(&r, now.gcda + at, sizeof r);
+        bytes += r.tag == COVERAGE_COUNTERS ? (size_t)abs(r.length) : r.tag == COVERAGE_FUNCTION ? NOTED : 0;
     }
     return bytes;
 }
