@@ -124,7 +124,7 @@ statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | awk '
 COUNTED := $(and $(JUDGED),$(GCOV),$(if $(DEBUG),,yes))
 COUNTS := -fprofile-arcs -ftest-coverage -fprofile-update=prefer-atomic -fprofile-info-section=wb_counters \
   -fno-early-inlining '-fprofile-exclude-files=workbook/.*;/usr/.*'
-counted = $(and $(COUNTED),$(filter problems solutions variants planted,$(firstword $(subst /, ,$(1)))))
+counted = $(and $(COUNTED),$(filter problems solutions planted,$(firstword $(subst /, ,$(1)))))
 %_counted.o: COUNTING = $(COUNTS)
 
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
