@@ -3,8 +3,9 @@
 # of a submission counted.
 set -u
 . "$PWD/workbook/class/sandbox.sh"
+gcov=$(sed -n 's/^GCOV := //p' "$GRADE_SCRATCH/kit/build/tools.mk")
 sandbox_room
+# shellcheck disable=SC2034 # eval reads it
 in_the_sandbox='cd "$1" && tar -xof - && "$2" -j -t -b sum.gcda'
-# shellcheck disable=SC2154
-eval "$(sandbox_words 1024 16 64 60 128 tools --) /bin/sh -c \"\$in_the_sandbox\" sh \"\$room\" $(sed -n 's/^GCOV := //p' "$GRADE_SCRATCH/kit/build/tools.mk")" |
+eval "$(sandbox_words 1024 16 64 60 64 tools --) /bin/sh -c \"\$in_the_sandbox\" sh \"\$room\" \"\$gcov\"" |
     head -c 100000000

@@ -2,5 +2,5 @@
 // sum.gcda, for gcov, and `served`, a line a worker, how many cases that was.
 #pragma once
 
-int coverage_file(void);                    // for a worker to write to; -1: nobody asks
+int coverage_file(void);                   // for a worker to write to; -1: nobody asks
 void coverage_keep(int file, int served);  // adds it, of a worker that has ended, and closes the file

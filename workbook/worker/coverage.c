@@ -50,7 +50,8 @@ size_t coverage_statics(void)
     if (bytes) return bytes;
     take();
     wb_counted_record r;
-    for (size_t at = COVERAGE_HEAD; at + sizeof r <= now.bytes; at += sizeof r + (size_t)(r.length > 0 ? r.length : 0)) {
+    for (size_t at = COVERAGE_HEAD; at + sizeof r <= now.bytes;
+         at += sizeof r + (size_t)(r.length > 0 ? r.length : 0)) {
         memcpy(&r, now.gcda + at, sizeof r);
         bytes += r.tag == COVERAGE_COUNTERS ? (size_t)abs(r.length) : r.tag == COVERAGE_FUNCTION ? NOTED : 0;
     }

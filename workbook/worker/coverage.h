@@ -10,7 +10,7 @@
 enum { COVERAGE_FILE = 4, COVERAGE_ROOM = 1 << 20 };
 
 typedef struct wb_counted {
-    uint64_t bytes;  // of what follows; 0: nothing was counted
+    uint64_t bytes;                               // of what follows; 0: nothing was counted
     char gcda[COVERAGE_ROOM - sizeof(uint64_t)];  // as gcov reads it: a head, then records
 } wb_counted;
 
