@@ -27,9 +27,7 @@ $(eval $(call implementation,hostile,17,tests/hostile/ring.cu))
 hostile: $B/hostile/01_worker $B/hostile/01.so $B/hostile/17_worker
 
 # Conditions that no case meets (tests/coverage.sh).
-PLANTED := $(call names_in,tests/planted.diff)
 $(eval $(call edited,planted/%,03,tests/planted.diff))
-planted: $(PLANTED:%=$B/planted/%/03_worker)
 
 # Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
 define wrong_solutions

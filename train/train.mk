@@ -14,7 +14,7 @@ $(TRAINED)/device/%.o: train/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 $(TRAINED)/device/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DTRAIN_CUDA)
-TRAIN_MACHINERY := $(addprefix $B/machinery/,judge/session.o judge/coverage_sum.o judge/spent.o) \
+TRAIN_MACHINERY := $(addprefix $B/machinery/,judge/session.o judge/spent.o) \
   $(if $(filter cuda,$(BACKEND)),$(MACHINERY),$(CASE_OF) \
   $(addprefix $B/machinery/,worker/exchange.o validate.o problems.o))
 TRAIN_O := $(patsubst %,$(TRAINED)/$(if $(filter cuda,$(BACKEND)),device,host)/%.o,$(TRAIN_C)) $(TRAIN_MACHINERY)
@@ -58,7 +58,7 @@ $(foreach k,$(WRONG_KERNELS),$(eval $(call implementation,train/wrong_kernels/$k
 # For tests/train_ranks.sh: what runs on GPUs, on the CPU layer, where NCCL is played; and programs whose ranks do not
 # train as one.
 ON_LAYER := $(patsubst %,$(TRAINED)/device/%.o,train model context attention_naive compare checkpoint ranks \
-  attention_device layers ranks_device) $(addprefix $B/machinery/,judge/session.o judge/coverage_sum.o judge/spent.o) \
+  attention_device layers ranks_device) $(addprefix $B/machinery/,judge/session.o judge/spent.o) \
   $(MACHINERY)
 $(TRAINED)/on_layer: $(ON_LAYER)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@

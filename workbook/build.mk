@@ -101,7 +101,7 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 # What judges: the oracle, and what starts workers.
 CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o cover.o pages.o shards.o quantise.o case_mask.o named_mask.o \
   block_mask.o))
-JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/coverage_sum.o judge/spent.o judge/worker_run.o worker/exchange.o \
+JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o worker/exchange.o \
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/results.o)
@@ -111,11 +111,12 @@ MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/cover
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
 # but the function, so that its own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can
 # name what workbook.h and cpu/include declare: all else is compiled as hidden, and here becomes local. How many bytes
-# of variables it has that outlive functions is noted as wb_statics (memory.h).
+# of variables it has that outlive functions, but for counters, is noted as wb_statics (memory.h).
 JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
 its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
   $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
-statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | awk 'END { print $$$$2 + $$$$3 }')
+statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
+  'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= $$$$2 } END { print n }')
 
 # What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
 # the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes. Of headers nothing is

@@ -10,7 +10,7 @@ record=$grade/$number.results
 [ "$impl" = solutions ] || export WB_TIMEOUT=5
 export WB_TRIED="$ROW.new"
 rm -f "$WB_TRIED"
-[ "$impl" = problems ] || count_lines
+[ "$impl" = problems ] || { export WB_COVERAGE="$ROW.counted" && rm -rf "$WB_COVERAGE" && mkdir "$WB_COVERAGE"; }
 judge "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
 case $impl$? in
 solutions0) state=passed ;;

@@ -122,7 +122,7 @@ judge() {
         awk '/warning:/ && !said[$0]++' "$work/$number.log" | plain | tee "$work/$number.compiler"
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" gaps "$number"; fi
     rm -rf "$work/counted" && mkdir "$work/counted" && counts=${worker%_worker}_counted.gcno
-    [ ! -f "$counts" ] || cp "$counts" "$work/counted/notes"
+    [ ! -f "$counts" ] || cp "$counts" "$work/counted/c.gcno"
     WB_COVERAGE=$work/counted WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results \
         "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
     case $? in
@@ -144,7 +144,7 @@ praise() {
 
 # What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
 tell_coverage() {
-    [ -f "$work/counted/notes" ] && [ -z "$one" ] && [ "$state${WB_GRADE:-}" != failed ] || return 0
+    [ -f "$work/counted/c.gcno" ] && [ -z "$one" ] && [ "$state${WB_GRADE:-}" != failed ] || return 0
     workbook/loop/coverage.sh "$work/counted" "$file" "$name" | sed 's/^/  /' | tee "$work/$number.coverage"
 }
 

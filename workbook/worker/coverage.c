@@ -1,5 +1,5 @@
-// coverage.c - see coverage.h.
-#include "worker/coverage.h"
+// coverage.c - see exchange.h.
+#include "worker/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,23 +42,7 @@ static void take(void)
         __gcov_info_to_gcda(*at, name, put, room, NULL);
 }
 
-// Counters, and what gcc notes of each function that has some.
-size_t coverage_statics(void)
-{
-    enum { NOTED = 80 };
-    static size_t bytes;
-    if (bytes) return bytes;
-    take();
-    wb_counted_record r;
-    for (size_t at = COVERAGE_HEAD; at + sizeof r <= now.bytes;
-         at += sizeof r + (size_t)(r.length > 0 ? r.length : 0)) {
-        memcpy(&r, now.gcda + at, sizeof r);
-        bytes += r.tag == COVERAGE_COUNTERS ? (size_t)abs(r.length) : r.tag == COVERAGE_FUNCTION ? NOTED : 0;
-    }
-    return bytes;
-}
-
-int coverage_wanted(void)
+bool coverage_wanted(void)
 {
     struct stat is;
     return fstat(COVERAGE_FILE, &is) == 0 && S_ISREG(is.st_mode) && is.st_size == COVERAGE_ROOM;

@@ -16,7 +16,6 @@
 //
 // Compiled once a problem, with WB_NAME as the function's name.
 #include "layer_requests.h"
-#include "worker/coverage.h"
 #include "worker/exchange.h"
 #include "worker/late_inputs.h"
 #include "memory.h"
@@ -425,8 +424,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         x->asked.multiplied += done.multiplied, x->asked.products += done.products;
         x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
     }
-    const size_t own = wb_static_memory() - coverage_statics();
-    const size_t statics = own > WB_FREE_STATICS && own <= wb_static_memory() ? own : 0;
+    const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
     x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
     x->device_bytes = wb_memory_peak() - device_before + (problem->on_host ? 0 : statics);
     x->device_kept = wb_memory_current() > device_before ? wb_memory_current() - device_before : 0;
