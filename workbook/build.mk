@@ -105,18 +105,20 @@ JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o 
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/results.o)
-MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/coverage.o worker/late_inputs.o problems.o validate.o \
-  device.o memory.o attention.o attention_backward.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/coverage.o worker/late_inputs.o problems.o \
+  validate.o device.o memory.o attention.o attention_backward.o rank.o $(if $(filter \
+  cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
 # but the function, so that its own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can
 # name what workbook.h and cpu/include declare: all else is compiled as hidden, and here becomes local. How many bytes
-# of variables it has that outlive functions, but for counters, is noted as wb_statics (memory.h).
+# of variables it has that outlive functions is noted as wb_statics (memory.h); counters, padded, are none.
 JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
 its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
   $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
 statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
-  'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= $$$$2 } END { print n }')
+  'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= 4 + ($$$$2 < 32 ? $$$$2 : int(($$$$2 + 31) / 32) * 32) } \
+  END { print n }')
 
 # What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
 # the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes. Of headers nothing is
@@ -137,7 +139,8 @@ $B/$(1)/$(2).o $(if $(call counted,$(1)),$B/$(1)/$(2)_counted.o): $(3) $B/flags.
 	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
-$B/$(1)/$(2)_worker: $B/$(1)/$(2)$(if $(call counted,$(1)),_counted).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
+$B/$(1)/$(2)_worker: $B/$(1)/$(2)$(if $(call counted,$(1)),_counted).o \
+  $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
 	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) \
 	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
 	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@

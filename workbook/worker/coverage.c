@@ -16,10 +16,7 @@ void __gcov_info_to_gcda(const struct gcov_info *info, void (*name)(const char *
     __attribute__((weak));
 
 // Counters name it, for those that add up files.
-__attribute__((visibility("default"))) void __gcov_merge_add(int64_t *counters, unsigned count)
-{
-    (void)counters, (void)count;
-}
+__attribute__((visibility("default"))) void __gcov_merge_add(void) {}
 
 static wb_counted now;
 
@@ -35,13 +32,6 @@ static void put(const void *data, unsigned bytes, void *context)
 
 static void *room(unsigned bytes, void *context) { return (void)context, malloc(bytes); }
 
-static void take(void)
-{
-    now.bytes = 0;
-    for (const struct gcov_info *const *at = __start_wb_counters; at < __stop_wb_counters && __gcov_info_to_gcda; at++)
-        __gcov_info_to_gcda(*at, name, put, room, NULL);
-}
-
 bool coverage_wanted(void)
 {
     struct stat is;
@@ -50,6 +40,8 @@ bool coverage_wanted(void)
 
 void coverage_write(void)
 {
-    take();
+    now.bytes = 0;
+    for (const struct gcov_info *const *at = __start_wb_counters; at < __stop_wb_counters && __gcov_info_to_gcda; at++)
+        __gcov_info_to_gcda(*at, name, put, room, NULL);
     if (pwrite(COVERAGE_FILE, &now, sizeof now.bytes + now.bytes, 0) < 0) now.bytes = 0;
 }
