@@ -18,6 +18,9 @@ CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-str
   -Iworkbook/cpu/include -Iworkbook -Iworkbook/words -I. -Itests
 # g++ from 15 on copies a float4 in two halves: a misaligned one has to announce itself (cpu/faults.cpp).
 KERNEL := $(CPU) $(if $(filter-out 4 5 6 7 8 9 10 11 12 13 14,$(GCC)),-fsanitize=alignment)
+# Counts what runs of a file's own lines, not of headers'; inlined is what has been counted.
+COUNTS := -fprofile-arcs -ftest-coverage -fprofile-update=prefer-atomic -fprofile-info-section=wb_counters \
+  -fno-early-inlining -fprofile-exclude-files=[/w].*
 
 ifeq ($(BACKEND),cuda)
 # -arch=native would be sm_90 on a Hopper GPU, without what hopper.cuh needs.
@@ -46,7 +49,7 @@ LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
-FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
+FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS) $(COUNTS))
 -include $B/flags.mk
 build/tools.mk $B/flags.mk: ;
 ifneq ($(BUILT_WITH),$(FLAGS))
@@ -121,12 +124,8 @@ statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -
   END { print n }')
 
 # What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
-# the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes. Of headers nothing is
-# counted: it takes time, and who reads wants to know of the function. A function is inlined after it is counted, so
-# that each line is in one function.
+# the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes.
 COUNTED := $(and $(JUDGED),$(GCOV),$(if $(DEBUG),,yes))
-COUNTS := -fprofile-arcs -ftest-coverage -fprofile-update=prefer-atomic -fprofile-info-section=wb_counters \
-  -fno-early-inlining '-fprofile-exclude-files=workbook/.*;/usr/.*'
 counted = $(and $(COUNTED),$(filter problems solutions planted,$(firstword $(subst /, ,$(1)))))
 %_counted.o: COUNTING = $(COUNTS)
 
