@@ -20,7 +20,7 @@ CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-str
 KERNEL := $(CPU) $(if $(filter-out 4 5 6 7 8 9 10 11 12 13 14,$(GCC)),-fsanitize=alignment)
 # Counts what runs of a file's own lines, not of headers'; inlined is what has been counted.
 COUNTS := -fprofile-arcs -ftest-coverage -fprofile-update=prefer-atomic -fprofile-info-section=wb_counters \
-  -fno-early-inlining -fprofile-exclude-files=[/w].*
+  -fno-early-inlining -fprofile-exclude-files=^[/w]
 
 ifeq ($(BACKEND),cuda)
 # -arch=native would be sm_90 on a Hopper GPU, without what hopper.cuh needs.
