@@ -121,7 +121,7 @@ its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
   $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
 statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
   'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= 4 + ($$$$2 < 32 ? $$$$2 : int(($$$$2 + 31) / 32) * 32) } \
-  END { print n }')
+  END { print n < 0 ? 0 : n }')
 
 # What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
 # the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes.
