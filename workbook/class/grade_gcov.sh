@@ -1,6 +1,6 @@
 #!/bin/sh
-# grade_gcov.sh - run by coverage.sh for grade.sh: gcov.sh in the sandbox, of a tar on standard input with what the workers
-# of a submission counted.
+# grade_gcov.sh - run by coverage.sh for grade.sh: gcov.sh in the sandbox, of a tar on standard input with what
+# workers of a submission counted.
 set -u
 . "$PWD/workbook/class/sandbox.sh"
 gcov=$(sed -n 's/^GCOV := //p' "$GRADE_SCRATCH/kit/build/tools.mk")

@@ -13,7 +13,8 @@
 BEGIN {
     blank = "([ \t]|/[*].*[*]/)*"
     for (n = 1; (getline text[n] < source) > 0; n++)
-        if (text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])") hides = hides ", " n
+        if (text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])")
+            hides = hides ", " n
     RS = "{"
 }
 function field(object, key) {
