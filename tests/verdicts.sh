@@ -47,7 +47,8 @@ if [ "$BACKEND" = cpu ]; then
     done
     nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | sed 's/(.*//' | sort -u >"$scratch/named"
     grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/cpu/include | sort -u >"$scratch/declared"
-    grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' -e '^__gcov_merge' "$scratch/named" |
+    grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' \
+        -e '^__gcov_merge' "$scratch/named" |
         sed 's/.*:://' |
         sort -u | comm -23 - "$scratch/declared" >"$said"
     [ ! -s "$said" ] && [ "$(grep -c . "$scratch/named")" -gt 50 ]
