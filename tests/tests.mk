@@ -26,6 +26,9 @@ $(eval $(call implementation,refused,01,tests/hostile/refused.c))
 $(eval $(call implementation,hostile,17,tests/hostile/ring.cu))
 hostile: $B/hostile/01_worker $B/hostile/01.so $B/hostile/17_worker
 
+# Conditions that no case meets (tests/coverage.sh).
+$(eval $(call edited,planted/%,03,tests/planted.diff))
+
 # Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
 define wrong_solutions
 $(call edited,wrong/$(1)/%,$(1),solutions/$(1)/wrong.diff)

@@ -42,12 +42,13 @@ verdicts tests/hostile/ring.cu 17 flash_ring B=1,Hq=2,Hkv=1,Nq=36,D=64,causal=1,
 if [ "$BACKEND" = cpu ]; then
     ! built "$out/refused/01_worker" && cp "$said" "$scratch/refused"
     verdict $? "no worker is made of what names the judge's own"
-    for name in cudacpu::watching cudacpu::order wb_watch_end wb_memory_reset_peak wb_exchange_receive; do
+    for name in cudacpu::watching cudacpu::order wb_watch_end wb_memory_reset_peak wb_exchange_receive __gcov_reset; do
         check "nothing is known of $name" grep -q "undefined reference to .$name" "$scratch/refused"
     done
     nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | sed 's/(.*//' | sort -u >"$scratch/named"
     grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/cpu/include | sort -u >"$scratch/declared"
-    grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' "$scratch/named" |
+    grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' \
+        -e '^__gcov_merge' "$scratch/named" |
         sed 's/.*:://' |
         sort -u | comm -23 - "$scratch/declared" >"$said"
     [ ! -s "$said" ] && [ "$(grep -c . "$scratch/named")" -gt 50 ]

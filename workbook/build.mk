@@ -18,6 +18,9 @@ CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-str
   -Iworkbook/cpu/include -Iworkbook -Iworkbook/words -I. -Itests
 # g++ from 15 on copies a float4 in two halves: a misaligned one has to announce itself (cpu/faults.cpp).
 KERNEL := $(CPU) $(if $(filter-out 4 5 6 7 8 9 10 11 12 13 14,$(GCC)),-fsanitize=alignment)
+# Counts what runs of a file's own lines, not of headers'; inlined is what has been counted.
+COUNTS := -fprofile-arcs -ftest-coverage -fprofile-update=prefer-atomic -fprofile-info-section=wb_counters \
+  -fno-early-inlining -fprofile-exclude-files=^[/w]
 
 ifeq ($(BACKEND),cuda)
 # -arch=native would be sm_90 on a Hopper GPU, without what hopper.cuh needs.
@@ -46,7 +49,7 @@ LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
-FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
+FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS) $(COUNTS))
 -include $B/flags.mk
 build/tools.mk $B/flags.mk: ;
 ifneq ($(BUILT_WITH),$(FLAGS))
@@ -57,7 +60,7 @@ endif
 
 define compile_c
 $(call say,CC,$<)
-$Q$(C) $(1) -c $< -o $@
+$Q$(C) $(1) $(COUNTING) -c $< -o $@
 endef
 ifeq ($(BACKEND),cuda)
 define compile_cu
@@ -68,7 +71,7 @@ else
 define compile_cu
 $(call say,CXX,$<)
 $Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
-  $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+  $(KERNELFLAGS) $(COUNTING) -I$(dir $<) -c $(@:.o=.cpp) -o $@
 endef
 endif
 
@@ -105,31 +108,42 @@ JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o 
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/results.o)
-MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_inputs.o problems.o validate.o \
-  device.o memory.o attention.o attention_backward.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/coverage.o worker/late_inputs.o problems.o \
+  validate.o device.o memory.o attention.o attention_backward.o rank.o $(if $(filter \
+  cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
 # but the function, so that its own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can
 # name what workbook.h and cpu/include declare: all else is compiled as hidden, and here becomes local. How many bytes
-# of variables it has that outlive functions is noted as wb_statics (memory.h).
+# of variables it has that outlive functions is noted as wb_statics (memory.h); counters, padded, are none.
 JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
 its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
   $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
-statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | awk 'END { print $$$$2 + $$$$3 }')
+statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
+  'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= 4 + ($$$$2 < 32 ? $$$$2 : int(($$$$2 + 31) / 32) * 32) } \
+  END { print n < 0 ? 0 : n }')
+
+# What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
+# the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes.
+COUNTED := $(and $(JUDGED),$(GCOV),$(if $(DEBUG),,yes))
+counted = $(and $(COUNTED),$(filter problems solutions planted,$(firstword $(subst /, ,$(1)))))
+%_counted.o: COUNTING = $(COUNTS)
 
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
 # appears whole.
 # $(1): folder below $B, $(2): number, $(3): source
 define implementation
-$B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+$B/$(1)/$(2).o $(if $(call counted,$(1)),$B/$(1)/$(2)_counted.o): $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
-$B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
+$B/$(1)/$(2)_worker: $B/$(1)/$(2)$(if $(call counted,$(1)),_counted).o \
+  $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
 	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) \
 	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
 	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
+	$(if $(call counted,$(1)),,@rm -f $B/$(1)/$(2)_counted.gcno)
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef
@@ -139,7 +153,8 @@ $B/machinery/worker_$(1).o: workbook/worker/worker.c $B/flags.mk
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
-	$Q$(LD) -r --force-group-allocation $$^ -o $$@ && objcopy --localize-hidden $(if $(DEBUG),,--strip-debug) $$@
+	$Q$(LD) -r --force-group-allocation $$^ $(if $(COUNTED),-u __gcov_info_to_gcda $(LIBGCOV)) -o $$@ && \
+	    objcopy --localize-hidden $(if $(COUNTED),-L __gcov_info_to_gcda) $(if $(DEBUG),,--strip-debug) $$@
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@

@@ -126,7 +126,11 @@ tiled=problems/01/tiled_attention.c new=$class/tmp/new
 mkdir -p "$new/problems/02"
 { printf '\357\273\277'; cat solutions/02/*.cu; } >"$new/problems/02/$(file_of 02)"
 tar --mode=000 -czf "$in/-rf.tar.gz" -C "$new" .
-key "$class/tmp/ada" 01; bsdtar --format zip -cf "$in/ada.zip" -C "$class/tmp/ada" problems
+# Right but in a condition that no case meets.
+key "$class/tmp/ada" 01
+sed -i 's/if (status != WB_OK) return status;/& if (shape->batch == 7 * 1131 + 2) return WB_OK;/' \
+    "$class/tmp/ada/problems/01/$(file_of 01)"
+bsdtar --format zip -cf "$in/ada.zip" -C "$class/tmp/ada" problems
 edited "$in/dora o'neil, \"late\"/my  homework" 02 solutions/02/wrong.diff drops_the_tail
 key "$in/ida" 01; echo '}' >>"$in/ida/$tiled"
 mkdir "$in/ida/problems/02"; ln -s "$root"/solutions/02/*.cu "$in/ida/problems/02/$(file_of 02)"
@@ -177,6 +181,10 @@ grade_all
 verdict $? "$count submissions are graded, in $(($(date +%s) - begun)) s"
 short "$out/grades.csv" | diff tests/class/expected.csv - >"$said"
 verdict $? "the table is as expected"
+if grep -q '^GCOV := .' build/tools.mk; then
+    check "a condition that no case meets is told" \
+        grep -q '^./ada.zip/01.coverage: .*decided one way only: ' "$out/coverage.txt"
+fi
 bombs_reported "$out/reports"
 outside | diff "$class/before" - >"$said"
 verdict $? "no file outside was changed"

@@ -213,6 +213,7 @@ export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SE
     WB_PROBLEM_SECONDS="$problem_seconds" WB_SPENT="$scratch/spent" WB_TIMEOUT="$case_seconds" \
     GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" WB_GRADE="$out" WB_SOURCES=problems \
     WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh WB_WORKERS=build/cpu/problems \
+    WB_GCOV=workbook/class/grade_gcov.sh \
     SANITIZE="${SANITIZE:-0}" WB_CASE=
 cd "$tree" || exit 1
 # shellcheck disable=SC2086

@@ -12,13 +12,16 @@ tree=$PWD
 cd "$GRADE_SCRATCH" || exit 1
 . "$tree/workbook/class/sandbox.sh"
 
-# In: the source on standard input. Out: the worker on standard output, which is a file of limited size. The folder it
+# In: the source on standard input. Out: the worker on standard output, which is a file of limited size, and on
+# descriptor 3 gcc's notes for gcov, where it makes some. The folder it
 # is made in is nobody else's, and the kit has neither test nor oracle nor key.
 in_the_sandbox='
     kit=$1 room=$2 source=$3 worker=$4
     shift 4
     cp -Rp "$kit" "$room/w" && cd "$room/w" && cat >"problems/$source" || exit 1
-    make --no-print-directory -s BACKEND=cpu IMPL=problems "$@" "$worker" >&2 && cat "$worker"'
+    make --no-print-directory -s BACKEND=cpu IMPL=problems "$@" "$worker" >&2 && cat "$worker" || exit 1
+    notes=${worker%_worker}_counted.gcno
+    [ ! -f "$notes" ] || cat "$notes" >&3'
 time_left() {
     awk -v most="$GRADE_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" && return
     echo "the time for this submission is used up"
@@ -36,7 +39,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     # shellcheck disable=SC2046
     command="/bin/sh -c \"\$in_the_sandbox\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
     eval "\"\$GRADE_SCRATCH/within\" $GRADE_COMPILE_SECONDS $words $command $(cat kit/variables)" \
-        <"$tree/problems/$number/$name" >"$worker" 2>said
+        <"$tree/problems/$number/$name" >"$worker" 2>said 3>"$worker.notes"
     status=$?
     head -c 65536 said
     case $status in
@@ -62,6 +65,8 @@ exec $words \${OPENBLAS_NUM_THREADS:+OPENBLAS_NUM_THREADS="\$OPENBLAS_NUM_THREAD
 END
     chmod 755 "$tree/build/cpu/$program"
     [ -z "$check" ] || echo "build/cpu/$program"
+    [ -n "$check" ] || ! grep -q '^GCOV := .' kit/build/tools.mk ||
+        mv -f "$worker.notes" "$tree/build/cpu/${program%_worker}_counted.gcno"
 }
 
 if [ -z "$check" ]; then

@@ -41,7 +41,22 @@ int session_memory(size_t bytes)
     return file;
 }
 
-static void become_worker(const char *path, int socket, int output)
+// What the worker has counted, in a folder of its own in WB_COVERAGE; in `served` there how many cases that was.
+static void keep_coverage(const session *s)
+{
+    static wb_counted counted;
+    char path[4096];
+    if (s->coverage < 0 || !s->served) return;
+    counted.bytes = 0;
+    if (pread(s->coverage, &counted, sizeof counted, 0) < 0 || counted.bytes > sizeof counted.gcda) counted.bytes = 0;
+    snprintf(path, sizeof path, "%s/w-XXXXXX", getenv("WB_COVERAGE"));
+    FILE *to = mkdtemp(path) ? fopen(strcat(path, "/c.gcda"), "we") : NULL;
+    if (to) fwrite(counted.gcda, 1, counted.bytes, to), fclose(to);
+    snprintf(path, sizeof path, "%s/served", getenv("WB_COVERAGE"));
+    if ((to = fopen(path, "ae"))) fprintf(to, "%d\n", s->served), fclose(to);
+}
+
+static void become_worker(const char *path, int socket, int output, int counts)
 {
     setpgid(0, 0);  // so that what it starts can be ended with it
 #ifdef __linux__
@@ -53,7 +68,8 @@ static void become_worker(const char *path, int socket, int output)
     dup2(output, 1);
     dup2(output, 2);
     dup2(socket, 3);
-    for (int i = 4; i < 256; i++) close(i);
+    if (counts < 0 || dup2(counts, COVERAGE_FILE) < 0) close(COVERAGE_FILE);
+    for (int i = COVERAGE_FILE + 1; i < 256; i++) close(i);
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
     setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here
@@ -67,14 +83,15 @@ bool session_start(session *s, const char *path)
 {
     int sockets[2], pipes[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pipe(pipes)) return false;
+    const int counts = getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1;
     const pid_t pid = fork();
     if (pid < 0) return false;
-    if (pid == 0) become_worker(path, sockets[1], pipes[1]);
+    if (pid == 0) become_worker(path, sockets[1], pipes[1], counts);
     setpgid(pid, pid);  // whoever is first
     close(sockets[1]);
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
-    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0]};
+    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .coverage = counts};
     return true;
 }
 
@@ -229,6 +246,8 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
 #endif
     take_output(s, said);
     if (s->output >= 0) close(s->output);
+    keep_coverage(s);
+    if (s->coverage >= 0) close(s->coverage);
     s->pid = 0;
     return how;
 }

@@ -10,6 +10,7 @@ typedef struct session {
     pid_t pid;       // 0: there is no worker
     int socket;      // the judge's end
     int output;      // the end of the pipe that it prints to; -1: closed
+    int coverage;    // where it writes what ran of the function (exchange.h); -1: nobody asks
     int served;      // how many cases it has answered
     spent_time own;  // what it has cost
     double before;   // what it had cost when the case under way began, and

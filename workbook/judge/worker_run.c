@@ -40,12 +40,11 @@ static size_t read_source(char text[], size_t room)
     const int length = name ? (int)(name - path) : 0;
     if (length) folder = memrchr(path, '/', (size_t)length);
     const int number = name ? atoi(name + 1) : 0, of = folder ? (int)(folder + 1 - path) : 0;
-    char patterns[3][512];
-    snprintf(patterns[0], sizeof *patterns, "%.*s/%02d.cpp", length, path, number);
-    snprintf(patterns[1], sizeof *patterns, "%.*s/%02d/*.c*", length - of, path + of, number);
-    snprintf(patterns[2], sizeof *patterns, "%.*s/*.c*", length, path);
+    char patterns[2][512];
+    snprintf(patterns[0], sizeof *patterns, "%.*s/%02d/*.c*", length - of, path + of, number);
+    snprintf(patterns[1], sizeof *patterns, "%.*s/*.c*", length, path);
     size_t got = 0;
-    for (int n = 0; n < 3 && !got; n++) {
+    for (int n = 0; n < 2 && !got; n++) {
         glob_t found;
         if (glob(patterns[n], 0, NULL, &found)) continue;
         const int file = open(found.gl_pathv[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -17,6 +17,8 @@ nccl_of_python() { ls "$(python3 -c 'import nvidia.nccl as n; print(*n.__path__)
     echo "PYTHON_NCCL := $(ldconfig -p | grep -q libnccl.so.2 || nccl_of_python)"
     echo "CLANG := $(defined __clang_major__)"
     echo "GCC := $(defined __GNUC__)"
+    gcov=$(command -v "gcov-$(defined __GNUC__)" || command -v gcov) && libgcov=$($CXX -print-file-name=libgcov.a) &&
+        nm "$libgcov" | grep -q __gcov_info_to_gcda && echo "GCOV := $gcov" && echo "LIBGCOV := $libgcov"
     if nvidia-smi -L >"$t/gpu"; then
         echo "HAVE_GPU := yes"
         echo "CAPABILITY := $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | xargs)"

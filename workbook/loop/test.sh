@@ -19,6 +19,7 @@
 #   WB_WORKERS=FOLDER  where NN_worker then lies
 #   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if
 #                      that is anything; 3: as above
+#   WB_GCOV=COMMAND    for coverage.sh
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -120,7 +121,9 @@ judge() {
     [ ! -s "$work/$number.log" ] ||
         awk '/warning:/ && !said[$0]++' "$work/$number.log" | plain | tee "$work/$number.compiler"
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" gaps "$number"; fi
-    WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results \
+    rm -rf "$work/counted" && mkdir "$work/counted" && counts=${worker%_worker}_counted.gcno
+    [ ! -f "$counts" ] || cp "$counts" "$work/counted/c.gcno"
+    WB_COVERAGE=$work/counted WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results \
         "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
     case $? in
     0) state="passed"; praise ;;
@@ -128,6 +131,7 @@ judge() {
     3) too_busy; return ;;
     *) state="could not run"; return ;;
     esac
+    tell_coverage
     [ "${SANITIZE:-0}" = 0 ] || look_closer
 }
 
@@ -136,6 +140,12 @@ praise() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$one" ] && [ "${SANITIZE:-0}" = 0 ] || return 0
     [ "$(cat "$record/$number.state" 2>/dev/null)" = passed ] ||
         echo "  results are right; make sanitize-$number looks at every access"
+}
+
+# What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
+tell_coverage() {
+    [ -f "$work/counted/c.gcno" ] && [ -z "$one" ] && [ "$state${WB_GRADE:-}" != failed ] || return 0
+    workbook/loop/coverage.sh "$work/counted" "$file" "$name" | sed 's/^/  /' | tee "$work/$number.coverage"
 }
 
 too_busy() { # [WHY], which a suite says itself

@@ -1,0 +1,26 @@
+#!/bin/sh
+# coverage.sh - what ran in no case is told of conditions that no case meets (planted.diff); so is who says that lines
+# are others, and that counters do not have all calls.
+set -u
+. tests/prove/frame.sh
+: "${ROW:=$scratch/row}"
+. tests/prove/judge.sh
+grep -q '^GCOV := .' build/tools.mk || exit 77
+source=$out/planted/planted/flash_forward.cu
+marked() { sed -n "/[/][/] $1\$/=" "$source" | sort; }
+export WB_COVERAGE="$scratch/counted"
+mkdir "$WB_COVERAGE" && cp "$out/planted/planted/03_counted.gcno" "$WB_COVERAGE/c.gcno" &&
+    judge "$out/tests/03_test" "$out/planted/planted/03_worker" "$BACKEND" --filter '*/worked_by_hand' >"$said" 2>&1
+workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward >"$said"
+tr -c '0-9-' '\n' <"$said" | awk -F- '/[0-9]/ { for (n = $1 + 0; n <= ($2 == "" ? $1 : $2); n++) print n }' |
+    sort >"$scratch/told"
+[ "$(marked never | comm -12 "$scratch/told" - | grep -c .)" = 12 ]
+verdict $? "each of 12 planted conditions is told"
+[ -z "$(marked unseen | comm -12 "$scratch/told" -)" ]
+verdict $? "arithmetic is not, as threats.md says"
+check "who says that lines are others is told" grep -q 'these lines may change that: [0-9]' "$said"
+echo 1 >>"$WB_COVERAGE/served" # as if one had been cleared
+rm -rf "$WB_COVERAGE/sum"
+workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward >"$said"
+check "and so is a call that the counters do not have" grep -q 'what ran is not known: of [0-9]* calls' "$said"
+exit $failed
