@@ -84,13 +84,19 @@ static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.del
 static void look_at_factors(const walk *w)
 {
     static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
+    const owner sums[] = {OF_dO, by_keys ? OF_Q : OF_K};  // what P and dS meet
     for (const product *p = w->first; p && p < w->at + w->count; p++) {
-        const bool rows = p->cols == s->head_dim && p->right != NOBODY;
-        if (rows && !p->scores && p->right != (by_keys ? OF_Q : OF_K) && p->right != (by_keys ? OF_dO : OF_K) &&
-            (p->right != OF_K || w->first->left != OF_K))
-            find(BY_FACTOR, "sum_of_others", own("dK|dV", "dQ"),
-                 "a sum is made with the rows of %s, where %s are right", names[p->right],
-                 own("those of Q (dK) and dO (dV)", "those of K (dQ)"));
+        bool strange = p->cols == s->head_dim && !p->scores && p->right != NOBODY && p->right != sums[1] &&
+                       (!by_keys || p->right != sums[0]) && (p->right != OF_K || w->first->left != OF_K);
+        bool is_dV = by_keys && !p->scores && !has_negatives(p);
+        for (int t = 0; t < step_count && by_keys; t++) {
+            is_dV = p == steps[t].P || (is_dV && p != steps[t].dS);
+            strange |= (p == steps[t].P && p->right != sums[0]) || (p == steps[t].dS && p->right != sums[1]);
+        }
+        if (strange)
+            find(BY_FACTOR, "sum_of_others", is_dV ? "dV" : own("dK", "dQ"),
+                 "%s is summed up with the rows of %s, where those of %s are right",
+                 is_dV ? "dV" : own("dK", "dQ"), names[p->right], names[sums[!is_dV]]);
     }
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {

@@ -183,13 +183,15 @@ const form *fit_form(const fit *f)
     return far ? &f->forms[first] : NULL;
 }
 
-// Two that explain the same are both said.
+// Two that explain the same are both said, unless the second only adds to the first.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
 {
     const form *is = fit_form(f), * or = NULL;
     if (!*f->says) return;
     for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
-        if (explains(f, n) && f->misses[n] <= f->misses[is - f->forms]) or = &f->forms[n];
+        if (explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
+            strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
+            or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");

@@ -69,12 +69,13 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     static const char *const more[] = {" - 1", "", " + 1"};
     int n = 0;
     forms[n++] = (form){"", kind == MASK_TAIL ? j >= N : right};
-    add_form(f, forms, &n, false, "nothing is hidden: the condition never holds here, in front of the mask or in it");
-    if (kind == MASK_TAIL) {
-        for (int way = 1; way < 12; way++)
-            add_form(f, forms, &n, (way & 1 ? j : c) >= N - (way & 2 ? k0 : 0) + way / 4 - 1, "%s >= Nk%s%s",
-                     way & 1 ? "j" : "c", way & 2 ? " - (the tile's first key)" : "", more[way / 4]);
-    }
+    add_form(f, forms, &n, false, "%s",
+             kind == MASK_TAIL ? "nothing is hidden: the condition never holds, or the score becomes 0, which it is here"
+                               : "nothing is hidden: the condition never holds here, in front of the mask or in it");
+    static const char *const columns[] = {"c", "j", "r", "i"};
+    for (int way = 1; kind == MASK_TAIL && way < 24; way++)
+        add_form(f, forms, &n, (int[]){c, j, r, i}[way % 4] >= N - (way & 4 ? k0 : 0) + way / 8 - 1, "%s >= Nk%s%s",
+                 columns[way % 4], way & 4 ? " - (the tile's first key)" : "", more[way / 8]);
     if (kind == MASK_TAIL) return with_first(f, t, forms, n);
         // What stands on the left, on the right, and what is added.
 #define EACH_WAY(k, q, x)                                                                                              \

@@ -49,10 +49,13 @@ static bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up.
+// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up. Of two sums that meet the
+// same rows one met the wrong ones.
 static const product **place_in(step *t, const product *p)
 {
-    return p->scores ? &t->dP : by_keys && p->right == OF_dO ? &t->P : &t->dS;
+    const product **own = by_keys && p->right == OF_dO ? &t->P : &t->dS, **other = own == &t->P ? &t->dS : &t->P;
+    if (p->scores) return &t->dP;
+    return by_keys && *own && !*other && (*own)->right == p->right && !goes_on(*own, p) ? other : own;
 }
 
 // It may come after the scores of the next tile: it belongs to the first step that lacks it, rather to one that has the
@@ -85,6 +88,13 @@ static bool fills_up(const step *t)
     return again && t->P;
 }
 
+bool has_negatives(const product *p)
+{
+    bool any = false;
+    for (int n = 0; n < p->rows * p->depth; n++) any |= p->a[n] < 0;
+    return any;
+}
+
 void read_steps(const walk *w)
 {
     step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
@@ -93,6 +103,11 @@ void read_steps(const walk *w)
             read_forward(p);
         else if (w->first)
             read_backward(w->first, p);
+    for (step *t = steps; t < steps + step_count && by_keys; t++)
+        if (t->P && t->dS && t->P->right == t->dS->right && has_negatives(t->P) && !has_negatives(t->dS)) {
+            const product *of_dS = t->P;
+            t->P = t->dS, t->dS = of_dS;
+        }
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
