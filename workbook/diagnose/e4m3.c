@@ -26,7 +26,7 @@ static int modulo_head(int q)
 // A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
-    double S[256], P[256];
+    double S[256], P[256], log_P[256];
     int lane[256];           // of the four that have this row
     double top, all, all_V;  // in base 2: the largest score, log2 of the sum of 2^score, and that with V's exponent
     double at;               // log2(P) less the right score
@@ -59,7 +59,7 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
         const double P = PV->a[i * PV->depth + c], s = S->after[i * S->cols + at] * right_factor(x);
         x->top = fmax(x->top, s), sum += exp2(s), x->cut += P >= LARGEST;
         x->lane[x->count] = at % 8 / 2;
-        x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
+        x->log_P[x->count] = log2(P), x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
     x->all_V = x->all + of_tile(e.V_exponent, x, 0);
@@ -69,19 +69,24 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
 // Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing.
-static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
+// many these are: none tell nothing. Each lane of the row may have a factor of its own.
+static bool lanes_fit(const row_in_tile *x, const double factor[4], double *at, int *plain)
 {
     bool fits = true;
     *at = 0, *plain = 0;
     for (int n = 0; n < x->count; n++)
-        if (is_plain(x->P[n])) *at += log2(x->P[n]) - x->S[n] * factor, ++*plain;
+        if (is_plain(x->P[n])) *at += x->log_P[n] - x->S[n] * factor[x->lane[n]], ++*plain;
     *at /= max_int(1, *plain);
-    for (int n = 0; n < x->count && *plain; n++) {
-        const double is = x->S[n] * factor + *at;
-        fits &= is_plain(x->P[n]) ? fabs(log2(x->P[n]) - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
+    for (int n = 0; n < x->count && *plain && fits; n++) {
+        const double is = x->S[n] * factor[x->lane[n]] + *at;
+        fits = is_plain(x->P[n]) ? fabs(x->log_P[n] - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
     }
     return fits;
+}
+
+static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
+{
+    return lanes_fit(x, (double[]){factor, factor, factor, factor}, at, plain);
 }
 
 static fit fit_others;
@@ -106,7 +111,8 @@ static int is_by_lanes(const row_in_tile *x)
         row_in_tile mine = {.q = x->q};
         int plain;
         for (int n = 0; n < x->count; n++)
-            if (x->lane[n] == lane) mine.S[mine.count] = x->S[n], mine.P[mine.count++] = x->P[n];
+            if (x->lane[n] == lane)
+                mine.log_P[mine.count] = x->log_P[n], mine.S[mine.count] = x->S[n], mine.P[mine.count++] = x->P[n];
         const bool fits = row_fits(&mine, right_factor(x), &at[lane], &plain);
         if (!fits || plain < 2) return plain < 2 ? -1 : 0;
         low = fmin(low, at[lane]), high = fmax(high, at[lane]);
@@ -130,43 +136,107 @@ static bool look_at_others(const row_in_tile *x, const step *now, int i)
     return true;
 }
 
-static const char factors[] =
-    "|K's exponent is not in it|Q's exponent is not in it|K's exponent is that of the tile that came before|K's "
-    "exponent is that of the tile that comes next|K's exponent is that of the head's first tile|K's exponent is that "
-    "of key head h modulo Hkv|K's exponent is V's|K's exponent is subtracted|Q's exponent is subtracted|Q's exponent "
-    "is that of the row 8 further up, which this lane has, too|a lane's two rows are taken to be 2 g and 2 g + 1, and "
-    "they are g and g + 8|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the "
-    "first head|Q's exponent is that of the head with the key head's number|log2(e) is missing in it|scale is missing "
-    "in it";
+// Which exponents may be meant for those of the row and of the tile: the right ones first. A lane has rows g and g + 8
+// of its warp's 16, g = lane / 4.
+static const char *const of_Q[] = {
+    "",
+    "not in it",
+    "there twice",
+    "subtracted",
+    "that of the row 8 further up, which this lane has, too",
+    "that of row 2 g or 2 g + 1 of the warp: a lane has g and g + 8",
+    "that of row lane % 4 of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
+    "that of row lane / 2 of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
+    "that of row lane / 8 of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
+    "that of row lane / 2 of the warp: a lane has g = lane / 4 and g + 8",
+    "that of row lane of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
+    "that of the warp's first row, or 8 behind that: a lane has g = lane / 4 and g + 8",
+    "that of the row of the warpgroup's first warp",
+    "that of the first head",
+    "that of the head with the key head's number",
+    "that of the row with its number in the group of heads"};
+static double exponent_of_Q(int as, const row_in_tile *x, int i, int lane)
+{
+    const int N = e.s->q_len, group = e.s->q_heads / e.s->kv_heads, n = query_of(x->q), first = x->q - i;
+    const int right = e.Q_exponent[x->q], g = i % 8, half = i / 8 * 8, warp = n % 64 / 16 * 16;
+    const int at[] = {x->q,
+                      x->q,
+                      x->q,
+                      x->q,
+                      first + g,
+                      first + 2 * g + half / 8,
+                      first + lane + half,
+                      first + 2 * g + lane / 2 + half,
+                      first + g / 2 + half,
+                      first + 2 * g + lane / 2,
+                      first + 4 * g + lane + half,
+                      first + half,
+                      x->q - warp,
+                      n,
+                      head_of(x->q) / group * N + n,
+                      x->q / group};
+    const bool exists = as < 4 || (as > 11 && at[as] < all_rows()) || at[as] < (head_of(x->q) + 1) * N;
+    return as == 1 ? 0 : as == 2 ? 2 * right : as == 3 ? -right : exists ? e.Q_exponent[at[as]] : 0;
+}
+
+static const char *const of_K[] = {"",
+                                   "not in it",
+                                   "there twice",
+                                   "subtracted",
+                                   "that of the tile that came before",
+                                   "that of the tile that comes next",
+                                   "that of the head's first tile",
+                                   "that of the head's last tile",
+                                   "that of the tile with its number from the last one on",
+                                   "that of key head h modulo Hkv",
+                                   "that of the first key head",
+                                   "V's"};
+static double exponent_of_K(int as, const row_in_tile *x)
+{
+    const int t = x->tile, last = tiles() - 1, right = of_tile(e.K_exponent, x, 0);
+    const int tile[] = {t, t, t, t, t + 1, t - 1, 0, last, last - t, t, t, t};
+    const int head = as == 9 ? modulo_head(x->q) : as == 10 ? 0 : x->kv_head;
+    const double is = exponent_at(as == 11 ? e.V_exponent : e.K_exponent, head, tile[as]);
+    return as == 1 ? 0 : as == 2 ? 2 * right : as == 3 ? -right : is;
+}
+
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    double x_S[256] = {0}, log_P[256] = {0}, at;
-    int plain, all = 0;
+    enum { ALL_Q = COUNT(of_Q), ALL_K = COUNT(of_K) };
+    static const char *const others_are[] = {"log2(e) is missing in it", "scale is missing in it",
+                                             "scale is in it twice"};
+    const double other[] = {-log2(LOG2E), -log2(e.s->scale), log2(e.s->scale)};
+    double log_P[256], x_S[256], at;
+    int plain, all = 0, n = 0;
+    form forms[MAX_FORMS];
+    bool known = false;
     x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
-    for (int n = 0; n < x->count; n++)
-        if (is_plain(x->P[n])) x_S[all] = x->S[n], log_P[all++] = log2(x->P[n]);
+    if (x->right && fit_factor.count && fit_factor.right++ % 8) return;  // some of them will do
+    for (int f = 0; f < ALL_Q + ALL_K + COUNT(other); f++) {
+        const int Q = f < ALL_Q ? f : 0, K = f < ALL_Q || f >= ALL_Q + ALL_K ? 0 : f - ALL_Q;
+        double factor[4];
+        if (f == ALL_Q) continue;
+        for (int lane = 0; lane < 4; lane++)
+            factor[lane] = base2_scale() * exp2(exponent_of_Q(Q, x, i, lane) + exponent_of_K(K, x) +
+                                                (f < ALL_Q + ALL_K ? 0 : other[f - ALL_Q - ALL_K]));
+        const bool fits = lanes_fit(x, factor, &at, &plain);
+        known |= fits && plain > 3;
+        add_form(&fit_factor, forms, &n, !fits, "%s%s",
+                 f < ALL_Q         ? "Q's exponent is "
+                 : f < ALL_Q + ALL_K ? "K's exponent is "
+                                     : "",
+                 f < ALL_Q ? of_Q[f] : f < ALL_Q + ALL_K ? of_K[K] : others_are[f - ALL_Q - ALL_K]);
+    }
+    for (int k = 0; k < x->count; k++)
+        if (is_plain(x->P[k])) x_S[all] = x->S[k], log_P[all++] = x->log_P[k];
     const line l = line_through(x_S, log_P, max_int(all, 1));
     const bool one_factor = all > 2 && l.slope > 0 && l.off < 0.3;
-    if (!x->right && !one_factor && look_at_others(x, now, i)) return;
-    const int other = modulo_head(x->q), N = e.s->q_len, Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
-    const int group = e.s->q_heads / e.s->kv_heads, in_group = head_of(x->q) / group * N + query_of(x->q);
-    const int8_t *of_Q = e.Q_exponent, *of_K = e.K_exponent;
-    const int beside = max_int(0, min_int(all_rows() - 1, x->q - i + i % 8 * 2 + i / 8)),
-              warp = query_of(x->q) % 64 / 16 * 16;
-    // clang-format off
-    double is[] = {
-        Q + K, Q, K, Q + of_tile(of_K, x, 1), Q + of_tile(of_K, x, -1), Q + of_tile(of_K, x, -x->tile),
-        Q + exponent_at(of_K, other, x->tile), Q + of_tile(e.V_exponent, x, 0), Q - K, K - Q,
-        of_Q[i < 8 ? x->q : x->q - 8] + K, of_Q[beside] + K, of_Q[x->q - warp] + K, of_Q[query_of(x->q)] + K,
-        of_Q[in_group] + K, Q + K - log2(LOG2E), Q + K - log2(e.s->scale)};
-    // clang-format on
+    if (!x->right && !one_factor && !known && look_at_others(x, now, i)) return;
     if (!x->plain) return;
-    form forms[MAX_FORMS];
-    for (int n = COUNT(is); n-- > 0;) is[n] = !row_fits(x, base2_scale() * exp2(is[n]), &at, &plain);
-    const int count = list_forms(&fit_factor, forms, factors, is);
     char seen[60] = "not one number";
     if (one_factor) snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
-    fit_see(&fit_factor, 0, 0, forms, count,
+    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
+    fit_see(&fit_factor, 0, 0, forms, n,
             "the weights of query %d in the tile of keys from %d on say that its scores are multiplied by %s, and the "
             "exponents, %d of Q and %d of K, make scale * log2(e) * 2^%d",
             query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
@@ -335,8 +405,10 @@ void look_at_e4m3(const record *r)
 
 void conclude_e4m3(void)
 {
-    fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, ": ");
-    if (!fit_form(&fit_others) || fit_form(&fit_factor))
+
+    if (fit_others.wrong > fit_factor.wrong)
+        fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, ": ");
+    else
         fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", ": ");
     fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, ": it is ");
     fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");

@@ -48,8 +48,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         const char *is;
         int x;
     } number;
-    const int i = t->query[r], j = t->key[c], N = e.s->kv_len, sinks = e.problem->sinks ? e.s->sinks : 0;
-    const int W = e.problem->window ? e.s->window : 4 * (N + e.s->q_len);
+    const int i = t->query[r], j = t->key[c], N = e.s->kv_len, sinks = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
+    const int W = e.problem->window ? min_int(e.s->window, 1 << 30) : 1 << 30;
     const bool sideways = t->block_key >= 0;  // then warps share out keys
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks, right = hidden(after, old, no_sink);

@@ -175,7 +175,7 @@ static const char sink_names[] =
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
 {
-    const int Nk = e.s->kv_len, B = width, from_any = backward(), n = e.problem->sinks ? e.s->sinks : 0;
+    const int Nk = e.s->kv_len, B = width, from_any = backward(), n = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
     const int U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16, unit = from_any ? 1 : B;
     const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
     const int last = causal ? min_int(Nk, b->high + 1) : Nk;
