@@ -13,16 +13,28 @@ static int page_size(void) { return e.c->page; }
 static const char page_names[] =
     "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
     "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of the first key of "
-    "each tile alone";
+    "each tile alone|those of a table whose rows have B columns: they have max_pages|those of a table of max_pages rows "
+    "of B columns: it has B rows|those one column further on|those one column before|the numbers of the columns: the "
+    "table is not asked|those of the sequence that comes next|those of the sequence before";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
 {
-    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1;
-    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch, at = b * most + k;
+    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1, B = e.s->batch;
+    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * B, at = b * most + k;
     const bool in_tiles = k < (e.kv_len[b] + 63) / 64;  // a tile has 64 keys
-#define PAGE(at) ((at) < all ? e.table[at] : -1)
-    const double is[] = {PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1,
-                         k * page_size() % 64 == 0 ? PAGE(at) : -1};
+#define PAGE(at) ((at) < all && (at) >= 0 ? e.table[at] : -1)
+    const double is[] = {PAGE(at),
+                         PAGE(k),
+                         PAGE(b * used + k),
+                         in_tiles ? PAGE(at) : -1,
+                         k * page_size() % 64 == 0 ? PAGE(at) : -1,
+                         PAGE(b * B + k),
+                         PAGE(k * B + b),
+                         PAGE(at + 1),
+                         PAGE(at - 1),
+                         k,
+                         PAGE(at + most),
+                         PAGE(at - most)};
 #undef PAGE
     return list_forms(&fit_pages, forms, page_names, is);
 }
@@ -191,7 +203,7 @@ void look_at_merge(const record *r)
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         snprintf(where, sizeof where, "query %d of head %d", query_of(row), head_of(row));
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, where);
+        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, 8, out, got_L, slack, where);
     }
 }
 
@@ -319,7 +331,7 @@ void conclude_decode(void)
     fit_conclude(&fit_tokens, BY_MASK, "packed rows", NULL, ": ");
     for (int many = 0; many < 2; many++) {
         const char *gaps = many ? "merge" : "finalize", *others = many ? "merge|weights" : NULL;
-        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, others, ": that is ");
+        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, others, ": ");
         fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, others, ": that is ");
     }
     for (int n = 1; n < MEETINGS; n++)

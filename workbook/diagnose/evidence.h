@@ -117,9 +117,9 @@ bool sum_add(fit *f, double seen, double tolerance, const char *names, const dou
 enum { TERMS = 16 };
 double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
 
-// A row's O and L from those of parts: how much of each is in O, and what L is.
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
-               double slack, const char *where);
+// A row's O and L from those of parts, which come so many at once: how much of each is in O, and what L is.
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
+               double L, double slack, const char *where);
 
 // The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in
 // ten, if all others are far worse. Null: none.

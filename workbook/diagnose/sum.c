@@ -3,7 +3,7 @@
 #include "evidence.h"
 
 enum { BY_ROWS = 10, BY_COUNT = 30, BY_WEIGHT = 40, BY_NUMBERS = 50 };
-enum { MOST_ROWS = 64, MOST_COLS = 1200, WIDE = 8, ROWS = 4, THREADS = 128 };
+enum { MOST_ROWS = 64, MOST_COLS = 2300, WIDE = 8, ROWS = 4, THREADS = 128 };
 
 static bool (*run)(int rows, int cols, wb_input input, int seed, float *y);
 static float y[MOST_ROWS];                // as it was run last
@@ -42,7 +42,7 @@ static int row_forms(int i, int rows, form *forms)
             taken |= first[x] < rows && first[x] + b % ROWS * apart == i;
         }
         add_form(&fit_rows, forms, &n, !taken, "%s%s%s%s%s", begins[x], x && m ? ", and " : "", many[m],
-                 way % 2 && x + m ? ", and " : "", way % 2 ? "its rows lie side by side" : "");
+                 way % 2 && x + m ? ", and " : "", way % 2 ? "the rows of a block lie side by side" : "");
     }
     add_form(&fit_rows, forms, &n, true, "y is never written, or added to what was there before");
     return n;
@@ -82,8 +82,7 @@ static const way ways[] = {
     {"a thread goes on by 8 whole loads: a block has 128 threads", "load", .stride = WIDE - THREADS},
     {"a thread goes on by one whole load: a block has 128 threads", "load", .stride = 1 - THREADS},
     {"a thread goes on by 256 whole loads: a block has 128 threads", "load", .stride = THREADS},
-    {"a thread goes on by 1024 whole loads: that is columns, and loads are counted", "load", .stride = 7 * THREADS},
-    {"a thread takes one whole load, and does not go on", "load", .stride = 1 << 20},
+    {"a thread takes one whole load, and does not go on, or by 1024 loads", "load", .stride = 1 << 20},
     {"a thread begins at load thread + 1", "load", .begin = 1},
     {"the last whole load is left out", "load", .end = -1},
     {"the first column of each whole load is left out", "load", .from = 1},
@@ -222,7 +221,7 @@ static bool look_at_numbers(int rows, int cols)
 
 void look_at_sum(bool (*run_)(int rows, int cols, wb_input input, int seed, float *y))
 {
-    static const int shapes[][2] = {{9, 1097}, {37, 33}, {40, 64}, {64, 5}};
+    static const int shapes[][2] = {{9, 2203}, {37, 33}, {40, 64}, {64, 5}};
     run = run_;
     for (int n = 0; n < COUNT(shapes); n++)
         if (!look_at_rows(shapes[n][0], shapes[n][1])) return;
