@@ -100,7 +100,10 @@ static void look_at_factors(const walk *w)
     }
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {
-        const product *dP = steps[t].dP;
+        const product *dP = steps[t].dP, *P = steps[t].P, *dS = steps[t].dS;
+        if (P && has_negatives(P))
+            find(BY_FACTOR, "dV_from_dS", "dV", "dV is summed up from %s, where P belongs: no weight is negative",
+                 dS && memcmp(P->a, dS->a, (size_t)(P->rows * P->depth) * 4) == 0 ? "dS" : "negative numbers, too");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],

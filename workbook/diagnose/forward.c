@@ -45,7 +45,7 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
-    bool tell = false;
+    bool tell = false, own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
     for (int h = 0; h < heads; h++) reads[h] = NOBODYS_ROW;
     EACH_WALK (r, n) {
@@ -57,13 +57,18 @@ bool look_at_heads(const record *r, bool of_V)
                 if (p->b_row[c] < 0) continue;
                 const int head = key_head_of(p->b_row[c]);
                 if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
-                wrong += head != right_key_head(h);
+                own[h] |= head == right_key_head(h);
             }
         }
     }
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         form forms[MAX_FORMS];
+        const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
+        if (others && own[h])  // some tiles lie beyond the head
+            nobodys++, row = h * s->q_len, reads[h] = right_key_head(h);
+        else
+            wrong += others;
         if (reads[h] != NOBODYS_ROW)
             tell |= fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms));
         if (h >= 16) continue;
@@ -77,7 +82,8 @@ bool look_at_heads(const record *r, bool of_V)
                  "of none)",
                  letter, list[0], list[1]);
     if (nobodys && !wrong)
-        find(BY_HEADS, "", "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
+        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
+             "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
              "what query %d reads as rows of %c are none: the address is not a multiple of D from the beginning, or "
              "outside of it",
              query_of(row), letter);

@@ -94,6 +94,9 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     for (int k = 1; k < COUNT(of_key); k++)
         add_form(f, forms, &n, runs && runs && hidden(of_key[k].x > i, of_key[k].x <= i - W, of_key[k].x >= sinks),
                  "%s stands for j", of_key[k].is);
+    const int other_i = q0 + c, other_j = k0 + r;
+    add_form(f, forms, &n, runs && hidden(other_j > other_i, other_j <= other_i - W, other_j >= sinks),
+             "rows and columns of the tile are exchanged");
     EACH_WAY(k, q, x)
     add_form(f, forms, &n, runs && hidden(of_key[k].x > of_query[q].x + x - 1, old, no_sink),
              "%s > %s%s stands for j > i", of_key[k].is, of_query[q].is, more[x]);

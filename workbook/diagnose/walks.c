@@ -270,8 +270,20 @@ static void look_at_rows(const record *r)
 }
 
 // A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
+static fit fit_group;
+static const char groups[] =
+    "|of the first head of its group alone|of as many heads as there are key heads|of two heads|of all heads";
 static void look_at_order(void)
 {
+    const step *end = &steps[step_count - 1];
+    if (step_count && steps[0].S->b_row[0] >= 0 && end->S->b_row[0] >= 0) {
+        const int met = head_of(end->S->b_row[0]) - head_of(steps[0].S->b_row[0]) + 1;
+        const double is[] = {e.s->q_heads / e.s->kv_heads, 1, e.s->kv_heads, 2, e.s->q_heads};
+        form forms[MAX_FORMS];
+        fit_see(&fit_group, met, 0, forms, list_forms(&fit_group, forms, groups, is),
+                "the walk of the block of key %d meets the queries of %d heads, where %g read its key head",
+                key_of(steps[0].S->a_row[0]), met, is[0]);
+    }
     for (int t = 0; t < step_count; t++) {
         const int q = steps[t].S->b_row[0], k = steps[t].S->a_row[0], was = t ? steps[t - 1].S->b_row[0] : q;
         if (q < 0 || k < 0 || was < 0) continue;
@@ -338,7 +350,7 @@ void look_at_walks(const record *r, bool keys)
                 int q, k;
                 name_pair(S, i, c, &q, &k);
                 const int j = key_of(k);
-                if (q < 0 || j < 0 || j >= Nk || (backward() && head_of_query(q) != key_head_of(k))) continue;
+                if (q < 0 || j < 0 || j >= Nk || head_of_query(q) != key_head_of(k)) continue;
                 const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
                 met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
@@ -360,6 +372,8 @@ void look_at_walks(const record *r, bool keys)
 
 void conclude_walks(bool keys)
 {
+    if (fit_form(&fit_group) && keys)
+        fit_conclude(&fit_group, BY_HEADS, "group|next head|queries|parts", NULL, ": it goes through the queries ");
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
     static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
                                              {"pairs_missing", "pairs_twice", "tile_in_vain"}};
