@@ -136,96 +136,61 @@ static bool look_at_others(const row_in_tile *x, const step *now, int i)
     return true;
 }
 
-// Which exponents may be meant for those of the row and of the tile: the right ones first. A lane has rows g and g + 8
-// of its warp's 16, g = lane / 4.
-static const char *const of_Q[] = {
-    "",
-    "not in it",
-    "there twice",
-    "subtracted",
-    "that of the row 8 further up, which this lane has, too",
-    "that of row 2 g or 2 g + 1 of the warp: a lane has g and g + 8",
-    "that of row lane % 4 of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
-    "that of row lane / 2 of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
-    "that of row lane / 8 of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
-    "that of row lane / 2 of the warp: a lane has g = lane / 4 and g + 8",
-    "that of row lane of the warp, or 8 behind that: a lane has g = lane / 4 and g + 8",
-    "that of the warp's first row, or 8 behind that: a lane has g = lane / 4 and g + 8",
-    "that of the row of the warpgroup's first warp",
-    "that of the first head",
-    "that of the head with the key head's number",
-    "that of the row with its number in the group of heads"};
-static double exponent_of_Q(int as, const row_in_tile *x, int i, int lane)
+// Which exponent may be meant for that of the row, or of the tile, and what else the factor may have. A lane has rows g
+// and g + 8 of its warp's 16, g = lane / 4.
+static const char factors[] =
+    "|Q's exponent is not in it|Q's exponent is there twice|Q's exponent is subtracted|Q's exponent is that of the "
+    "row 8 further up, which this lane has, too|Q's exponent is that of row 2 g or 2 g + 1 of the warp|Q's exponent "
+    "is that of row lane % 4 of the warp, or 8 behind that|Q's exponent is that of row lane / 2 of the warp, or 8 "
+    "behind that|Q's exponent is that of row lane / 8 of the warp, or 8 behind that|Q's exponent is that of row lane "
+    "/ 2 of the warp|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the first "
+    "head|Q's exponent is that of the head with the key head's number|Q's exponent is that of the row with its "
+    "number in the group of heads|K's exponent is not in it|K's exponent is there twice|K's exponent is "
+    "subtracted|K's exponent is that of the tile that came before|K's exponent is that of the tile that comes "
+    "next|K's exponent is that of the head's first tile|K's exponent is that of the tile with its number from the "
+    "last one on|K's exponent is that of key head h modulo Hkv|K's exponent is V's|log2(e) is missing in it|scale is "
+    "missing in it|scale is in it twice";
+static double exponent_of_row(int head, int row)
 {
-    const int N = e.s->q_len, group = e.s->q_heads / e.s->kv_heads, n = query_of(x->q), first = x->q - i;
-    const int right = e.Q_exponent[x->q], g = i % 8, half = i / 8 * 8, warp = n % 64 / 16 * 16;
-    const int at[] = {x->q,
-                      x->q,
-                      x->q,
-                      x->q,
-                      first + g,
-                      first + 2 * g + half / 8,
-                      first + lane + half,
-                      first + 2 * g + lane / 2 + half,
-                      first + g / 2 + half,
-                      first + 2 * g + lane / 2,
-                      first + 4 * g + lane + half,
-                      first + half,
-                      x->q - warp,
-                      n,
-                      head_of(x->q) / group * N + n,
-                      x->q / group};
-    const bool exists = as < 4 || (as > 11 && at[as] < all_rows()) || at[as] < (head_of(x->q) + 1) * N;
-    return as == 1 ? 0 : as == 2 ? 2 * right : as == 3 ? -right : exists ? e.Q_exponent[at[as]] : 0;
+    return row < 0 || row >= all_rows() || head_of(row) != head ? 0 : e.Q_exponent[row];
 }
-
-static const char *const of_K[] = {"",
-                                   "not in it",
-                                   "there twice",
-                                   "subtracted",
-                                   "that of the tile that came before",
-                                   "that of the tile that comes next",
-                                   "that of the head's first tile",
-                                   "that of the head's last tile",
-                                   "that of the tile with its number from the last one on",
-                                   "that of key head h modulo Hkv",
-                                   "that of the first key head",
-                                   "V's"};
-static double exponent_of_K(int as, const row_in_tile *x)
+static double factor_by(int as, const row_in_tile *x, int i, int lane)
 {
-    const int t = x->tile, last = tiles() - 1, right = of_tile(e.K_exponent, x, 0);
-    const int tile[] = {t, t, t, t, t + 1, t - 1, 0, last, last - t, t, t, t};
-    const int head = as == 9 ? modulo_head(x->q) : as == 10 ? 0 : x->kv_head;
-    const double is = exponent_at(as == 11 ? e.V_exponent : e.K_exponent, head, tile[as]);
-    return as == 1 ? 0 : as == 2 ? 2 * right : as == 3 ? -right : is;
+    const int N = e.s->q_len, group = e.s->q_heads / e.s->kv_heads, h = head_of(x->q), n = query_of(x->q);
+    const int first = x->q - i, g = i % 8, half = i / 8 * 8, t = x->tile, in_group = h / group * N + n;
+    const int8_t *of_K = e.K_exponent;
+    // clang-format off
+    const int rows[] = {first + g, first + 2 * g + half / 8, first + lane + half, first + 2 * g + lane / 2 + half,
+                        first + g / 2 + half, first + 2 * g + lane / 2, x->q - n % 64 / 16 * 16};
+    const double Q = e.Q_exponent[x->q], K = of_tile(of_K, x, 0);
+    const double of_Q[] = {Q, 0, 2 * Q, -Q}, of_head[] = {e.Q_exponent[n], e.Q_exponent[in_group], e.Q_exponent[x->q / group]};
+    const double of_tiles[] = {K, 0, 2 * K, -K, of_tile(of_K, x, 1), of_tile(of_K, x, -1), of_tile(of_K, x, -t),
+                               exponent_at(of_K, x->kv_head, tiles() - 1 - t), exponent_at(of_K, modulo_head(x->q), t),
+                               of_tile(e.V_exponent, x, 0)};
+    const double more[] = {-log2(LOG2E), -log2(e.s->scale), log2(e.s->scale)};
+    // clang-format on
+    const int of_rows = COUNT(of_Q) + COUNT(rows), heads = of_rows + COUNT(of_head), all = heads + COUNT(of_tiles) - 1;
+    return as < COUNT(of_Q) ? of_Q[as] + K
+           : as < of_rows   ? exponent_of_row(h, rows[as - COUNT(of_Q)]) + K
+           : as < heads     ? of_head[as - of_rows] + K
+           : as < all       ? Q + of_tiles[as - heads + 1]
+                            : Q + K + more[as - all];
 }
 
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    enum { ALL_Q = COUNT(of_Q), ALL_K = COUNT(of_K) };
-    static const char *const others_are[] = {"log2(e) is missing in it", "scale is missing in it",
-                                             "scale is in it twice"};
-    const double other[] = {-log2(LOG2E), -log2(e.s->scale), log2(e.s->scale)};
-    double log_P[256], x_S[256], at;
-    int plain, all = 0, n = 0;
+    enum { FACTORS = 26 };
+    double log_P[256], x_S[256], is[FACTORS], at;
+    int plain, all = 0;
     form forms[MAX_FORMS];
     bool known = false;
     x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
     if (x->right && fit_factor.count && fit_factor.right++ % 8) return;  // some of them will do
-    for (int f = 0; f < ALL_Q + ALL_K + COUNT(other); f++) {
-        const int Q = f < ALL_Q ? f : 0, K = f < ALL_Q || f >= ALL_Q + ALL_K ? 0 : f - ALL_Q;
+    for (int f = 0; f < FACTORS; f++) {
         double factor[4];
-        if (f == ALL_Q) continue;
-        for (int lane = 0; lane < 4; lane++)
-            factor[lane] = base2_scale() * exp2(exponent_of_Q(Q, x, i, lane) + exponent_of_K(K, x) +
-                                                (f < ALL_Q + ALL_K ? 0 : other[f - ALL_Q - ALL_K]));
-        const bool fits = lanes_fit(x, factor, &at, &plain);
-        known |= fits && plain > 3;
-        add_form(&fit_factor, forms, &n, !fits, "%s%s",
-                 f < ALL_Q         ? "Q's exponent is "
-                 : f < ALL_Q + ALL_K ? "K's exponent is "
-                                     : "",
-                 f < ALL_Q ? of_Q[f] : f < ALL_Q + ALL_K ? of_K[K] : others_are[f - ALL_Q - ALL_K]);
+        for (int lane = 0; lane < 4; lane++) factor[lane] = base2_scale() * exp2(factor_by(f, x, i, lane));
+        is[f] = !lanes_fit(x, factor, &at, &plain);
+        known |= !is[f] && plain > 3;
     }
     for (int k = 0; k < x->count; k++)
         if (is_plain(x->P[k])) x_S[all] = x->S[k], log_P[all++] = x->log_P[k];
@@ -236,7 +201,7 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     char seen[60] = "not one number";
     if (one_factor) snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
     const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
-    fit_see(&fit_factor, 0, 0, forms, n,
+    fit_see(&fit_factor, 0, 0, forms, list_forms(&fit_factor, forms, factors, is),
             "the weights of query %d in the tile of keys from %d on say that its scores are multiplied by %s, and the "
             "exponents, %d of Q and %d of K, make scale * log2(e) * 2^%d",
             query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);

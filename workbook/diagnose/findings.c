@@ -264,15 +264,15 @@ static const merging merges[] = {
     {.says = "l is not rescaled when the maximum grows", .l_stays = 1},
     {.says = "neither O nor l is rescaled when the maximum grows", .O_stays = 1, .l_stays = 1},
     {.says = "a part counts 2^(L - m)", .base_2 = 1},
-    {.says = "all parts count the same", .ones = 1},
+    {.says = "all parts count the same", .ones = 1, .O_stays = 1, .l_stays = 1},
+    {.says = "all parts count the same, but what came before is rescaled", .ones = 1},
     {.says = "parts are added up as they are", .ones = 1, .undivided = 1},
     {.says = "nothing is divided by l", .undivided = 1},
     {.says = "a part counts as much as the other should", .backwards = 1},
     {.says = "the first part is left out", .from = 1},
     {.says = "the last part is left out", .to = 1},
     {.says = "the maximum is that of the parts at hand alone", .m = OF_THESE_ALONE},
-    {.says = "the maximum is that of the first of the parts at hand", .m = OF_THE_FIRST},
-    {.says = "all count the same, and O is not rescaled", .ones = 1, .O_stays = 1, .l_stays = 1}};
+    {.says = "the maximum is that of the first of the parts at hand", .m = OF_THE_FIRST}};
 
 // How far O is from what this makes of the parts.
 static double merge_by(const merging *by, double *const *O_of, const double *L_of, int parts, int at_once,
