@@ -95,8 +95,8 @@ static void look_at_factors(const walk *w)
         }
         if (strange)
             find(BY_FACTOR, "sum_of_others", is_dV ? "dV" : own("dK", "dQ"),
-                 "%s is summed up with the rows of %s, where those of %s are right",
-                 is_dV ? "dV" : own("dK", "dQ"), names[p->right], names[sums[!is_dV]]);
+                 "%s is summed up with the rows of %s, where those of %s are right", is_dV ? "dV" : own("dK", "dQ"),
+                 names[p->right], names[sums[!is_dV]]);
     }
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {

@@ -13,7 +13,8 @@ static int page_size(void) { return e.c->page; }
 static const char page_names[] =
     "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
     "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of the first key of "
-    "each tile alone|those of a table whose rows have B columns: they have max_pages|those of a table of max_pages rows "
+    "each tile alone|those of a table whose rows have B columns: they have max_pages|those of a table of max_pages "
+    "rows "
     "of B columns: it has B rows|those one column further on|those one column before|the numbers of the columns: the "
     "table is not asked|those of the sequence that comes next|those of the sequence before";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.

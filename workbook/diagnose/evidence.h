@@ -204,7 +204,7 @@ extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 
 void read_steps(const walk *w);
-bool has_negatives(const product *p);  // on the left, as some of dS are, and no weight is
+bool has_negatives(const product *p);                            // on the left, as some of dS are, and no weight is
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets

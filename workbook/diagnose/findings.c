@@ -179,9 +179,7 @@ const form *fit_form(const fit *f)
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
     const bool far = first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
-    for (int n = 1; first && n < f->count; n++)  // the one that stands first
-        if (explains(f, n)) return &f->forms[n];
-    return far ? &f->forms[first] : NULL;
+    return first && (far || explains(f, first)) ? &f->forms[first] : NULL;
 }
 
 // Two that explain the same are both said, unless the second only adds to the first.
@@ -189,8 +187,8 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
 {
     const form *is = fit_form(f), * or = NULL;
     if (!*f->says) return;
-    for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
-        if (explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
+    for (int n = is ? 1 : f->count; n < f->count && ! or ; n++)
+        if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);

@@ -104,7 +104,8 @@ static void look_at_values(void)
         for (int c = 0; PV && c < S->cols; c++) {
             if (PV->b_row[c] == NOBODYS_ROW && S->b_row[c] >= 0 && isnan(PV->b[c * PV->cols]))
                 find(BY_FACTOR, "values_not_there", "fetch|overlap|receive|next|send|skip|accumulate",
-                     "for query %d, the weights of the tile of keys from %d on meet values that are NaN: what nobody has "
+                     "for query %d, the weights of the tile of keys from %d on meet values that are NaN: what nobody "
+                     "has "
                      "written, or what is still being written",
                      query_of(S->a_row[0]), steps[t].first);
             if (PV->b_row[c] == S->b_row[c] || PV->b_row[c] < 0 || S->b_row[c] < 0) continue;

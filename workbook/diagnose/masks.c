@@ -48,7 +48,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         const char *is;
         int x;
     } number;
-    const int i = t->query[r], j = t->key[c], N = e.s->kv_len, sinks = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
+    const int i = t->query[r], j = t->key[c], N = e.s->kv_len,
+              sinks = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
     const int W = e.problem->window ? min_int(e.s->window, 1 << 30) : 1 << 30;
     const bool sideways = t->block_key >= 0;  // then warps share out keys
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
@@ -70,8 +71,9 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     int n = 0;
     forms[n++] = (form){"", kind == MASK_TAIL ? j >= N : right};
     add_form(f, forms, &n, false, "%s",
-             kind == MASK_TAIL ? "nothing is hidden: the condition never holds, or the score becomes 0, which it is here"
-                               : "nothing is hidden: the condition never holds here, in front of the mask or in it");
+             kind == MASK_TAIL
+                 ? "nothing is hidden: the condition never holds, or the score becomes 0, which it is here"
+                 : "nothing is hidden: the condition never holds here, in front of the mask or in it");
     static const char *const columns[] = {"c", "j", "r", "i"};
     for (int way = 1; kind == MASK_TAIL && way < 24; way++)
         add_form(f, forms, &n, (int[]){c, j, r, i}[way % 4] >= N - (way & 4 ? k0 : 0) + way / 8 - 1, "%s >= Nk%s%s",

@@ -115,15 +115,16 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
     if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
     const double is_0 = fabs(m - (t > 0 ? before : 0)) < 0.012 ? m : fmax(run, 0);  // it may stay, too
 #define OTHERS                                                                                                         \
-    "(max of S in this tile alone)| (the larger of that and 0, with which m begins)| (max of S, hidden ones too)| "   \
+    "(max of S in this tile alone)| (the larger of that and 0, with which m begins)| (max of S, hidden ones too)| "    \
     "(what it was)"
     if (sum_add(&fit_m, m, 0.012 + 2e-4 * fabs(m),
                 e.problem->on_host ? "+ (max of S so far)| " OTHERS : "+sl (max of S so far)| " OTHERS,
                 (double[]){run * to_S, top * to_S, is_0 * to_S, all * to_S, t > 0 ? before * to_S : 0}))
-        fit_says(&fit_m,
-                 "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
-                 "log2(e) max S, is %.4g so far",
-                 t, q, m, run);
+        fit_says(
+            &fit_m,
+            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
+            "log2(e) max S, is %.4g so far",
+            t, q, m, run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)

@@ -29,10 +29,11 @@ static int row_forms(int i, int rows, form *forms)
 {
     static const char *const begins[] = {"", "a block begins at row 4 blockIdx.x", "a block begins at row blockIdx.x",
                                          "a block begins at row 32 blockIdx.x"};
-    static const char *const many[] = {"", "there are (rows - 1) / 4 + 1 blocks", "there are (rows - 1) / 32 + 1 blocks",
-                                       "there are rows / 32 * 8 blocks", "there are (rows - 1) / 32 * 8 blocks"};
+    static const char *const many[] = {"", "there are (rows - 1) / 4 + 1 blocks",
+                                       "there are (rows - 1) / 32 + 1 blocks", "there are rows / 32 * 8 blocks",
+                                       "there are (rows - 1) / 32 * 8 blocks"};
     const int team = ROWS * WIDE, all = (rows - 1) / team + 1;
-    const int blocks[] = {all * WIDE, (rows - 1) / ROWS + 1, all, max_int(1, rows / team * WIDE), (all - 1) * WIDE};
+    const int blocks[] = {all * WIDE, (rows - 1) / ROWS + 1, all, max_int(WIDE, rows / team * WIDE), (all - 1) * WIDE};
     int n = 0;
     for (int way = 0; way < 2 * COUNT(begins) * COUNT(many); way++) {
         const int x = way / 2 % COUNT(begins), m = way / 2 / COUNT(begins), apart = way % 2 ? 1 : WIDE;
@@ -112,7 +113,7 @@ static void count_columns(const way *by, int i, int cols, int *count)
     memset(count, 0, (size_t)cols * sizeof *count);
     for (int t = 0; t < THREADS; t++) {
         const int lane = t % 32, warp = t / 32, before = by->ends == TWICE ? t <= head : t < head;
-        const bool warps[] = {true, warp < 3, warp > 0, warp == 0};
+        const bool warps[] = {true, warp<3, warp> 0, warp == 0};
         if (!warps[by->warps] || (by->lanes > 0 && lane >= by->lanes) || (by->lanes < 0 && lane % 2)) continue;
         for (int n = t + by->begin; n < loads + by->end; n += THREADS + by->stride)
             for (int k = by->from; k < WIDE + by->to; k++) count[head + n * WIDE + k]++;

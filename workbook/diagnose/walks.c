@@ -117,6 +117,7 @@ enum { BLOCKS = 2048 };
 // apart.
 typedef struct block {
     int low, high, head, begin, end, sink_end;
+    bool several;  // its head has more blocks, so it is known how many rows one has
 } block;
 
 static block blocks[BLOCKS];
@@ -136,7 +137,7 @@ static void read_blocks(const record *r, bool keys)
         block_of(r, n, &low, &high);
         while (k < block_count && (blocks[k].head != head || blocks[k].low != low)) k++;
         if (k == BLOCKS) continue;
-        if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0};
+        if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0, false};
         rows_of_block = max_int(rows_of_block, high - low + 1), rows_of_warp = steps[0].S->rows;
         for (int t = 0; t < step_count; t++) {
             const int from = steps[t].first, cols = steps[t].S->cols;
@@ -149,7 +150,8 @@ static void read_blocks(const record *r, bool keys)
     }
     EACH_PAIR (k, block_count, other, block_count)  // the last block of a head may have fewer queries
         if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
-            rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low);
+            rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low),
+            blocks[k].several = blocks[other].several = true;
 }
 
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
@@ -167,7 +169,7 @@ static const char begin_names[] =
 static const char end_names[] =
     "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
     "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the block "
-    "sees|after one tile" TILES_OFF;
+    "sees|after one tile|with the last whole tile of all keys" TILES_OFF;
 static const char sink_names[] =
     "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks before the "
     "block's rows are met apart|tiles of sinks are counted as if they had as many keys as the others|all tiles of "
@@ -175,7 +177,8 @@ static const char sink_names[] =
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
 {
-    const int Nk = e.s->kv_len, B = width, from_any = backward(), n = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
+    const int Nk = e.s->kv_len, B = width, from_any = backward(),
+              n = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
     const int U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16, unit = from_any ? 1 : B;
     const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
     const int last = causal ? min_int(Nk, b->high + 1) : Nk;
@@ -189,11 +192,11 @@ static void add_bounds(const block *b)
                               e.problem->window ? max_int(0, b->low / B - e.s->window / B) * B : 0, OFF(right, B)});
     for (int f = 0; f < begin_count && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
-    const int end_count = list_forms(&fit_end[0], ends, end_names,
-                                     (double[]){right_end, from + down(last - from, U),
-                                                causal ? from + up(b->low + 1 - from, U) : right_end,
-                                                from + up(min_int(last, b->low + rows_of_warp) - from, U),
-                                                from + up(Nk - from, U), from + right + B, OFF(right_end, B)});
+    const int end_count = list_forms(
+        &fit_end[0], ends, end_names,
+        (double[]){right_end, from + down(last - from, U), causal ? from + up(b->low + 1 - from, U) : right_end,
+                   from + up(min_int(last, b->low + rows_of_warp) - from, U), from + up(Nk - from, U), from + right + B,
+                   from_any ? from + up(down(Nk, B) - from, U) : down(Nk, B), OFF(right_end, B)});
     for (int f = 0; f < end_count && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
     const int sinks_count = list_forms(&fit_sinks, sinks, sink_names,
                                        (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S),
@@ -203,9 +206,11 @@ static void add_bounds(const block *b)
     if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, begins, begin_count);
     if (from_any) {  // tiles of sinks are those that begin before their end
         for (int f = 2; f < sinks_count; f++) sinks[f].is = NAN;
-        sinks[0].is = n && b->low > 0 ? up(n, B) : b->sink_end;
+        sinks[0].is = up(n, B);
+        sinks[sinks_count - 1].is = fmin(sinks[0].is, B);
     }
-    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, sinks, sinks_count);
+    if (n && (!from_any || b->low > 0))
+        fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, sinks, sinks_count);
 }
 
 // A walk over the queries that see the keys of a block.
@@ -340,7 +345,8 @@ void look_at_walks(const record *r, bool keys)
     int walks = 0;
     if (!e.table && !listed && !backward()) look_at_rows(r);  // else a row may have no tile to meet
     read_blocks(r, keys);
-    for (int k = 0; k < block_count && !e.table && !listed; k++) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
+    for (int k = 0; k < block_count && !e.table && !listed; k++)
+        if (blocks[k].several) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
         if (keys && by_keys) look_at_order();
