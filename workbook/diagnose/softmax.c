@@ -9,6 +9,7 @@
 static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L, fit_logit_l, fit_logit_L;
 
 static double s2;
+static double first_m[STEPS], first_grown[STEPS], first_l;  // of the walk's first row: what others may be given
 
 static double dot_of(const float *x, const float *y, int D)
 {
@@ -86,6 +87,10 @@ static int logit_forms(const fit *f, int head, double L, double m, double l, for
         add_form(f, forms, &n, exp(factors[x] * (isfinite(s) || factors[x] != 0 ? s : 0) - under[y]),
                  "the sink's term is %s", what);
     }
+    add_form(f, forms, &n, exp2(s - L), "the sink's term is 2^(s - L)");
+    add_form(f, forms, &n, exp(fmax(L, s) - L) - 1, "it is the larger of L and s alone");
+    add_form(f, forms, &n, exp(fmin(L, s) - L) * (1 + exp(-fabs(L - s))) - 1,
+             "the smaller of L and s is taken for the larger");
     add_form(f, forms, &n, exp(fmax(L, s) - L) * (1 + exp(L - s)) - 1,
              "the exponent is the distance of L and s with its sign, and not always minus that");
     return n;
@@ -116,10 +121,11 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
     const double is_0 = fabs(m - (t > 0 ? before : 0)) < 0.012 ? m : fmax(run, 0);  // it may stay, too
 #define OTHERS                                                                                                         \
     "(max of S in this tile alone)| (the larger of that and 0, with which m begins)| (max of S, hidden ones too)| "    \
-    "(what it was)"
-    if (sum_add(&fit_m, m, 0.012 + 2e-4 * fabs(m),
-                e.problem->on_host ? "+ (max of S so far)| " OTHERS : "+sl (max of S so far)| " OTHERS,
-                (double[]){run * to_S, top * to_S, is_0 * to_S, all * to_S, t > 0 ? before * to_S : 0}))
+    "(what it was)| (that of the tile's first row)"
+    if (sum_add(
+            &fit_m, m, 0.012 + 2e-4 * fabs(m),
+            e.problem->on_host ? "+ (max of S so far)| " OTHERS : "+sl (max of S so far)| " OTHERS,
+            (double[]){run * to_S, top * to_S, is_0 * to_S, all * to_S, t > 0 ? before * to_S : 0, first_m[t] * to_S}))
         fit_says(
             &fit_m,
             "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
@@ -154,8 +160,9 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
         return;
     }
     if (sum_add(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025,
-                "+ (m_old - m_new)| log2(l)| (m_old - m_new, if that is below -8)| (m_old - m_new of the last raise)",
-                (double[]){delta, l > 0 ? log2(l) : 0.0, delta < -8 ? delta : 0.0, raise}))
+                "+ (m_old - m_new)| log2(l)| (m_old - m_new, if that is below -8)| (m_old - m_new of the last raise)| "
+                "(m_old - m_new of the tile's first row)",
+                (double[]){delta, l > 0 ? log2(l) : 0.0, delta < -8 ? delta : 0.0, raise, first_grown[t + 1]}))
         fit_says(&fit_alpha,
                  "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
                  "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
@@ -164,7 +171,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
 
 static const char sum_names[] =
     "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)| (the sum of S = q k)| (l with each tile "
-    "under the old maximum)";
+    "under the old maximum)| (l of the tile's first row)";
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -207,7 +214,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const double right = L_keys + log1p(term);
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
     if (!e.sink_logits && sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
-                                  (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old}))
+                                  (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old, first_l}))
         fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     if (e.sink_logits && isfinite(term))
         fit_see(&fit_logit_l, used, slack * fmax(l * (1 + term), used), terms, term_count,
@@ -286,10 +293,12 @@ static void look_at_row(int i)
         look_at_maximum(q, t, now, old, all, seen.runs, seen.tile);
         if (last >= 0 && last == t - 1)
             look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.raise, seen.l);
+        if (i == 0) first_m[t] = now, first_grown[t] = seen.tiles > 1 ? old - now : 0;
         seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
         seen.plain += weights, seen.raw += scores;
         seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
+    if (i == 0) first_l = seen.l;
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
     if (seen.tiles == 0 && seen.keys == 0) see_empty_row(row);
 }
