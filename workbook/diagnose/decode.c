@@ -216,8 +216,9 @@ static size_t scale_count(void)
 }
 
 // What scores (A) and weights (B) may be multiplied by, and where scales may lie. Meetings are ways to do it: the right
-// one; another for the scores, or for the weights, or both exchanged; or another place.
-enum { FACTORS = 9, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, MEETINGS = 2 * FACTORS - 1 + PLACES };
+// one; another for the scores, or for the weights, or both exchanged; or another place; or scores have their scales only
+// after the maximum was taken.
+enum { FACTORS = 9, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, UNSCALED = EXCHANGED + PLACES, MEETINGS };
 // clang-format off
 static const char *const factors_are[FACTORS] = {
     "", "by nothing", "by the other's scale", "by their scale twice", "by 1 / their scale", "by the other's scale, too",
@@ -239,7 +240,7 @@ static bool factors(int n, const product *S, int c, double *A, double *B)
 {
     const int what_A = n == EXCHANGED ? OTHER : n < FACTORS ? n : 0;
     const int what_B = n == EXCHANGED ? OTHER : n >= FACTORS && n < EXCHANGED ? n - FACTORS + 1 : 0;
-    const int at = scale_at(n > EXCHANGED ? n - EXCHANGED : 0, S->b_row[c]), column = S->b_row[c / 8 * 2 + c % 2];
+    const int at = scale_at(n > EXCHANGED && n < UNSCALED ? n - EXCHANGED : 0, S->b_row[c]), column = S->b_row[c / 8 * 2 + c % 2];
     const int first = S->b_row[0] >= 0 ? scale_at(AT_KEY, S->b_row[0]) : -1;
     const int slot = column >= 0 ? scale_at(AT_KEY, column) : first;
     if (at < 0 || (size_t)at >= scale_count() || first < 0) return false;
@@ -266,12 +267,17 @@ static int misfits(const record *r, int meeting, int *rows, int *query)
                 int count = 0;
                 for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
                     const double P = PV->a[i * S->cols + c];
+                    if (isnan(P) && !sees(S->a_row[i], key_of(S->b_row[c])))
+                        find(BY_SCALES, "scaled_after_mask", "scores",
+                             "query %d has the weight NaN for a key that it does not see: that is -infinity times its "
+                             "scale, which is 0 where no key is. Scores get their scales before the mask",
+                             query_of(S->a_row[i]));
                     if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
                     const bool there = factors(meeting, S, c, &A, &B);
                     strange |= there && isnan(P) && !isnan(A) && !isnan(B);
                     unclear |= !there || isnan(A) || isnan(B);  // as it may be where no scale is
                     if (unclear) break;
-                    run = fmax(run, S->after[i * S->cols + c] * s2 * A);
+                    run = fmax(run, S->after[i * S->cols + c] * s2 * (meeting == UNSCALED ? 1 : A));
                     if (!(P > 1e-25) || !isfinite(P)) continue;
                     const double m = S->after[i * S->cols + c] * s2 * A + log2(B) - log2(P);
                     low = fmin(low, m), high = fmax(high, m), count++;
@@ -297,7 +303,9 @@ bool look_at_scales(const record *r)
     form forms[MAX_FORMS] = {{"", 0}};
     int count = 1;
     for (int n = 0; n < MEETINGS; n++) {
-        if (n > EXCHANGED)
+        if (n == UNSCALED)
+            add_form(&fit_scales, forms, &count, wrong, "the maximum is taken before scores have their scales");
+        else if (n > EXCHANGED)
             add_form(&fit_scales, forms, &count, wrong, "the scales are %s", places_are[n - EXCHANGED]);
         else if (n == EXCHANGED)
             add_form(&fit_scales, forms, &count, wrong, "K's and V's scale are exchanged");
@@ -339,7 +347,8 @@ void conclude_decode(void)
         if (seen_misfits[n] > seen_rows[n] / 50 || seen_rows[n] < seen_rows[0] / 2)
             fit_scales.misses[n] = fit_scales.wrong;
     const form *scales = fit_form(&fit_scales);
-    const bool place = scales && scales - fit_scales.forms > EXCHANGED;
+    const int n = scales ? (int)(scales - fit_scales.forms) : 0;
+    const bool place = n > EXCHANGED && n < UNSCALED;
     fit_conclude(&fit_scales, BY_SCALES, place ? "scales sent" : "scores|weights|scales sent",
                  "scores|weights|scales sent", ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");
