@@ -6,7 +6,7 @@
 #include "evidence.h"
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
-static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3];
+static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3], fit_delta;
 
 static const attention_shape *s;
 static double s2;
@@ -19,55 +19,39 @@ static bool sees_pair(int q, int k)
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
+// What may be summed up for delta, and of which columns.
+static const char deltas[] =
+    "+ dO * O| O * O| dO * O, each product rounded to bfloat16| dO * dO| dO * O of 4 rows| dO * O of 8 rows| dO * O of "
+    "16 rows| dO * O of the first half of the columns| dO * O of every other column| dO * O of the first 8 columns| dO "
+    "* "
+    "O of the first of every 8 columns";
 void look_at_delta(void)
 {
+    enum { SUMS_OF = 11, BESIDE = 4 };
     const int rows = all_rows(), D = e.s->head_dim;
-    const float *delta = e.delta, *O = e.O, *dO = e.dO;
-    if (!delta) return;
-    fit f = {0};
-    double *right = allocate((size_t)rows * 5, sizeof *right), *sizes = right + rows, *OO = sizes + rows;
-    double *const dOdO = OO + rows, *const rounded = dOdO + rows;
-    char more[200] = "";
+    if (!e.delta) return;
+    double(*sum)[SUMS_OF] = allocate((size_t)rows, sizeof *sum), *sizes = allocate((size_t)rows, sizeof *sizes);
     EACH_PAIR (i, rows, d, D) {
-        const double x = O[i * D + d], y = dO[i * D + d];
-        right[i] += x * y, sizes[i] += fabs(x * y), OO[i] += x * x, dOdO[i] += y * y;
-        rounded[i] += wb_from_bf16(wb_to_bf16((float)(x * y)));
-    }
-    for (int i = 0; i < rows; i++) {
-        if (sizes[i] > 1e30) continue;  // it overflows, whoever is right
-        double beside[3] = {0};         // with those of the 3, 7 or 15 rows beside it
-        for (int k = 0; k < 3; k++)
+        const double x = e.O[i * D + d], y = e.dO[i * D + d], xy = x * y;
+        const double rounded = wb_from_bf16(wb_to_bf16((float)xy));
+        const double is[SUMS_OF] = {
+            xy, x * x, rounded, y * y, 0, 0, 0, xy * (d < D / 2), xy * (d % 2 == 0), xy * (d < 8), xy * (d % 8 == 0)};
+        for (int n = 0; n < SUMS_OF; n++) sum[i][n] += is[n];
+        for (int k = 0; k < 3; k++)  // of the 3, 7 or 15 rows beside it, too
             for (int row = i >> (k + 2) << (k + 2), end = row + (4 << k); row < min_int(rows, end); row++)
-                beside[k] += right[row];
-        if (sum_add(&f, delta[i], 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30,
-                    "+ dO * O| O * O| dO * O, each product rounded to bfloat16| dO * dO| dO * O of 4 rows| dO * O of 8 "
-                    "rows| dO * O of 16 rows",
-                    (double[]){right[i], OO[i], rounded[i], dOdO[i], beside[0], beside[1], beside[2]}))
-            fit_says(&f,
-                     "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
-                     i, delta[i], right[i]);
+                sum[row][BESIDE + k] += xy;
+        sizes[i] += fabs(xy);
     }
-    // Some of the columns: from `from` on, `width` of every `period`.
-    for (int width = D / 2; f.wrong && width >= 1 && !*more; width /= 2)
-        for (int period = D; period > width && !*more; period /= 2)
-            for (int from = 0; from < period && !*more; from += width) {
-                bool fits = true, some = false;
-                for (int i = 0; i < rows && fits; i++) {
-                    double part = 0;
-                    for (int d = 0; d < D; d++)
-                        if (d % period >= from && d % period < from + width)
-                            part += (double)O[i * D + d] * dO[i * D + d];
-                    fits = fabs(delta[i] - part) <= 1e-4 * sizes[i], some |= part != 0;
-                }
-                if (fits && some)
-                    APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
-            }
-    if (*more)
-        find(BY_DELTA, "delta_of_some_columns", "delta", "%s%s", f.says, more);
-    else
-        fit_conclude(&f, BY_DELTA, "delta", NULL, ": what is summed up is ");
-    free(right);
+    for (int i = 0; i < rows; i++)
+        if (!(sizes[i] > 1e30) &&  // else it overflows, whoever is right
+            sum_add(&fit_delta, e.delta[i], 1e-4 * (sizes[i] + fabs(e.delta[i])) + 1e-30, deltas, sum[i]))
+            fit_says(&fit_delta,
+                     "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
+                     i, e.delta[i], sum[i][0]);
+    free(sum), free(sizes);
 }
+
+void conclude_delta(void) { fit_conclude(&fit_delta, BY_DELTA, "delta", NULL, ": what is summed up is "); }
 
 // P of a pair as the kernel had it: itself, or by dS = P (dP - delta).
 static double weight_of(const step *t, int i, int c, int q)
@@ -298,12 +282,12 @@ static fit fit_dsinks;
 static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row]) * e.delta[row]; }
 
 // What row i of head h in sequence b adds: to the right sum, and to others, of other terms or of other rows.
-enum { SUMS = 12 };
+enum { SUMS = 14 };
 static const char sums[] =
     "+ exp(s - L) delta| 2^(s - L) delta| 2^(s log2(e) - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of "
     "the key head| that, where s is not 0,| exp(s) exp(-L) delta, which overflows,| that of the first sequence alone| "
     "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| that of rows counted "
-    "with the heads outside of the batches| the mean of that over all rows";
+    "with the heads outside of the batches| the mean of that over all rows| exp(-L) delta| exp(s - L)";
 static void add_row(int h, int b, int i, double *sum)
 {
     const int N = s->q_len, row = (b * s->q_heads + h) * N + i;
@@ -313,6 +297,7 @@ static void add_row(int h, int b, int i, double *sum)
     sum[5] += x == 0 ? 0 : right, sum[6] -= (float)((float)exp(x) * (float)exp(-L)) * delta;
     sum[7] += b == 0 ? right : 0, sum[8] += i < 1024 ? right : 0, sum[9] += i % 1024 < 32 ? right : 0;
     sum[10] += term_of(h, (h * s->batch + b) * N + i), sum[11] += right / (N * s->batch);
+    sum[12] -= exp(-L) * delta, sum[13] -= exp(x - L);
 }
 
 // As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
@@ -375,7 +360,7 @@ void look_at_backward(void)
 
 void conclude_backward(void)
 {
-    conclude_heads();
+    conclude_delta(), conclude_heads();
     static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
                                            "sum of the parts|parts|dV|dK scale"};
     for (int keys = 0; keys < 2; keys++) {

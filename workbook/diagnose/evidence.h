@@ -230,7 +230,7 @@ void conclude_masks(void);
 // Each looks at a case, and then concludes from all of them.
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
-void look_at_delta(void);                              // and of 18
+void look_at_delta(void), conclude_delta(void);        // and of 18
 // Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements
 // that were not written NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));

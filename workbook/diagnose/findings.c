@@ -109,7 +109,7 @@ static int add_sum(const fit *f, form *forms, int n, const term *terms, const fa
 
 bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values)
 {
-    enum { MOST = 12 };
+    enum { MOST = 14 };
     static const factor changes[] = {{1, 0, 0},  {0, 0, 0}, {-1, 0, 0}, {2, 0, 0}, {0.5, 0, 0}, {4, 0, 0}, {32, 0, 0},
                                      {1, -1, 0}, {1, 1, 0}, {1, 0, -1}, {1, 0, 1}, {1, -1, -1}, {1, 1, 1}};
     static term terms[MOST];

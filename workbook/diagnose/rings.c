@@ -518,7 +518,7 @@ void look_at_ranks(void)
 
 void conclude_ranks(void)
 {
-    if (backward()) return;
+    if (backward()) return conclude_delta();
     if (e.wrong) conclude_pairs();
     fit_conclude(&shares, BY_RESCALING, "merge", NULL, ": ");
     fit_conclude(&logs, BY_RESCALING, "merge", NULL, ": that is ");
