@@ -3,7 +3,7 @@
 #include "evidence.h"
 #include "worker/exchange.h"
 
-static fit fit_pages, fit_tokens, fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
+static fit fit_pages, fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
 
 enum { PARTS = 256 };
 
@@ -86,39 +86,6 @@ bool look_at_pages(const record *r)
         right &= forms[0].is == 0;
     }
     return right;
-}
-
-void look_at_packed_rows(const pairs *t)
-{
-    const int group = e.s->q_heads / heads(), Nq = e.s->q_len, keys = keys_of(t->row0),
-              first = head_of(t->row0) % group * Nq + query_of(t->row0);
-    bool ran = false;  // tiles of which all is seen have no mask
-    for (int at = 0; at < t->queries * t->keys; at++)
-        ran |= t->fate[at] == HIDDEN ||
-               (t->query[at / t->keys] >= 0 && t->key[at % t->keys] > keys - Nq + t->query[at / t->keys]);
-    if (!ran) return;
-    EACH_PAIR (a, t->queries, c, t->keys) {
-        const int got = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
-        if (i < 0 || j < 0 || got == UNCLEAR) continue;
-        // Which token it takes the row for, and from where on it counts.
-        const int token[] = {i, a % Nq, at / group, at / Nq, Nq - 1 - i}, from[] = {last, 0, keys - 1};
-        static const char *const tokens[] = {"its token", "its number in the tile, % Nq,",
-                                             "its number / (Hq / Hkv), as if a token's heads lay side by side,",
-                                             "its number / Nq, which is its head,", "its token from the last one on"};
-        static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {"", " - 1", " + 1"};
-        form forms[MAX_FORMS];
-        int n = 0;
-        forms[n++] = (form){"", j > last + i};
-        add_form(&fit_tokens, forms, &n, j > keys - 1, "a token sees all later tokens, too");
-        add_form(&fit_tokens, forms, &n, false, "no pair is hidden");
-        for (int way = 0; way < 45; way++)
-            add_form(&fit_tokens, forms, &n, j > from[way / 15] + token[way % 5] + (int[]){0, -1, 1}[way / 5 % 3],
-                     "a row sees the keys up to %s + %s%s", froms[way / 15], tokens[way % 5], more[way / 5 % 3]);
-        if (got == (j > last + i) && (a + c) % 4) continue;  // of those that are right some will do
-        fit_see(&fit_tokens, got == HIDDEN, 0, forms, n,
-                "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys,
-                got == HIDDEN ? "gives no weight to" : "gives a weight to", j, got == HIDDEN ? "sees" : "does not see");
-    }
 }
 
 // Where the scale of a key is looked for: key `row` of `head` in `page`, the row of K with this number.
@@ -240,7 +207,8 @@ static bool factors(int n, const product *S, int c, double *A, double *B)
 {
     const int what_A = n == EXCHANGED ? OTHER : n < FACTORS ? n : 0;
     const int what_B = n == EXCHANGED ? OTHER : n >= FACTORS && n < EXCHANGED ? n - FACTORS + 1 : 0;
-    const int at = scale_at(n > EXCHANGED && n < UNSCALED ? n - EXCHANGED : 0, S->b_row[c]), column = S->b_row[c / 8 * 2 + c % 2];
+    const int at = scale_at(n > EXCHANGED && n < UNSCALED ? n - EXCHANGED : 0, S->b_row[c]),
+              column = S->b_row[c / 8 * 2 + c % 2];
     const int first = S->b_row[0] >= 0 ? scale_at(AT_KEY, S->b_row[0]) : -1;
     const int slot = column >= 0 ? scale_at(AT_KEY, column) : first;
     if (at < 0 || (size_t)at >= scale_count() || first < 0) return false;
@@ -337,7 +305,6 @@ bool look_at_scales(const record *r)
 void conclude_decode(void)
 {
     fit_conclude(&fit_pages, BY_HEADS, "page lookup", NULL, ": the pages are ");
-    fit_conclude(&fit_tokens, BY_MASK, "packed rows", NULL, ": ");
     for (int many = 0; many < 2; many++) {
         const char *gaps = many ? "merge" : "finalize", *others = many ? "merge|weights" : NULL;
         fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, others, ": ");

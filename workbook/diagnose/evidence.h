@@ -223,7 +223,16 @@ pairs pairs_of(const step *t, int first_row, int last_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.
-typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK_DKDV, MASK_DQ, MASKS } mask_kind;
+typedef enum mask_kind {
+    MASK_DIAGONAL,
+    MASK_WINDOW,
+    MASK_SINKS,
+    MASK_TAIL,
+    MASK_DKDV,
+    MASK_DQ,
+    MASK_PACKED,
+    MASKS
+} mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
 void conclude_masks(void);
 
@@ -244,9 +253,8 @@ void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: wh
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);          // that sees no key
-bool look_at_pages(const record *r);  // decode.c
-void look_at_packed_rows(const pairs *tile);
+void see_empty_row(int row);           // that sees no key
+bool look_at_pages(const record *r);   // decode.c
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r), conclude_decode(void);

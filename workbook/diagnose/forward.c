@@ -232,10 +232,8 @@ static void look_at_tiles(const record *r)
             if ((by_number = hidden_by_number(&steps[t], &p))) continue;
             if (e.problem->signature == WB_BLOCK_MASK)
                 look_at_bits(&p);
-            else if (e.table)
-                look_at_packed_rows(&p);
             else
-                add_to_mask(kind_of(low, &steps[t]), &p);
+                add_to_mask(e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);
         }
     }
 }

@@ -5,18 +5,12 @@
 
 static fit masks[MASKS];
 
-static pairs pairs_new(int queries, int keys)
-{
-    pairs p = {.queries = queries, .keys = keys, .block_key = -1};
-    p.query = allocate((size_t)(queries + keys), sizeof *p.query), p.fate = allocate((size_t)(queries * keys), 1);
-    p.key = p.query + queries;
-    return p;
-}
-
 pairs pairs_of(const step *t, int first_row, int last_row)
 {
     const product *S = t->S;
-    pairs p = by_keys ? pairs_new(S->cols, S->rows) : pairs_new(S->rows, S->cols);
+    pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
+    p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
+    p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
     p.number = (int)(t - steps), p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first;
     p.block_query = by_keys ? query_of(q[0]) : first_row, p.block_key = by_keys ? first_row : -1;
@@ -39,11 +33,32 @@ static int with_first(const fit *f, const pairs *t, form *forms, int n)
     return n;
 }
 
+// Of packed rows: which token a row is taken for, and from where on it counts.
+static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms)
+{
+    static const char *const tokens[] = {"its token", "its number in the tile, % Nq,",
+                                         "its number / (Hq / Hkv), as if a token's heads lay side by side,",
+                                         "its number / Nq, which is its head,", "its token from the last one on"};
+    static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {"", " - 1", " + 1"};
+    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], last = keys_of(t->row0) - Nq;
+    const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
+    const int token[] = {i, r % Nq, at / group, at / Nq, Nq - 1 - i}, from[] = {last, 0, last + Nq - 1};
+    int n = 0;
+    forms[n++] = (form){"", j > last + i};
+    add_form(f, forms, &n, j > last + Nq - 1, "a token sees all later tokens, too");
+    add_form(f, forms, &n, false, "no pair is hidden");
+    for (int way = 0; way < 45; way++)
+        add_form(f, forms, &n, j > from[way / 15] + token[way % 5] + (int[]){0, -1, 1}[way / 5 % 3],
+                 "a row sees the keys up to %s + %s%s", froms[way / 15], tokens[way % 5], more[way / 5 % 3]);
+    return n;
+}
+
 // Whether each rule hides a pair of a tile: the right one; those in which a condition has another number in it, or in
 // which the conditions are joined in another way; and the right one, where the mask runs in some tiles alone. Returns
 // how many there are.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, form *forms)
 {
+    if (kind == MASK_PACKED) return packed_rules(f, t, r, c, forms);
     typedef struct number {
         const char *is;
         int x;
@@ -146,9 +161,9 @@ void add_to_mask(mask_kind kind, const pairs *t)
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
         if (fit_add(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, forms)))
             fit_says(f, "query %d gives %s to key %d, which %s", i, got == HIDDEN ? "no weight" : "a weight", j,
-                     j >= e.s->kv_len ? "does not exist"
-                     : hide[a][b]     ? "it does not see"
-                                      : "it sees");
+                     j >= keys_of(t->row0) ? "does not exist"
+                     : hide[a][b]          ? "it does not see"
+                                           : "it sees");
     }
 }
 
@@ -160,22 +175,23 @@ void conclude_masks(void)
         {"mask of the window", "in tiles left of the diagonal "},
         {"mask of the sinks|sink tiles", "in tiles of sinks "}, {"tail|mask|packed rows|overlap", ""},
         {"mask of dK and dV|recompute", "in the kernel of dK and dV "},
-        {"mask of dQ|recompute for dQ", "in the kernel of dQ "}};
+        {"mask of dQ|recompute for dQ", "in the kernel of dQ "}, {"packed rows", ""}};
     // clang-format on
     const bool window = e.problem->window, sinks = e.problem->sinks;
     for (int kind = 0; kind < MASKS; kind++) {
         const fit *f = &masks[kind];
         const form *is = NULL, * or = NULL;
         for (int n = f->count; n-- > 1;)
-            if (f->misses[n] == 0) or = is, is = &f->forms[n];
+            if (f->misses[n] <= (kind == MASK_PACKED ? f->wrong / 50 : 0)) or = is, is = &f->forms[n];
         memcpy(e.text, f->shown, sizeof e.text);
         if (f->fails)
             find(BY_MASK, is ? is->says : "", of[kind].gaps, "%s%s; key j is to be hidden from query i if %s%s%s%s%s%s",
                  kind <= MASK_WINDOW && !window ? "" : of[kind].where, f->says,
-                 kind == MASK_TAIL ? "j >= Nk"
-                 : !window         ? "j > i"
-                 : sinks           ? "j > i or (j <= i - W and j >= sinks)"
-                                   : "j > i or j <= i - W",
+                 kind == MASK_TAIL     ? "j >= Nk"
+                 : kind == MASK_PACKED ? "j > kv_len - Nq + i"
+                 : !window             ? "j > i"
+                 : sinks               ? "j > i or (j <= i - W and j >= sinks)"
+                                       : "j > i or j <= i - W",
                  is ? "; here " : "", is ? is->says : "", or ? " (or, which is the same here, " : "",
                  or ? or->says : "", or ? ")" : "");
     }
