@@ -251,7 +251,7 @@ double shares_in(const double *y, double *const *terms, int count, size_t length
 
 // How parts may be merged: each counts exp(L - m) under the maximum m so far; O and the sum l of what they count are
 // multiplied by exp(m_old - m) when that grows, and O is divided by l at the end.
-enum { OF_ALL, OF_THESE_ALONE, OF_THE_FIRST };
+enum { OF_ALL, OF_THESE_ALONE, OF_THE_FIRST, LOST };
 typedef struct merging {
     const char *says;
     int ones, base_2, m, undivided, O_stays, l_stays, backwards, from, to;  // to: so many before the end
@@ -270,7 +270,8 @@ static const merging merges[] = {
     {.says = "the first part is left out", .from = 1},
     {.says = "the last part is left out", .to = 1},
     {.says = "the maximum is that of the parts at hand alone", .m = OF_THESE_ALONE},
-    {.says = "the maximum is that of the first of the parts at hand", .m = OF_THE_FIRST}};
+    {.says = "the maximum is that of the first of the parts at hand", .m = OF_THE_FIRST},
+    {.says = "L of what came before is log(l), without m", .m = LOST}};
 
 // How far O is from what this makes of the parts.
 static double merge_by(const merging *by, double *const *O_of, const double *L_of, int parts, int at_once,
@@ -292,6 +293,7 @@ static double merge_by(const merging *by, double *const *O_of, const double *L_o
             l += w;
             for (int d = 0; d < D; d++) sum[d] += w * O_of[k][d];
         }
+        if (by->m == LOST) m = 0;
     }
     for (int d = 0; d < D; d++) {
         const double x = by->undivided ? sum[d] : sum[d] / l;

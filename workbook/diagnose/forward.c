@@ -31,7 +31,7 @@ static int head_forms(const fit *f, int h, form *forms)
         const int shift = (way / COUNT(by) / 9 + 1) % 3 - 1, from = way / WAYS;  // none comes first
         const int at = divided[x] % most[y] + shift;
         const int head = begin[from] + (end == 0 ? at : end == 1 ? min_int(at, k - 1) : k - 1 - at);
-        if (shift && end == 2) continue;
+        if ((shift && end == 2) || (x == 1 && !shift && (y == 1 || end == 1))) continue;  // no other formula
         add_form(f, forms, &n, head < 0 || head >= e.s->batch * k ? -1 : head, "%s%s%s%s%s%s",
                  end == 2 ? "Hkv - 1 - " : "", by[x], modulo[y], more[shift + 1], end == 1 ? " or the last head" : "",
                  begins[from]);
