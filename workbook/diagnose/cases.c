@@ -42,7 +42,8 @@ static const char *const decode[] = {
         "B=5,Hq=4,Hkv=2,Nq=3,Nk=700,D=16,page=32,lens=edges", "B=2,Hq=16,Hkv=2,Nq=5,Nk=200,D=16,page=64",
         "Nq=16,Nk=5,D=16", "Nq=16,Nk=513,D=16", "Hq=2,Hkv=1,Nq=2,Nk=2000,D=16,input=huge",
         "Hq=2,Hkv=1,Nq=2,Nk=2000,D=16,input=tiny", "B=2,Hq=2,Nq=1,Nk=1500,D=16,page=128,input=stairs",
-        "B=3,Hq=3,Hkv=1,Nq=7,Nk=450,D=32,page=256", "Hq=2,Nq=4,Nk=1000,D=64", "Hq=5,Nq=1,Nk=100,D=16", 0};
+        "B=3,Hq=3,Hkv=1,Nq=7,Nk=450,D=32,page=256", "Hq=2,Nq=4,Nk=1000,D=64", "Hq=5,Nq=1,Nk=100,D=16",
+        "B=4,Hq=2,Nq=1,Nk=300,D=16,lens=mixed,processors=1", 0};
 static const char *const listed[] = {"Nq=192,D=128,mask=causal,scale=0.002,input=tiny", "Nq=128,Nk=64,D=16,mask=full",
         "Hq=2,Nq=300,Nk=700,D=16,mask=full", "Nq=200,D=16,mask=causal,scale=0.4", "Nq=300,D=16,mask=window/1",
         "B=3,Hq=2,Hkv=1,Nq=260,D=16,mask=documents/60,masks=3", "Nq=400,Nk=500,D=16,mask=random",

@@ -16,7 +16,8 @@ static const char page_names[] =
     "each tile alone|those of a table whose rows have B columns: they have max_pages|those of a table of max_pages "
     "rows "
     "of B columns: it has B rows|those one column further on|those one column before|the numbers of the columns: the "
-    "table is not asked|those of the sequence that comes next|those of the sequence before";
+    "table is not asked|those of the sequence that comes next|those of the sequence before|those of the sequence "
+    "before in some columns: of the tiles that are sent for ahead, while that one is at hand";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
 {
@@ -35,6 +36,7 @@ static int page_forms(int b, int k, int used, form *forms)
                          PAGE(at - 1),
                          k,
                          PAGE(at + most),
+                         PAGE(at - most),
                          PAGE(at - most)};
 #undef PAGE
     return list_forms(&fit_pages, forms, page_names, is);
@@ -66,7 +68,10 @@ bool look_at_pages(const record *r)
             memset(by, 0, sizeof by);
             for (int k = 0; k < used; k++) {
                 page_forms(b, k, used, of_column);
-                if (of_column[f].is >= 0 && of_column[f].is < MOST) by[(int)of_column[f].is] = true;
+                const int page = (int)of_column[f].is, right_one = (int)of_column[0].is;
+                const bool either = f == count - 1 && right_one >= 0 && right_one < MOST && read[right_one];
+                if (page >= 0 && page < MOST) by[page] = !either || read[page];
+                if (either) by[right_one] = true;
             }
             for (int page = 0; page < MOST; page++) {
                 same &= by[page] == read[page], others |= read[page] && !by[page];
