@@ -121,8 +121,8 @@ double shares_in(const double *y, double *const *terms, int count, size_t length
 void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
                double L, double slack, const char *where);
 
-// The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in
-// ten, if all others are far worse. Null: none.
+// The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
+// in ten, if all others are far worse. Null: none.
 const form *fit_form(const fit *f);
 
 // One more form of those of a fit, which reads as it says and has that as its id; it is written down once.

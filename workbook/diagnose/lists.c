@@ -145,7 +145,8 @@ static int hides(int first, int count, int n, int rows, int row, int word, int b
 static const char bit_names[] =
     "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first word, of "
     "32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of the row eight "
-    "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden";
+    "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden|all steps of a "
+    "tile are hidden by the bits of its first keys|a step is taken for a tile of bits";
 // Which bits of its word may be those that hide column c of it, as far as pairs tell.
 static uint32_t may_hide[32];
 static bool some_bits;
@@ -177,7 +178,8 @@ void look_at_bits(const pairs *t)
             list_forms(&fit_bits, forms, bit_names,
                        (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
                                   HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
-                                  HIDES(n, 64, row, word, bit), 0});
+                                  HIDES(n, 64, row, word, bit), 0, HIDES(n, rows, row, c / 32, bit),
+                                  HIDES(n * 64 / t->keys + half, rows, row, word, bit)});
 #undef HIDES
         for (int f = 1; f < count; f++)
             if (place < 0 || forms[f].is == 2) forms[f].is = place < 0 ? !seen : got == HIDDEN;
