@@ -106,7 +106,7 @@ static bool known(const double *runs, int count, double m)
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
 // subtracts, by how much that grew last, the tile's weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], m, raise, weights, l, plain, under_old, raw;
+    double runs[STEPS], tile[STEPS], m, raise, weights, l, plain, under_old, raw, twice;
     int tiles, keys;
 } row_seen;
 
@@ -171,7 +171,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
 
 static const char sum_names[] =
     "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)| (the sum of S = q k)| (l with each tile "
-    "under the old maximum)| (l of the tile's first row)";
+    "under the old maximum)| (l of the tile's first row)| (l that is rescaled twice)";
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -213,8 +213,9 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     }
     const double right = L_keys + log1p(term);
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
-    if (!e.sink_logits && sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
-                                  (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old, first_l}))
+    if (!e.sink_logits &&
+        sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
+                (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old, first_l, seen->twice}))
         fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     if (e.sink_logits && isfinite(term))
         fit_see(&fit_logit_l, used, slack * fmax(l * (1 + term), used), terms, term_count,
@@ -255,7 +256,7 @@ static void look_at_row(int i)
     int last = -1;
     double run = -INFINITY, all = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = seen.under_old = seen.raw = 0, seen.raise = -1e9;
+    seen.l = seen.plain = seen.under_old = seen.raw = seen.twice = 0, seen.raise = -1e9;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -295,7 +296,7 @@ static void look_at_row(int i)
             look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.raise, seen.l);
         if (i == 0) first_m[t] = now, first_grown[t] = seen.tiles > 1 ? old - now : 0;
         seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
-        seen.plain += weights, seen.raw += scores;
+        seen.twice = seen.twice * alpha * alpha + weights, seen.plain += weights, seen.raw += scores;
         seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
     if (i == 0) first_l = seen.l;

@@ -35,15 +35,18 @@ static int row_forms(int i, int rows, form *forms)
     const int team = ROWS * WIDE, all = (rows - 1) / team + 1;
     const int blocks[] = {all * WIDE, (rows - 1) / ROWS + 1, all, max_int(WIDE, rows / team * WIDE), (all - 1) * WIDE};
     int n = 0;
-    for (int way = 0; way < 2 * COUNT(begins) * COUNT(many); way++) {
-        const int x = way / 2 % COUNT(begins), m = way / 2 / COUNT(begins), apart = way % 2 ? 1 : WIDE;
+    for (int way = 0; way < 3 * COUNT(begins) * COUNT(many); way++) {
+        const int x = way / 3 % COUNT(begins), m = way / 3 / COUNT(begins), apart = (int[]){WIDE, 1, ROWS}[way % 3];
         bool taken = false;
         for (int b = 0; b < blocks[m] * ROWS; b++) {
             const int k = b / ROWS, first[] = {k / WIDE * team + k % WIDE, k * ROWS, k, k * team};
             taken |= first[x] < rows && first[x] + b % ROWS * apart == i;
         }
         add_form(&fit_rows, forms, &n, !taken, "%s%s%s%s%s", begins[x], x && m ? ", and " : "", many[m],
-                 way % 2 && x + m ? ", and " : "", way % 2 ? "the rows of a block lie side by side" : "");
+                 way % 3 && x + m ? ", and " : "",
+                 way % 3 == 0   ? ""
+                 : way % 3 == 1 ? "the rows of a block lie side by side"
+                                : "the rows of a block lie 4 apart");
     }
     add_form(&fit_rows, forms, &n, true, "y is never written, or added to what was there before");
     return n;
@@ -73,7 +76,8 @@ static int first_load(int i, int cols) { return min_int(cols, (WIDE - i * cols %
 typedef struct way {
     const char *says, *gaps;
     int begin, stride, end, from, to;  // of a thread's loop over whole loads; of the columns of one
-    int head, ends, lanes, warps;      // another formula of these
+    int head, ends, less;              // another formula of these; columns that are left out at the end
+    int no_lanes, no_warps, times;  // lanes whose numbers have one of these bits; warps by bits; what counts more often
 } way;
 enum { RIGHT, NO_HEAD, NO_TAIL, NONE, BEHIND, TWICE, NOWHERE };
 static const way ways[] = {
@@ -98,13 +102,11 @@ static const way ways[] = {
      .ends = BEHIND},
     {"the first column of the whole loads is taken for one before them, too", "ends", .ends = TWICE},
     {"the columns behind the last whole load are looked for at the row's beginning", "ends", .ends = NOWHERE},
-    {"the shuffles begin at distance 8: lanes 16 to 31 are left out", "reduce|who", .lanes = 16},
-    {"the shuffles begin at distance 4: lanes 8 to 31 are left out", "reduce|who", .lanes = 8},
-    {"there are no shuffles: only lane 0 counts", "reduce|who", .lanes = 1},
-    {"the shuffles end before distance 1: lanes of odd numbers are left out", "reduce|who", .lanes = -2},
-    {"the last warp is left out", "reduce|store", .warps = 1},
-    {"the first warp is left out", "reduce|store", .warps = 2},
-    {"the first warp alone counts", "reduce|store", .warps = 3}};
+    {"the last column is left out", "ends|load", .less = 1},
+    {"the first warp counts four times, and no other", "reduce|store", .no_warps = 14, .times = 3}};
+
+static const char *const lists_of[] = {"0", "1",    "0, 1", "2",       "0, 2", "1, 2",    "0, 1, 2",
+                                       "3", "0, 3", "1, 3", "0, 1, 3", "2, 3", "0, 2, 3", "1, 2, 3"};
 
 static void count_columns(const way *by, int i, int cols, int *count)
 {
@@ -113,20 +115,20 @@ static void count_columns(const way *by, int i, int cols, int *count)
     memset(count, 0, (size_t)cols * sizeof *count);
     for (int t = 0; t < THREADS; t++) {
         const int lane = t % 32, warp = t / 32, before = by->ends == TWICE ? t <= head : t < head;
-        const bool warps[] = {true, warp<3, warp> 0, warp == 0};
-        if (!warps[by->warps] || (by->lanes > 0 && lane >= by->lanes) || (by->lanes < 0 && lane % 2)) continue;
+        if (by->no_warps >> warp & 1 || by->no_lanes & lane) continue;
         for (int n = t + by->begin; n < loads + by->end; n += THREADS + by->stride)
-            for (int k = by->from; k < WIDE + by->to; k++) count[head + n * WIDE + k]++;
+            for (int k = by->from; k < WIDE + by->to; k++) count[head + n * WIDE + k] += 1 + by->times;
         const int tail = by->ends == NOWHERE ? 0 : loads * WIDE + (by->ends == BEHIND ? head : 0);
         const int j = t + (before ? 0 : tail);
         const bool none = by->ends == NONE || by->ends == (before ? NO_HEAD : NO_TAIL);
-        if (j < cols && !none) count[j]++;
+        if (j < cols - by->less && !none) count[j] += 1 + by->times;
     }
 }
 
 static bool look_at_counts(int rows, int cols)
 {
-    static int by[COUNT(ways)][MOST_COLS];
+    enum { LANES = COUNT(ways), WARPS = LANES + 31, ALL = WARPS + 14 };
+    static int by[ALL][MOST_COLS];
     bool right = true;
     for (int seed = 0; seed <= (cols - 1) / 4; seed++) {
         if (!run(rows, cols, WB_DIGITS, seed, y)) return false;
@@ -148,12 +150,25 @@ static bool look_at_counts(int rows, int cols)
     for (int i = 0; i < rows; i++) {
         bool none[MOST_COLS] = {false}, many[MOST_COLS] = {false}, tell = false, some = false;
         const int head = first_load(i, cols);
-        for (int n = 0; n < COUNT(ways); n++) count_columns(&ways[n], i, cols, by[n]);
+        for (int n = 0; n < ALL; n++) {
+            const way lost = n < WARPS ? (way){.no_lanes = n - LANES + 1} : (way){.no_warps = n - WARPS + 1};
+            count_columns(n < LANES ? &ways[n] : &lost, i, cols, by[n]);
+        }
         for (int j = 0; j < cols; j++) {
             form forms[MAX_FORMS];
             none[j] = counts[i][j] == 0, many[j] = counts[i][j] > 1, some |= none[j] || many[j];
-            for (int n = 0; n < COUNT(ways); n++) forms[n] = (form){ways[n].says, by[n][j]};
-            tell |= fit_add(&fit_counts, counts[i][j], 0, forms, COUNT(ways));
+            int count = 0;
+            while (count < ALL)
+                if (count < LANES)
+                    forms[count] = (form){ways[count].says, by[count][j]}, count++;
+                else if (count < WARPS)
+                    add_form(&fit_counts, forms, &count, by[count][j],
+                             "lanes are left out whose numbers have bits of %d: so far apart no shuffle adds",
+                             count - LANES + 1);
+                else
+                    add_form(&fit_counts, forms, &count, by[count][j], "warps are left out: %s",
+                             lists_of[count - WARPS]);
+            tell |= fit_add(&fit_counts, counts[i][j], 0, forms, ALL);
         }
         right &= !some;
         if (!tell) continue;
@@ -236,7 +251,9 @@ void look_at_sum(bool (*run_)(int rows, int cols, wb_input input, int seed, floa
     }
     is = fit_form(&fit_counts);
     e.wrong = true;
-    fit_conclude(&fit_counts, BY_COUNT, is ? ways[is - fit_counts.forms].gaps : "", "who|load|ends|reduce|store", ": ");
+    const int n = is ? (int)(is - fit_counts.forms) : 0;
+    fit_conclude(&fit_counts, BY_COUNT, n < COUNT(ways) ? ways[n].gaps : "reduce|who|store",
+                 "who|load|ends|reduce|store", ": ");
     fit_conclude(&fit_x, BY_WEIGHT, "who|load|ends|reduce|store", "who|load|ends|reduce|store", ": it has them ");
     fit_conclude(&fit_w, BY_WEIGHT, "who|load|ends", "who|load|ends", ": that is ");
 }
