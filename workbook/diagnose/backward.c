@@ -235,7 +235,7 @@ static void look_at_end(const record *r, int output)
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
     double *sum = allocate(3 * count, sizeof *sum), *first = sum + count, *last = first + count;
-    int *walks = allocate((size_t)rows, sizeof *walks), wrong = -1;
+    int *walks = allocate((size_t)rows, sizeof *walks);
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
         const step *end = &steps[step_count - 1];
@@ -252,26 +252,20 @@ static void look_at_end(const record *r, int output)
         }
     }
     const double factor = output == 2 ? 1 : s->scale;
-    double is = 0;
-    bool tell = false;
-    for (int row = rows; row-- > 0;) {
-        double off = 0, largest = 0, xx = 0, xy = 0;
-        if (walks[row] == 0) continue;
+    for (int at = (int)count; at-- > 0;) {
+        const int row = at / D;
+        const double x = sum[at], y = e.out[output][at];
+        double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
-        for (int d = 0; d < D; d++) {
-            const double x = sum[row * D + d], y = e.out[output][row * D + d];
-            off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            tell |= sum_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6,
-                            output == 2 ? "+ their sum| the first part's| the last part's"
-                                        : "+s their sum| the first part's| the last part's",
-                            (double[]){x, first[row * D + d], last[row * D + d]});
-        }
-        if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
+        if (walks[row] && sum_add(&fit_end[output], y, 0.012 * largest + 1e-6,
+                                  output == 2 ? "+ their sum| the first part's| the last part's"
+                                              : "+s their sum| the first part's| the last part's",
+                                  (double[]){x, first[at], last[at]}))
+            fit_says(&fit_end[output], "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s",
+                     names[output], output ? key_of(row) : query_of(row),
+                     output == 2 ? "the sum" : "scale times the sum", y, factor * x,
+                     walks[row] > 1 ? " (its queries are shared out in parts)" : "");
     }
-    if (tell && wrong >= 0)
-        fit_says(&fit_end[output], "%s of row %d is not %s of its steps: it is about %.4g times that%s", names[output],
-                 output ? key_of(wrong) : query_of(wrong), output == 2 ? "the sum" : "scale times the sum", is / factor,
-                 walks[wrong] > 1 ? " (its queries are shared out in parts)" : "");
     free(sum), free(walks);
 }
 

@@ -62,7 +62,7 @@ bool look_at_pages(const record *r)
         }
         form forms[MAX_FORMS], of_column[MAX_FORMS];
         const int used = (e.kv_len[b] + page_size() - 1) / page_size(), count = page_forms(b, 0, used, forms);
-        char text[2][160] = {"", ""};
+        char text[160] = "";  // the right pages
         for (int f = 0; f < count && some; f++) {
             bool same = true, others = false;
             memset(by, 0, sizeof by);
@@ -73,21 +73,16 @@ bool look_at_pages(const record *r)
                 if (page >= 0 && page < MOST) by[page] = !either || read[page];
                 if (either) by[right_one] = true;
             }
-            for (int page = 0; page < MOST; page++) {
-                same &= by[page] == read[page], others |= read[page] && !by[page];
-                for (int which = 0; which < 2 && f == 0; which++)
-                    if ((which ? by : read)[page] && strlen(text[which]) < 60) {
-                        APPEND(text[which], " %d", page);
-                        if (strlen(text[which]) >= 60) APPEND(text[which], " ...");
-                    }
-            }
+            for (int page = 0; page < MOST; page++) same &= by[page] == read[page], others |= read[page] && !by[page];
+            if (f == 0) APPEND(text, "%s", list_of(by, MOST, 100));
+            // That pages are missing is for the walk to say, unless all tiles were met.
+            if (f == 0 && met >= e.kv_len[b]) others |= !same;
             forms[f].is = f == 0 ? others : !same;
         }
         if (!some) continue;
-        // That pages are missing is for the walk to say, unless all tiles were met.
-        if (met >= e.kv_len[b] && strcmp(text[0], text[1])) forms[0].is = 1;
-        fit_see(&fit_pages, 0, 0, forms, count, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s",
-                b, text[1], text[0]);
+        fit_see(&fit_pages, 0, 0, forms, count,
+                "the keys of sequence %d lie in pages %s, and the kernel reads pages %s", b, text,
+                list_of(read, MOST, 100));
         right &= forms[0].is == 0;
     }
     return right;

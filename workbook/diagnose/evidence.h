@@ -51,6 +51,9 @@ void *allocate(size_t count, size_t size);  // of zeros; ends the program where 
 // Writes behind what an array of characters has, as much as there is room for.
 #define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
 
+// Numbers as "3, 5 to 9", as many as there is room for. Stays for two calls.
+const char *list_of(const bool *in, int count, size_t room);
+
 // Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same
 // arguments, mask and heads, and small cases if there is none.
 enum { MAX_CASES = 32 };

@@ -15,6 +15,20 @@ void *allocate(size_t count, size_t size)
     exit(2);
 }
 
+const char *list_of(const bool *in, int count, size_t room)
+{
+    static char texts[2][200], *text;
+    text = texts[text == texts[0]], *text = 0;
+    for (int n = 0, last; n < count; n = last + 1) {
+        const size_t at = strlen(text);
+        for (last = n; in[n] && last + 1 < count && in[last + 1]; last++) continue;
+        if (!in[n]) continue;
+        if (at + 40 > room) return strcat(text, " ...");
+        snprintf(text + at, 40, last > n ? "%s%d to %d" : "%s%d", at ? ", " : "", n, last);
+    }
+    return *text ? text : "none";
+}
+
 // The sentence of a function that is called as printf is, into an array.
 #define WRITE(text, format)                                                                                            \
     do {                                                                                                               \

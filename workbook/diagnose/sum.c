@@ -10,20 +10,6 @@ static float y[MOST_ROWS];                // as it was run last
 static int counts[MOST_ROWS][MOST_COLS];  // how often y[i] has column j, of whatever row
 static fit fit_rows, fit_counts, fit_x, fit_w;
 
-// Numbers as "3, 5 to 9", as many as there is room for. Stays until the next call.
-static const char *list(const bool *in, int count, size_t room)
-{
-    static char text[200];
-    *text = 0;
-    for (int n = 0, last; n < count; n = last + 1) {
-        for (last = n; in[n] && last + 1 < count && in[last + 1]; last++) continue;
-        if (!in[n]) continue;
-        if (strlen(text) + 40 > room) return APPEND(text, " ..."), text;
-        APPEND(text, last > n ? "%s%d to %d" : "%s%d", *text ? ", " : "", n, last);
-    }
-    return text;
-}
-
 // Which rows are never written, if blocks begin elsewhere, have other rows, or are not as many.
 static int row_forms(int i, int rows, form *forms)
 {
@@ -65,7 +51,7 @@ static bool look_at_rows(int rows, int cols)
     }
     if (tell)
         fit_says(&fit_rows, "of %d rows with %d columns these are never written, or NaN: %s", rows, cols,
-                 list(lost, rows, 200));
+                 list_of(lost, rows, 200));
     return true;
 }
 
@@ -173,9 +159,9 @@ static bool look_at_counts(int rows, int cols)
         right &= !some;
         if (!tell) continue;
         char what[400] = "";
-        if (memchr(none, true, sizeof none)) APPEND(what, "leaves out columns %s", list(none, cols, 120));
+        if (memchr(none, true, sizeof none)) APPEND(what, "leaves out columns %s", list_of(none, cols, 120));
         if (memchr(many, true, sizeof many))
-            APPEND(what, "%scounts more than once columns %s", *what ? " and " : "", list(many, cols, 120));
+            APPEND(what, "%scounts more than once columns %s", *what ? " and " : "", list_of(many, cols, 120));
         fit_says(&fit_counts,
                  "with %d rows of %d columns, y[%d] %s (%d columns stand before its first whole load, %d behind the "
                  "last)",

@@ -247,33 +247,28 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
     return *text ? text : " nowhere";
 }
 
-// Rows of Q that no block takes; of the heads, which nobody takes at all, and which in part or twice.
+// Rows of Q that no block takes; of which heads, and of which some are taken twice.
 static void look_at_rows(const record *r)
 {
+    enum { HEADS = 256 };
     const int rows = all_rows(), N = e.s->q_len;
-    int *taken = allocate((size_t)rows, sizeof *taken), left = 0, first = -1;
-    char text[3][100] = {"", "", ""};
+    int *taken = allocate((size_t)rows, sizeof *taken), first = -1;
+    bool none[HEADS] = {false}, twice[HEADS] = {false};
     for (int n = 0; n < r->walk_count; n++)
         for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
             if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
-    for (int head = 0; head < rows / N; head++) {
-        int none = 0, twice = 0;
-        for (int row = head * N; row < (head + 1) * N; row++) {
-            bool any = false;
-            for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
-            if (any && left++ == 0) first = row;
-            none += any, twice += taken[row] > 1;
-        }
-        if (none) APPEND(text[none < N], " %d", head);
-        if (twice) APPEND(text[2], " %d", head);
+    for (int row = rows; row-- > 0;) {
+        bool any = false;
+        for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
+        if (any) first = row;
+        none[row / N % HEADS] |= any, twice[row / N % HEADS] |= taken[row] > 1;
     }
     free(taken);
-    if (left)
+    if (first >= 0)
         find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping|skip",
-             "no block takes query %d of head %d. Of the heads 0 to %d, counted through the batches, never taken "
-             "are:%s; in part:%s; twice:%s",
-             query_of(first), head_of(first), rows / N - 1, *text[0] ? text[0] : " none", *text[1] ? text[1] : " none",
-             *text[2] ? text[2] : " none");
+             "no block takes query %d of head %d. Queries are left out of heads %s, counted through the batches, and "
+             "taken twice of heads %s, of 0 to %d",
+             query_of(first), head_of(first), list_of(none, HEADS, 100), list_of(twice, HEADS, 100), rows / N - 1);
 }
 
 // A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
