@@ -85,6 +85,16 @@ static void look_at_factors(const walk *w)
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {
         const product *dP = steps[t].dP, *P = steps[t].P, *dS = steps[t].dS;
+        const product *const all[] = {dP, P, dS}, *S = steps[t].S;
+        const char *const gaps[] = {own("dS", "dS for dQ"), "dV", own("dK", "dQ")};
+        for (int n = 0; n < 3; n++)
+            if (all[n] && all[n]->b_row[0] != S->b_row[0] && S->b_row[0] >= 0 &&
+                (all[n]->b_row[0] >= 0 || isnan(all[n]->b[0])))
+                find(BY_FACTOR, "of_another_tile", gaps[n],
+                     "in the step of the tile from %s %d on, %s meets rows of %s that are %s", own("query", "key"),
+                     steps[t].first, n ? n == 1 ? "P" : "dS" : names[left], names[all[n]->right],
+                     all[n]->b_row[0] >= 0 ? "another tile's"
+                                           : "NaN: nobody has written them, or somebody is about to");
         if (P && has_negatives(P))
             find(BY_FACTOR, "dV_from_dS", "dV", "dV is summed up from %s, where P belongs: no weight is negative",
                  dS && memcmp(P->a, dS->a, (size_t)(P->rows * P->depth) * 4) == 0 ? "dS" : "negative numbers, too");
@@ -179,9 +189,8 @@ static void look_at_weights(const step *t)
         if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
                                      own(" in the kernel of dK and dV", " in the kernel of dQ"))))
             find(BY_EXPONENT, "", own("recompute|dV", "dS for dQ|recompute for dQ"),
-                 "P of query %d, by what %s is summed up from, is not 2^(scale log2(e) S - L log2(e)) in the kernel of "
-                 "%s",
-                 query_of(q), own("dV", "dQ"), kernel);
+                 "what %s is summed up from is not %s with P = 2^(scale log2(e) S - L log2(e)), for query %d",
+                 own("dV", "dQ"), own("P", "P (dP - delta)"), query_of(q));
     }
 }
 
@@ -364,10 +373,9 @@ void conclude_backward(void)
         conclude_walks(keys);
         fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, NULL, ": that is ");
         fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, ": that is ");
-        // What is added up may be another tile than dS. That no form fits may mean that P is wrong.
-        if (is)
-            fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
-                         "; it is ");
+        // What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
+        fit_conclude(&fit_dS[keys], keys || !is ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
+                     "; it is ");
     }
     for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], ": that is ");
     if (e.problem->sink_logits) conclude_dsinks();
