@@ -143,13 +143,14 @@ static const char factors[] =
     "row 8 further up, which this lane has, too|Q's exponent is that of row 2 g or 2 g + 1 of the warp|Q's exponent "
     "is that of row lane % 4 of the warp, or 8 behind that|Q's exponent is that of row lane / 2 of the warp, or 8 "
     "behind that|Q's exponent is that of row lane / 8 of the warp, or 8 behind that|Q's exponent is that of row lane "
-    "/ 2 of the warp|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the first "
-    "head|Q's exponent is that of the head with the key head's number|Q's exponent is that of the row with its "
-    "number in the group of heads|K's exponent is not in it|K's exponent is there twice|K's exponent is "
-    "subtracted|K's exponent is that of the tile that came before|K's exponent is that of the tile that comes "
-    "next|K's exponent is that of the head's first tile|K's exponent is that of the tile with its number from the "
-    "last one on|K's exponent is that of key head h modulo Hkv|K's exponent is V's|log2(e) is missing in it|scale is "
-    "missing in it|scale is in it twice";
+    "/ 2 of the warp|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the next "
+    "row|Q's exponent is that of the row before|Q's exponent is that of the head's row with its number in the block "
+    "of 64|Q's exponent is that of the first head|Q's exponent is that of the head with the key head's number|Q's "
+    "exponent is that of the row with its number in the group of heads|K's exponent is not in it|K's exponent is "
+    "there twice|K's exponent is subtracted|K's exponent is that of the tile that came before|K's exponent is that "
+    "of the tile that comes next|K's exponent is that of the head's first tile|K's exponent is that of the tile with "
+    "its number from the last one on|K's exponent is that of key head h modulo Hkv|K's exponent is V's|K's exponent "
+    "is K's and V's together|log2(e) is missing in it|scale is missing in it|scale is in it twice";
 static double exponent_of_row(int head, int row)
 {
     return row < 0 || row >= all_rows() || head_of(row) != head ? 0 : e.Q_exponent[row];
@@ -161,12 +162,13 @@ static double factor_by(int as, const row_in_tile *x, int i, int lane)
     const int8_t *of_K = e.K_exponent;
     // clang-format off
     const int rows[] = {first + g, first + 2 * g + half / 8, first + lane + half, first + 2 * g + lane / 2 + half,
-                        first + g / 2 + half, first + 2 * g + lane / 2, x->q - n % 64 / 16 * 16};
+                        first + g / 2 + half, first + 2 * g + lane / 2, x->q - n % 64 / 16 * 16, x->q + 1, x->q - 1,
+                        h * N + n % 64};
     const double Q = e.Q_exponent[x->q], K = of_tile(of_K, x, 0);
     const double of_Q[] = {Q, 0, 2 * Q, -Q}, of_head[] = {e.Q_exponent[n], e.Q_exponent[in_group], e.Q_exponent[x->q / group]};
     const double of_tiles[] = {K, 0, 2 * K, -K, of_tile(of_K, x, 1), of_tile(of_K, x, -1), of_tile(of_K, x, -t),
                                exponent_at(of_K, x->kv_head, tiles() - 1 - t), exponent_at(of_K, modulo_head(x->q), t),
-                               of_tile(e.V_exponent, x, 0)};
+                               of_tile(e.V_exponent, x, 0), K + of_tile(e.V_exponent, x, 0)};
     const double more[] = {-log2(LOG2E), -log2(e.s->scale), log2(e.s->scale)};
     // clang-format on
     const int of_rows = COUNT(of_Q) + COUNT(rows), heads = of_rows + COUNT(of_head), all = heads + COUNT(of_tiles) - 1;
@@ -179,7 +181,7 @@ static double factor_by(int as, const row_in_tile *x, int i, int lane)
 
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    enum { FACTORS = 26 };
+    enum { FACTORS = 30 };
     double log_P[256], x_S[256], is[FACTORS], at;
     int plain, all = 0;
     form forms[MAX_FORMS];

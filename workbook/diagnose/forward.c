@@ -69,7 +69,8 @@ bool look_at_heads(const record *r, bool of_V)
             nobodys++, row = h * s->q_len, reads[h] = right_key_head(h);
         else
             wrong += others;
-        if (reads[h] != NOBODYS_ROW)
+        // A list may lead outside, whatever the head.
+        if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
             tell |= fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms));
         if (h >= 16) continue;
         APPEND(list[0], reads[h] < 0 ? " ?" : " %d", reads[h]);

@@ -9,7 +9,7 @@ static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
 // How the lists may be read, but for what is right.
-enum { OF_THE_FIRST = 1, OF_A_HEAD, FROM_0, OF_WHOLE, AS_TILES, FIRST_HALF };
+enum { OF_THE_FIRST = 1, OF_A_HEAD, FROM_0, OF_WHOLE, AS_TILES, FIRST_HALF, FIRST_OF_WHOLE, NEXT };
 typedef struct reading {
     const char *says;
     int mask, more, down, q_tile;       // whose lists; how many more starts a mask has; rounded down; 0: the mask's own
@@ -36,6 +36,9 @@ static const reading readings[] = {
     {.says = "it leaves out the tiles that are seen in part", .less = 1 << 20},
     {.says = "it leaves out the last tile that is seen in part", .less = 1},
     {.says = "it begins both steps of a tile at its first key", .key = FIRST_HALF},
+    {.says = "it begins both steps of a whole tile at its first key", .key = FIRST_OF_WHOLE},
+    {.says = "it begins in the list of whole tiles where the next list begins", .whole = NEXT},
+    {.says = "it leaves out the last step", .steps = 5},
     {.says = "it takes a tile for as many keys as a step", .key = AS_TILES}};
 
 // The first keys of all steps of a block, read so, into `keys`, and which step of all tiles in part each is, or -1.
@@ -50,16 +53,16 @@ static int steps_by(const reading *as, int head, int block_row, int BC, int *key
     if (list + 1 >= all) return -1;
     const int *whole = m->whole_start + list, *part = m->part_start + list;
     const int whole_steps = (whole[1] - whole[0]) * (as->steps == 3 ? 1 : per_tile);
-    const int w0 = as->whole == FROM_0 ? 0 : whole[0];
+    const int w0 = as->whole == FROM_0 ? 0 : whole[as->whole == NEXT];
     const int p0 = as->part == FROM_0 ? 0 : as->part == OF_WHOLE ? whole[0] : part[0];
-    const int parts = (max_int(0, part[1] - part[0] - as->less)) * (as->steps == 4 ? 1 : per_tile);
+    const int parts = (max_int(0, part[1] - part[0] - as->less)) * (as->steps == 4 ? 1 : per_tile) - (as->steps == 5);
     for (int turn = 0; turn < whole_steps + parts; turn++) {
         const bool is_whole = turn < whole_steps;
         const int n = is_whole || as->part == AS_TILES ? turn : turn - whole_steps;
         const int at = (is_whole ? w0 : p0) + n / (as->steps == (is_whole ? 2 : 1) ? 1 : per_tile);
         if (at >= (is_whole ? m->whole_start : m->part_start)[all - 1] || turn >= room) return -1;
         keys[turn] = (is_whole ? m->whole : m->part)[at] * (as->key == AS_TILES ? BC : 64) +
-                     (as->key == FIRST_HALF ? 0 : turn % per_tile * BC);
+                     (as->key == FIRST_HALF || (as->key == FIRST_OF_WHOLE && is_whole) ? 0 : turn % per_tile * BC);
         place[turn] = is_whole ? -1 : at * per_tile + (turn - whole_steps) % per_tile;
     }
     return whole_steps + parts;
@@ -146,7 +149,9 @@ static const char bit_names[] =
     "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first word, of "
     "32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of the row eight "
     "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden|all steps of a "
-    "tile are hidden by the bits of its first keys|a step is taken for a tile of bits";
+    "tile are hidden by the bits of its first keys|a step is taken for a tile of bits|a row is hidden by the bits of "
+    "the row "
+    "eight further up, which this lane has, too";
 // Which bits of its word may be those that hide column c of it, as far as pairs tell.
 static uint32_t may_hide[32];
 static bool some_bits;
@@ -179,7 +184,8 @@ void look_at_bits(const pairs *t)
                        (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
                                   HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
                                   HIDES(n, 64, row, word, bit), 0, HIDES(n, rows, row, c / 32, bit),
-                                  HIDES(n * 64 / t->keys + half, rows, row, word, bit)});
+                                  HIDES(n * 64 / t->keys + half, rows, row, word, bit),
+                                  HIDES(n, rows, min_int(row, other_row), word, bit)});
 #undef HIDES
         for (int f = 1; f < count; f++)
             if (place < 0 || forms[f].is == 2) forms[f].is = place < 0 ? !seen : got == HIDDEN;

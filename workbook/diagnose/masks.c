@@ -36,20 +36,23 @@ static int with_first(const fit *f, const pairs *t, form *forms, int n)
 // Of packed rows: which token a row is taken for, and from where on it counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms)
 {
-    static const char *const tokens[] = {"its token", "its number in the tile, % Nq,",
+    static const char *const tokens[] = {"its token",
+                                         "its number in the tile, % Nq,",
                                          "its number / (Hq / Hkv), as if a token's heads lay side by side,",
-                                         "its number / Nq, which is its head,", "its token from the last one on"};
+                                         "its number / Nq, which is its head,",
+                                         "its token from the last one on",
+                                         "its number, without % Nq,"};
     static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {"", " - 1", " + 1"};
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], last = keys_of(t->row0) - Nq;
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
-    const int token[] = {i, r % Nq, at / group, at / Nq, Nq - 1 - i}, from[] = {last, 0, last + Nq - 1};
+    const int token[] = {i, r % Nq, at / group, at / Nq, Nq - 1 - i, at}, from[] = {last, 0, last + Nq - 1};
     int n = 0;
     forms[n++] = (form){"", j > last + i};
     add_form(f, forms, &n, j > last + Nq - 1, "a token sees all later tokens, too");
     add_form(f, forms, &n, false, "no pair is hidden");
-    for (int way = 0; way < 45; way++)
-        add_form(f, forms, &n, j > from[way / 15] + token[way % 5] + (int[]){0, -1, 1}[way / 5 % 3],
-                 "a row sees the keys up to %s + %s%s", froms[way / 15], tokens[way % 5], more[way / 5 % 3]);
+    for (int way = 0; way < 54; way++)
+        add_form(f, forms, &n, j > from[way / 18] + token[way % 6] + (int[]){0, -1, 1}[way / 6 % 3],
+                 "a row sees the keys up to %s + %s%s", froms[way / 18], tokens[way % 6], more[way / 6 % 3]);
     return n;
 }
 
