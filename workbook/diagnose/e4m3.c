@@ -182,8 +182,8 @@ static double factor_by(int as, const row_in_tile *x, int i, int lane)
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
     enum { FACTORS = 30 };
-    double log_P[256], x_S[256], is[FACTORS], at;
-    int plain, all = 0;
+    double is[FACTORS], at;
+    int plain;
     form forms[MAX_FORMS];
     bool known = false;
     x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
@@ -194,19 +194,12 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
         is[f] = !lanes_fit(x, factor, &at, &plain);
         known |= !is[f] && plain > 3;
     }
-    for (int k = 0; k < x->count; k++)
-        if (is_plain(x->P[k])) x_S[all] = x->S[k], log_P[all++] = x->log_P[k];
-    const line l = line_through(x_S, log_P, max_int(all, 1));
-    const bool one_factor = all > 2 && l.slope > 0 && l.off < 0.3;
-    if (!x->right && !one_factor && !known && look_at_others(x, now, i)) return;
-    if (!x->plain) return;
-    char seen[60] = "not one number";
-    if (one_factor) snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
+    if ((!x->right && !known && look_at_others(x, now, i)) || !x->plain) return;
     const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
     fit_see(&fit_factor, 0, 0, forms, list_forms(&fit_factor, forms, factors, is),
-            "the weights of query %d in the tile of keys from %d on say that its scores are multiplied by %s, and the "
-            "exponents, %d of Q and %d of K, make scale * log2(e) * 2^%d",
-            query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
+            "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by scale * "
+            "log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
+            query_of(x->q), x->tile * TILE, Q + K, Q, K);
 }
 
 // From one tile to the next.
