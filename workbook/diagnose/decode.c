@@ -25,19 +25,12 @@ static int page_forms(int b, int k, int used, form *forms)
     const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * B, at = b * most + k;
     const bool in_tiles = k < (e.kv_len[b] + 63) / 64;  // a tile has 64 keys
 #define PAGE(at) ((at) < all && (at) >= 0 ? e.table[at] : -1)
-    const double is[] = {PAGE(at),
-                         PAGE(k),
-                         PAGE(b * used + k),
-                         in_tiles ? PAGE(at) : -1,
-                         k * page_size() % 64 == 0 ? PAGE(at) : -1,
-                         PAGE(b * B + k),
-                         PAGE(k * B + b),
-                         PAGE(at + 1),
-                         PAGE(at - 1),
-                         k,
-                         PAGE(at + most),
-                         PAGE(at - most),
-                         PAGE(at - most)};
+    // clang-format off
+    const double is[] = {
+        PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1, k * page_size() % 64 == 0 ? PAGE(at) : -1,
+        PAGE(b * B + k), PAGE(k * B + b), PAGE(at + 1), PAGE(at - 1), k, PAGE(at + most), PAGE(at - most),
+        PAGE(at - most)};
+    // clang-format on
 #undef PAGE
     return list_forms(&fit_pages, forms, page_names, is);
 }
@@ -183,8 +176,8 @@ static size_t scale_count(void)
 }
 
 // What scores (A) and weights (B) may be multiplied by, and where scales may lie. Meetings are ways to do it: the right
-// one; another for the scores, or for the weights, or both exchanged; or another place; or scores have their scales only
-// after the maximum was taken.
+// one; another for the scores, or for the weights, or both exchanged; or another place; or scores have
+// their scales only after the maximum was taken.
 enum { FACTORS = 9, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, UNSCALED = EXCHANGED + PLACES, MEETINGS };
 // clang-format off
 static const char *const factors_are[FACTORS] = {

@@ -251,8 +251,8 @@ static bool run_sum(int rows, int cols, wb_input input, int seed, float *y)
     return done;
 }
 
-// What is plain to see comes first, and the case that failed; vast windows come last: what is wrong with these alone is a
-// sum that overflows.
+// What is plain to see comes first, and the case that failed; vast windows come last: what is wrong with these alone is
+// a sum that overflows.
 enum { PLAIN, ANY_INPUT, VAST, PASSES };
 static int pass_of(const char *text, bool given)
 {

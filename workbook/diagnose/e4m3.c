@@ -165,7 +165,8 @@ static double factor_by(int as, const row_in_tile *x, int i, int lane)
                         first + g / 2 + half, first + 2 * g + lane / 2, x->q - n % 64 / 16 * 16, x->q + 1, x->q - 1,
                         h * N + n % 64};
     const double Q = e.Q_exponent[x->q], K = of_tile(of_K, x, 0);
-    const double of_Q[] = {Q, 0, 2 * Q, -Q}, of_head[] = {e.Q_exponent[n], e.Q_exponent[in_group], e.Q_exponent[x->q / group]};
+    const double of_Q[] = {Q, 0, 2 * Q, -Q};
+    const double of_head[] = {e.Q_exponent[n], e.Q_exponent[in_group], e.Q_exponent[x->q / group]};
     const double of_tiles[] = {K, 0, 2 * K, -K, of_tile(of_K, x, 1), of_tile(of_K, x, -1), of_tile(of_K, x, -t),
                                exponent_at(of_K, x->kv_head, tiles() - 1 - t), exponent_at(of_K, modulo_head(x->q), t),
                                of_tile(e.V_exponent, x, 0), K + of_tile(e.V_exponent, x, 0)};

@@ -49,8 +49,8 @@ static bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up. Of two sums that meet the
-// same rows one met the wrong ones.
+// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up. Of two sums that meet
+// the same rows one met the wrong ones.
 static const product **place_in(step *t, const product *p)
 {
     const product **own = by_keys && p->right == OF_dO ? &t->P : &t->dS, **other = own == &t->P ? &t->dS : &t->P;
