@@ -170,7 +170,7 @@ static const char end_names[] =
     "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
     "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the block "
     "sees|after one tile|with the last whole tile of all keys|with as many keys as the block has "
-    "queries" TILES_OFF;
+    "queries|as if its last key were the one before|as if its last key were the one behind" TILES_OFF;
 static const char sink_names[] =
     "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks before the "
     "block's rows are met apart|tiles of sinks are counted as if they had as many keys as the others|all tiles of "
@@ -197,8 +197,10 @@ static void add_bounds(const block *b)
         &fit_end[0], ends, end_names,
         (double[]){right_end, from + down(last - from, U), causal ? from + up(b->low + 1 - from, U) : right_end,
                    from + up(min_int(last, b->low + rows_of_warp) - from, U), from + up(Nk - from, U), from + right + B,
-                   from_any ? from + up(down(Nk, B) - from, U) : down(Nk, B), up(min_int(Nk, rows_of_block), U),
-                   OFF(right_end, B)});
+                   from_any ? from + up(down(Nk, B) - from, U) : down(Nk, B),
+                   causal ? up(min_int(Nk, b->high - b->low + 1), U) : right_end,
+                   causal ? from + up(last - 1 - from, U) : right_end,
+                   causal ? from + up(last + 1 - from, U) : right_end, OFF(right_end, B)});
     for (int f = 0; f < end_count && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
     const int sinks_count = list_forms(&fit_sinks, sinks, sink_names,
                                        (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S),
