@@ -197,7 +197,7 @@ static void add_bounds(const block *b)
         &fit_end[0], ends, end_names,
         (double[]){right_end, from + down(last - from, U), causal ? from + up(b->low + 1 - from, U) : right_end,
                    from + up(min_int(last, b->low + rows_of_warp) - from, U), from + up(Nk - from, U), from + right + B,
-                   from_any ? from + up(down(Nk, B) - from, U) : down(Nk, B),
+                   fmin(right_end, from + up(down(Nk, B) - from, U)),
                    causal ? up(min_int(Nk, b->high - b->low + 1), U) : right_end,
                    causal ? from + up(last - 1 - from, U) : right_end,
                    causal ? from + up(last + 1 - from, U) : right_end, OFF(right_end, B)});
