@@ -211,6 +211,8 @@ static bool factors(int n, const product *S, int c, double *A, double *B)
     return true;
 }
 
+static int hidden_nan;  // a query that has the weight NaN for a key that it does not see; -1: none
+
 // How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or
 // was.
 static int misfits(const record *r, int meeting, int *rows, int *query)
@@ -228,11 +230,7 @@ static int misfits(const record *r, int meeting, int *rows, int *query)
                 int count = 0;
                 for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
                     const double P = PV->a[i * S->cols + c];
-                    if (isnan(P) && !sees(S->a_row[i], key_of(S->b_row[c])))
-                        find(BY_SCALES, "scaled_after_mask", "scores",
-                             "query %d has the weight NaN for a key that it does not see: that is -infinity times its "
-                             "scale, which is 0 where no key is. Scores get their scales before the mask",
-                             query_of(S->a_row[i]));
+                    if (isnan(P) && !sees(S->a_row[i], key_of(S->b_row[c]))) hidden_nan = S->a_row[i];
                     if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
                     const bool there = factors(meeting, S, c, &A, &B);
                     strange |= there && isnan(P) && !isnan(A) && !isnan(B);
@@ -260,7 +258,14 @@ static int seen_misfits[MEETINGS], seen_rows[MEETINGS];  // in all cases
 bool look_at_scales(const record *r)
 {
     int rows, query, other;
+    hidden_nan = -1;
     const bool wrong = misfits(r, 0, &rows, &query) > rows / 20;  // a row that keeps an old maximum may not fit
+    if (!wrong && hidden_nan >= 0)
+        find(
+            BY_SCALES, "scaled_after_mask", "scores",
+            "query %d has the weight NaN for a key that it does not see: that is -infinity times its scale, which is 0 "
+            "where no key is. Scores get their scales before the mask",
+            query_of(hidden_nan));
     form forms[MAX_FORMS] = {{"", 0}};
     int count = 1;
     for (int n = 0; n < MEETINGS; n++) {
