@@ -6,7 +6,7 @@
 #include "evidence.h"
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
-static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3];
+static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3], fit_delta;
 
 static const attention_shape *s;
 static double s2;
@@ -19,55 +19,39 @@ static bool sees_pair(int q, int k)
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
+// What may be summed up for delta, and of which columns.
+static const char deltas[] =
+    "+ dO * O| O * O| dO * O, each product rounded to bfloat16| dO * dO| dO * O of 4 rows| dO * O of 8 rows| dO * O of "
+    "16 rows| dO * O of the first half of the columns| dO * O of every other column| dO * O of the first 8 columns| dO "
+    "* "
+    "O of the first of every 8 columns";
 void look_at_delta(void)
 {
+    enum { SUMS_OF = 11, BESIDE = 4 };
     const int rows = all_rows(), D = e.s->head_dim;
-    const float *delta = e.delta, *O = e.O, *dO = e.dO;
-    if (!delta) return;
-    fit f = {0};
-    double *right = allocate((size_t)rows * 5, sizeof *right), *sizes = right + rows, *OO = sizes + rows;
-    double *const dOdO = OO + rows, *const rounded = dOdO + rows;
-    char more[200] = "";
+    if (!e.delta) return;
+    double(*sum)[SUMS_OF] = allocate((size_t)rows, sizeof *sum), *sizes = allocate((size_t)rows, sizeof *sizes);
     EACH_PAIR (i, rows, d, D) {
-        const double x = O[i * D + d], y = dO[i * D + d];
-        right[i] += x * y, sizes[i] += fabs(x * y), OO[i] += x * x, dOdO[i] += y * y;
-        rounded[i] += wb_from_bf16(wb_to_bf16((float)(x * y)));
-    }
-    for (int i = 0; i < rows; i++) {
-        if (sizes[i] > 1e30) continue;  // it overflows, whoever is right
-        double beside[3] = {0};         // with those of the 3, 7 or 15 rows beside it
-        for (int k = 0; k < 3; k++)
+        const double x = e.O[i * D + d], y = e.dO[i * D + d], xy = x * y;
+        const double rounded = wb_from_bf16(wb_to_bf16((float)xy));
+        const double is[SUMS_OF] = {
+            xy, x * x, rounded, y * y, 0, 0, 0, xy * (d < D / 2), xy * (d % 2 == 0), xy * (d < 8), xy * (d % 8 == 0)};
+        for (int n = 0; n < SUMS_OF; n++) sum[i][n] += is[n];
+        for (int k = 0; k < 3; k++)  // of the 3, 7 or 15 rows beside it, too
             for (int row = i >> (k + 2) << (k + 2), end = row + (4 << k); row < min_int(rows, end); row++)
-                beside[k] += right[row];
-        if (sum_add(&f, delta[i], 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30,
-                    "+ dO * O| O * O| dO * O, each product rounded to bfloat16| dO * dO| dO * O of 4 rows| dO * O of 8 "
-                    "rows| dO * O of 16 rows",
-                    (double[]){right[i], OO[i], rounded[i], dOdO[i], beside[0], beside[1], beside[2]}))
-            fit_says(&f,
-                     "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
-                     i, delta[i], right[i]);
+                sum[row][BESIDE + k] += xy;
+        sizes[i] += fabs(xy);
     }
-    // Some of the columns: from `from` on, `width` of every `period`.
-    for (int width = D / 2; f.wrong && width >= 1 && !*more; width /= 2)
-        for (int period = D; period > width && !*more; period /= 2)
-            for (int from = 0; from < period && !*more; from += width) {
-                bool fits = true, some = false;
-                for (int i = 0; i < rows && fits; i++) {
-                    double part = 0;
-                    for (int d = 0; d < D; d++)
-                        if (d % period >= from && d % period < from + width)
-                            part += (double)O[i * D + d] * dO[i * D + d];
-                    fits = fabs(delta[i] - part) <= 1e-4 * sizes[i], some |= part != 0;
-                }
-                if (fits && some)
-                    APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
-            }
-    if (*more)
-        find(BY_DELTA, "delta_of_some_columns", "delta", "%s%s", f.says, more);
-    else
-        fit_conclude(&f, BY_DELTA, "delta", NULL, ": what is summed up is ");
-    free(right);
+    for (int i = 0; i < rows; i++)
+        if (!(sizes[i] > 1e30) &&  // else it overflows, whoever is right
+            sum_add(&fit_delta, e.delta[i], 1e-4 * (sizes[i] + fabs(e.delta[i])) + 1e-30, deltas, sum[i]))
+            fit_says(&fit_delta,
+                     "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
+                     i, e.delta[i], sum[i][0]);
+    free(sum), free(sizes);
 }
+
+void conclude_delta(void) { fit_conclude(&fit_delta, BY_DELTA, "delta", NULL, ": what is summed up is "); }
 
 // P of a pair as the kernel had it: itself, or by dS = P (dP - delta).
 static double weight_of(const step *t, int i, int c, int q)
@@ -84,17 +68,36 @@ static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.del
 static void look_at_factors(const walk *w)
 {
     static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
+    const owner sums[] = {OF_dO, by_keys ? OF_Q : OF_K};  // what P and dS meet
     for (const product *p = w->first; p && p < w->at + w->count; p++) {
-        const bool rows = p->cols == s->head_dim && p->right != NOBODY;
-        if (rows && !p->scores && p->right != (by_keys ? OF_Q : OF_K) && p->right != (by_keys ? OF_dO : OF_K) &&
-            (p->right != OF_K || w->first->left != OF_K))
-            find(BY_FACTOR, "sum_of_others", own("dK|dV", "dQ"),
-                 "a sum is made with the rows of %s, where %s are right", names[p->right],
-                 own("those of Q (dK) and dO (dV)", "those of K (dQ)"));
+        bool strange = p->cols == s->head_dim && !p->scores && p->right != NOBODY && p->right != sums[1] &&
+                       (!by_keys || p->right != sums[0]) && (p->right != OF_K || w->first->left != OF_K);
+        bool is_dV = by_keys && !p->scores && !has_negatives(p);
+        for (int t = 0; t < step_count && by_keys; t++) {
+            is_dV = p == steps[t].P || (is_dV && p != steps[t].dS);
+            strange |= (p == steps[t].P && p->right != sums[0]) || (p == steps[t].dS && p->right != sums[1]);
+        }
+        if (strange)
+            find(BY_FACTOR, "sum_of_others", is_dV ? "dV" : own("dK", "dQ"),
+                 "%s is summed up with the rows of %s, where those of %s are right", is_dV ? "dV" : own("dK", "dQ"),
+                 names[p->right], names[sums[!is_dV]]);
     }
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {
-        const product *dP = steps[t].dP;
+        const product *dP = steps[t].dP, *P = steps[t].P, *dS = steps[t].dS;
+        const product *const all[] = {dP, P, dS}, *S = steps[t].S;
+        const char *const gaps[] = {own("dS", "dS for dQ"), "dV", own("dK", "dQ")};
+        for (int n = 0; n < 3; n++)
+            if (all[n] && all[n]->b_row[0] != S->b_row[0] && S->b_row[0] >= 0 &&
+                (all[n]->b_row[0] >= 0 || isnan(all[n]->b[0])))
+                find(BY_FACTOR, "of_another_tile", gaps[n],
+                     "in the step of the tile from %s %d on, %s meets rows of %s that are %s", own("query", "key"),
+                     steps[t].first, n ? n == 1 ? "P" : "dS" : names[left], names[all[n]->right],
+                     all[n]->b_row[0] >= 0 ? "another tile's"
+                                           : "NaN: nobody has written them, or somebody is about to");
+        if (P && has_negatives(P))
+            find(BY_FACTOR, "dV_from_dS", "dV", "dV is summed up from %s, where P belongs: no weight is negative",
+                 dS && memcmp(P->a, dS->a, (size_t)(P->rows * P->depth) * 4) == 0 ? "dS" : "negative numbers, too");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],
@@ -186,9 +189,8 @@ static void look_at_weights(const step *t)
         if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
                                      own(" in the kernel of dK and dV", " in the kernel of dQ"))))
             find(BY_EXPONENT, "", own("recompute|dV", "dS for dQ|recompute for dQ"),
-                 "P of query %d, by what %s is summed up from, is not 2^(scale log2(e) S - L log2(e)) in the kernel of "
-                 "%s",
-                 query_of(q), own("dV", "dQ"), kernel);
+                 "what %s is summed up from is not %s with P = 2^(scale log2(e) S - L log2(e)), for query %d",
+                 own("dV", "dQ"), own("P", "P (dP - delta)"), query_of(q));
     }
 }
 
@@ -242,7 +244,7 @@ static void look_at_end(const record *r, int output)
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
     double *sum = allocate(3 * count, sizeof *sum), *first = sum + count, *last = first + count;
-    int *walks = allocate((size_t)rows, sizeof *walks), wrong = -1;
+    int *walks = allocate((size_t)rows, sizeof *walks);
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
         const step *end = &steps[step_count - 1];
@@ -259,26 +261,20 @@ static void look_at_end(const record *r, int output)
         }
     }
     const double factor = output == 2 ? 1 : s->scale;
-    double is = 0;
-    bool tell = false;
-    for (int row = rows; row-- > 0;) {
-        double off = 0, largest = 0, xx = 0, xy = 0;
-        if (walks[row] == 0) continue;
+    for (int at = (int)count; at-- > 0;) {
+        const int row = at / D;
+        const double x = sum[at], y = e.out[output][at];
+        double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
-        for (int d = 0; d < D; d++) {
-            const double x = sum[row * D + d], y = e.out[output][row * D + d];
-            off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            tell |= sum_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6,
-                            output == 2 ? "+ their sum| the first part's| the last part's"
-                                        : "+s their sum| the first part's| the last part's",
-                            (double[]){x, first[row * D + d], last[row * D + d]});
-        }
-        if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
+        if (walks[row] && sum_add(&fit_end[output], y, 0.012 * largest + 1e-6,
+                                  output == 2 ? "+ their sum| the first part's| the last part's"
+                                              : "+s their sum| the first part's| the last part's",
+                                  (double[]){x, first[at], last[at]}))
+            fit_says(&fit_end[output], "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s",
+                     names[output], output ? key_of(row) : query_of(row),
+                     output == 2 ? "the sum" : "scale times the sum", y, factor * x,
+                     walks[row] > 1 ? " (its queries are shared out in parts)" : "");
     }
-    if (tell && wrong >= 0)
-        fit_says(&fit_end[output], "%s of row %d is not %s of its steps: it is about %.4g times that%s", names[output],
-                 output ? key_of(wrong) : query_of(wrong), output == 2 ? "the sum" : "scale times the sum", is / factor,
-                 walks[wrong] > 1 ? " (its queries are shared out in parts)" : "");
     free(sum), free(walks);
 }
 
@@ -289,12 +285,12 @@ static fit fit_dsinks;
 static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row]) * e.delta[row]; }
 
 // What row i of head h in sequence b adds: to the right sum, and to others, of other terms or of other rows.
-enum { SUMS = 12 };
+enum { SUMS = 14 };
 static const char sums[] =
     "+ exp(s - L) delta| 2^(s - L) delta| 2^(s log2(e) - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of "
     "the key head| that, where s is not 0,| exp(s) exp(-L) delta, which overflows,| that of the first sequence alone| "
     "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| that of rows counted "
-    "with the heads outside of the batches| the mean of that over all rows";
+    "with the heads outside of the batches| the mean of that over all rows| exp(-L) delta| exp(s - L)";
 static void add_row(int h, int b, int i, double *sum)
 {
     const int N = s->q_len, row = (b * s->q_heads + h) * N + i;
@@ -304,6 +300,7 @@ static void add_row(int h, int b, int i, double *sum)
     sum[5] += x == 0 ? 0 : right, sum[6] -= (float)((float)exp(x) * (float)exp(-L)) * delta;
     sum[7] += b == 0 ? right : 0, sum[8] += i < 1024 ? right : 0, sum[9] += i % 1024 < 32 ? right : 0;
     sum[10] += term_of(h, (h * s->batch + b) * N + i), sum[11] += right / (N * s->batch);
+    sum[12] -= exp(-L) * delta, sum[13] -= exp(x - L);
 }
 
 // As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
@@ -366,7 +363,7 @@ void look_at_backward(void)
 
 void conclude_backward(void)
 {
-    conclude_heads();
+    conclude_delta(), conclude_heads();
     static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
                                            "sum of the parts|parts|dV|dK scale"};
     for (int keys = 0; keys < 2; keys++) {
@@ -376,10 +373,9 @@ void conclude_backward(void)
         conclude_walks(keys);
         fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, NULL, ": that is ");
         fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, ": that is ");
-        // What is added up may be another tile than dS. That no form fits may mean that P is wrong.
-        if (is)
-            fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
-                         "; it is ");
+        // What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
+        fit_conclude(&fit_dS[keys], keys || !is ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
+                     "; it is ");
     }
     for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], ": that is ");
     if (e.problem->sink_logits) conclude_dsinks();

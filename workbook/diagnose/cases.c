@@ -21,7 +21,8 @@ static const char *const causal[] = {
     "Nq=150,D=16,W=40,sinks=5,input=huge,logits=144", "Nq=150,D=16,W=40,sinks=5,input=tiny,logits=-135",
     "Nq=200,D=16,W=40,sinks=5,input=rising,logits=-3", "Nq=330,D=16,W=40,sinks=5,input=falling",
     "Nq=200,D=64,input=early_max", "Nq=50,D=16,logits=-inf", "Nq=70,D=16,logits=1000,input=stairs",
-    "Nq=70,D=16,logits=80,input=tiny", 0};
+    "Nq=70,D=16,logits=80,input=tiny",
+    "Nq=200,D=16,W=2147483647,sinks=3", "Nq=200,D=16,W=20,sinks=2147483647", 0};
 static const char *const backward[] = {
     "Hq=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,sinks=3", "B=3,Hq=4,Hkv=2,Nq=1,D=16,W=1",
     "Nq=150,D=16,scale=0.35,W=40,sinks=5", "B=2,Hq=6,Hkv=3,Nq=21,D=16,scale=0.4,W=9,sinks=2",
@@ -30,7 +31,8 @@ static const char *const backward[] = {
     "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4", "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40", "Hq=4,Hkv=2,Nq=128,D=16",
     "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=-inf", "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=100",
     "B=2,Hq=6,Hkv=2,Nq=60,D=16,W=20,logits=mixed", "Hq=2,Nq=1060,D=16,W=5,logits=3", "Nq=100,D=16,input=huge",
-    "Nq=100,D=16,W=30,sinks=4,input=rising", 0};
+    "Nq=100,D=16,W=30,sinks=4,input=rising",
+    "Hq=2,Nq=150,D=16,W=2147483647", "Hq=2,Nq=150,D=16,W=20,sinks=2147483647", 0};
 static const char *const hopper[] = {"Hq=2,Nq=20,D=64,scale=0.2", "B=2,Hq=6,Hkv=2,Nq=70,Nk=200,D=64,scale=0.15",
         "Nq=300,Nk=421,D=64,input=stairs", "Hq=2,Hkv=1,Nq=300,D=64,causal=1", "Nq=400,D=64,causal=1,input=stairs",
         "B=2,Hq=4,Hkv=2,Nq=140,Nk=260,D=128", "Nq=300,D=128,causal=1", "Nq=100,Nk=400,D=64,input=early_max",
@@ -40,7 +42,8 @@ static const char *const decode[] = {
         "B=5,Hq=4,Hkv=2,Nq=3,Nk=700,D=16,page=32,lens=edges", "B=2,Hq=16,Hkv=2,Nq=5,Nk=200,D=16,page=64",
         "Nq=16,Nk=5,D=16", "Nq=16,Nk=513,D=16", "Hq=2,Hkv=1,Nq=2,Nk=2000,D=16,input=huge",
         "Hq=2,Hkv=1,Nq=2,Nk=2000,D=16,input=tiny", "B=2,Hq=2,Nq=1,Nk=1500,D=16,page=128,input=stairs",
-        "B=3,Hq=3,Hkv=1,Nq=7,Nk=450,D=32,page=256", "Hq=2,Nq=4,Nk=1000,D=64", "Hq=5,Nq=1,Nk=100,D=16", 0};
+        "B=3,Hq=3,Hkv=1,Nq=7,Nk=450,D=32,page=256", "Hq=2,Nq=4,Nk=1000,D=64", "Hq=5,Nq=1,Nk=100,D=16",
+        "B=4,Hq=2,Nq=1,Nk=300,D=16,lens=mixed,processors=1", 0};
 static const char *const listed[] = {"Nq=192,D=128,mask=causal,scale=0.002,input=tiny", "Nq=128,Nk=64,D=16,mask=full",
         "Hq=2,Nq=300,Nk=700,D=16,mask=full", "Nq=200,D=16,mask=causal,scale=0.4", "Nq=300,D=16,mask=window/1",
         "B=3,Hq=2,Hkv=1,Nq=260,D=16,mask=documents/60,masks=3", "Nq=400,Nk=500,D=16,mask=random",

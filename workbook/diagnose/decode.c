@@ -3,7 +3,7 @@
 #include "evidence.h"
 #include "worker/exchange.h"
 
-static fit fit_pages, fit_tokens, fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
+static fit fit_pages, fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
 
 enum { PARTS = 256 };
 
@@ -13,16 +13,24 @@ static int page_size(void) { return e.c->page; }
 static const char page_names[] =
     "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
     "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of the first key of "
-    "each tile alone";
+    "each tile alone|those of a table whose rows have B columns: they have max_pages|those of a table of max_pages "
+    "rows "
+    "of B columns: it has B rows|those one column further on|those one column before|the numbers of the columns: the "
+    "table is not asked|those of the sequence that comes next|those of the sequence before|those of the sequence "
+    "before in some columns: of the tiles that are sent for ahead, while that one is at hand";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
 {
-    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1;
-    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch, at = b * most + k;
+    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1, B = e.s->batch;
+    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * B, at = b * most + k;
     const bool in_tiles = k < (e.kv_len[b] + 63) / 64;  // a tile has 64 keys
-#define PAGE(at) ((at) < all ? e.table[at] : -1)
-    const double is[] = {PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1,
-                         k * page_size() % 64 == 0 ? PAGE(at) : -1};
+#define PAGE(at) ((at) < all && (at) >= 0 ? e.table[at] : -1)
+    // clang-format off
+    const double is[] = {
+        PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1, k * page_size() % 64 == 0 ? PAGE(at) : -1,
+        PAGE(b * B + k), PAGE(k * B + b), PAGE(at + 1), PAGE(at - 1), k, PAGE(at + most), PAGE(at - most),
+        PAGE(at - most)};
+    // clang-format on
 #undef PAGE
     return list_forms(&fit_pages, forms, page_names, is);
 }
@@ -47,65 +55,30 @@ bool look_at_pages(const record *r)
         }
         form forms[MAX_FORMS], of_column[MAX_FORMS];
         const int used = (e.kv_len[b] + page_size() - 1) / page_size(), count = page_forms(b, 0, used, forms);
-        char text[2][160] = {"", ""};
+        char text[160] = "";  // the right pages
         for (int f = 0; f < count && some; f++) {
             bool same = true, others = false;
             memset(by, 0, sizeof by);
             for (int k = 0; k < used; k++) {
                 page_forms(b, k, used, of_column);
-                if (of_column[f].is >= 0 && of_column[f].is < MOST) by[(int)of_column[f].is] = true;
+                const int page = (int)of_column[f].is, right_one = (int)of_column[0].is;
+                const bool either = f == count - 1 && right_one >= 0 && right_one < MOST && read[right_one];
+                if (page >= 0 && page < MOST) by[page] = !either || read[page];
+                if (either) by[right_one] = true;
             }
-            for (int page = 0; page < MOST; page++) {
-                same &= by[page] == read[page], others |= read[page] && !by[page];
-                for (int which = 0; which < 2 && f == 0; which++)
-                    if ((which ? by : read)[page] && strlen(text[which]) < 60) {
-                        APPEND(text[which], " %d", page);
-                        if (strlen(text[which]) >= 60) APPEND(text[which], " ...");
-                    }
-            }
+            for (int page = 0; page < MOST; page++) same &= by[page] == read[page], others |= read[page] && !by[page];
+            if (f == 0) APPEND(text, "%s", list_of(by, MOST, 100));
+            // That pages are missing is for the walk to say, unless all tiles were met.
+            if (f == 0 && met >= e.kv_len[b]) others |= !same;
             forms[f].is = f == 0 ? others : !same;
         }
         if (!some) continue;
-        // That pages are missing is for the walk to say, unless all tiles were met.
-        if (met >= e.kv_len[b] && strcmp(text[0], text[1])) forms[0].is = 1;
-        fit_see(&fit_pages, 0, 0, forms, count, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s",
-                b, text[1], text[0]);
+        fit_see(&fit_pages, 0, 0, forms, count,
+                "the keys of sequence %d lie in pages %s, and the kernel reads pages %s", b, text,
+                list_of(read, MOST, 100));
         right &= forms[0].is == 0;
     }
     return right;
-}
-
-void look_at_packed_rows(const pairs *t)
-{
-    const int group = e.s->q_heads / heads(), Nq = e.s->q_len, keys = keys_of(t->row0),
-              first = head_of(t->row0) % group * Nq + query_of(t->row0);
-    bool ran = false;  // tiles of which all is seen have no mask
-    for (int at = 0; at < t->queries * t->keys; at++)
-        ran |= t->fate[at] == HIDDEN ||
-               (t->query[at / t->keys] >= 0 && t->key[at % t->keys] > keys - Nq + t->query[at / t->keys]);
-    if (!ran) return;
-    EACH_PAIR (a, t->queries, c, t->keys) {
-        const int got = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
-        if (i < 0 || j < 0 || got == UNCLEAR) continue;
-        // Which token it takes the row for, and from where on it counts.
-        const int token[] = {i, a % Nq, at / group, at / Nq, Nq - 1 - i}, from[] = {last, 0, keys - 1};
-        static const char *const tokens[] = {"its token", "its number in the tile, % Nq,",
-                                             "its number / (Hq / Hkv), as if a token's heads lay side by side,",
-                                             "its number / Nq, which is its head,", "its token from the last one on"};
-        static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {"", " - 1", " + 1"};
-        form forms[MAX_FORMS];
-        int n = 0;
-        forms[n++] = (form){"", j > last + i};
-        add_form(&fit_tokens, forms, &n, j > keys - 1, "a token sees all later tokens, too");
-        add_form(&fit_tokens, forms, &n, false, "no pair is hidden");
-        for (int way = 0; way < 45; way++)
-            add_form(&fit_tokens, forms, &n, j > from[way / 15] + token[way % 5] + (int[]){0, -1, 1}[way / 5 % 3],
-                     "a row sees the keys up to %s + %s%s", froms[way / 15], tokens[way % 5], more[way / 5 % 3]);
-        if (got == (j > last + i) && (a + c) % 4) continue;  // of those that are right some will do
-        fit_see(&fit_tokens, got == HIDDEN, 0, forms, n,
-                "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys,
-                got == HIDDEN ? "gives no weight to" : "gives a weight to", j, got == HIDDEN ? "sees" : "does not see");
-    }
 }
 
 // Where the scale of a key is looked for: key `row` of `head` in `page`, the row of K with this number.
@@ -191,7 +164,7 @@ void look_at_merge(const record *r)
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         snprintf(where, sizeof where, "query %d of head %d", query_of(row), head_of(row));
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, where);
+        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, 8, out, got_L, slack, where);
     }
 }
 
@@ -203,8 +176,9 @@ static size_t scale_count(void)
 }
 
 // What scores (A) and weights (B) may be multiplied by, and where scales may lie. Meetings are ways to do it: the right
-// one; another for the scores, or for the weights, or both exchanged; or another place.
-enum { FACTORS = 9, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, MEETINGS = 2 * FACTORS - 1 + PLACES };
+// one; another for the scores, or for the weights, or both exchanged; or another place; or scores have
+// their scales only after the maximum was taken.
+enum { FACTORS = 9, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, UNSCALED = EXCHANGED + PLACES, MEETINGS };
 // clang-format off
 static const char *const factors_are[FACTORS] = {
     "", "by nothing", "by the other's scale", "by their scale twice", "by 1 / their scale", "by the other's scale, too",
@@ -226,7 +200,8 @@ static bool factors(int n, const product *S, int c, double *A, double *B)
 {
     const int what_A = n == EXCHANGED ? OTHER : n < FACTORS ? n : 0;
     const int what_B = n == EXCHANGED ? OTHER : n >= FACTORS && n < EXCHANGED ? n - FACTORS + 1 : 0;
-    const int at = scale_at(n > EXCHANGED ? n - EXCHANGED : 0, S->b_row[c]), column = S->b_row[c / 8 * 2 + c % 2];
+    const int at = scale_at(n > EXCHANGED && n < UNSCALED ? n - EXCHANGED : 0, S->b_row[c]),
+              column = S->b_row[c / 8 * 2 + c % 2];
     const int first = S->b_row[0] >= 0 ? scale_at(AT_KEY, S->b_row[0]) : -1;
     const int slot = column >= 0 ? scale_at(AT_KEY, column) : first;
     if (at < 0 || (size_t)at >= scale_count() || first < 0) return false;
@@ -235,6 +210,8 @@ static bool factors(int n, const product *S, int c, double *A, double *B)
     *B = factor(what_B, v, k, e.V_scale[first], e.V_scale[slot]);
     return true;
 }
+
+static int hidden_nan;  // a query that has the weight NaN for a key that it does not see; -1: none
 
 // How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or
 // was.
@@ -253,12 +230,13 @@ static int misfits(const record *r, int meeting, int *rows, int *query)
                 int count = 0;
                 for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
                     const double P = PV->a[i * S->cols + c];
+                    if (isnan(P) && !sees(S->a_row[i], key_of(S->b_row[c]))) hidden_nan = S->a_row[i];
                     if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
                     const bool there = factors(meeting, S, c, &A, &B);
                     strange |= there && isnan(P) && !isnan(A) && !isnan(B);
                     unclear |= !there || isnan(A) || isnan(B);  // as it may be where no scale is
                     if (unclear) break;
-                    run = fmax(run, S->after[i * S->cols + c] * s2 * A);
+                    run = fmax(run, S->after[i * S->cols + c] * s2 * (meeting == UNSCALED ? 1 : A));
                     if (!(P > 1e-25) || !isfinite(P)) continue;
                     const double m = S->after[i * S->cols + c] * s2 * A + log2(B) - log2(P);
                     low = fmin(low, m), high = fmax(high, m), count++;
@@ -280,11 +258,20 @@ static int seen_misfits[MEETINGS], seen_rows[MEETINGS];  // in all cases
 bool look_at_scales(const record *r)
 {
     int rows, query, other;
+    hidden_nan = -1;
     const bool wrong = misfits(r, 0, &rows, &query) > rows / 20;  // a row that keeps an old maximum may not fit
+    if (!wrong && hidden_nan >= 0)
+        find(
+            BY_SCALES, "scaled_after_mask", "scores",
+            "query %d has the weight NaN for a key that it does not see: that is -infinity times its scale, which is 0 "
+            "where no key is. Scores get their scales before the mask",
+            query_of(hidden_nan));
     form forms[MAX_FORMS] = {{"", 0}};
     int count = 1;
     for (int n = 0; n < MEETINGS; n++) {
-        if (n > EXCHANGED)
+        if (n == UNSCALED)
+            add_form(&fit_scales, forms, &count, wrong, "the maximum is taken before scores have their scales");
+        else if (n > EXCHANGED)
             add_form(&fit_scales, forms, &count, wrong, "the scales are %s", places_are[n - EXCHANGED]);
         else if (n == EXCHANGED)
             add_form(&fit_scales, forms, &count, wrong, "K's and V's scale are exchanged");
@@ -316,17 +303,17 @@ bool look_at_scales(const record *r)
 void conclude_decode(void)
 {
     fit_conclude(&fit_pages, BY_HEADS, "page lookup", NULL, ": the pages are ");
-    fit_conclude(&fit_tokens, BY_MASK, "packed rows", NULL, ": ");
     for (int many = 0; many < 2; many++) {
         const char *gaps = many ? "merge" : "finalize", *others = many ? "merge|weights" : NULL;
-        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, others, ": that is ");
+        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, others, ": ");
         fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, others, ": that is ");
     }
     for (int n = 1; n < MEETINGS; n++)
         if (seen_misfits[n] > seen_rows[n] / 50 || seen_rows[n] < seen_rows[0] / 2)
             fit_scales.misses[n] = fit_scales.wrong;
     const form *scales = fit_form(&fit_scales);
-    const bool place = scales && scales - fit_scales.forms > EXCHANGED;
+    const int n = scales ? (int)(scales - fit_scales.forms) : 0;
+    const bool place = n > EXCHANGED && n < UNSCALED;
     fit_conclude(&fit_scales, BY_SCALES, place ? "scales sent" : "scores|weights|scales sent",
                  "scores|weights|scales sent", ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");

@@ -26,7 +26,7 @@ static int modulo_head(int q)
 // A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
-    double S[256], P[256];
+    double S[256], P[256], log_P[256];
     int lane[256];           // of the four that have this row
     double top, all, all_V;  // in base 2: the largest score, log2 of the sum of 2^score, and that with V's exponent
     double at;               // log2(P) less the right score
@@ -59,7 +59,7 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
         const double P = PV->a[i * PV->depth + c], s = S->after[i * S->cols + at] * right_factor(x);
         x->top = fmax(x->top, s), sum += exp2(s), x->cut += P >= LARGEST;
         x->lane[x->count] = at % 8 / 2;
-        x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
+        x->log_P[x->count] = log2(P), x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
     x->all_V = x->all + of_tile(e.V_exponent, x, 0);
@@ -69,19 +69,24 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
 // Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing.
-static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
+// many these are: none tell nothing. Each lane of the row may have a factor of its own.
+static bool lanes_fit(const row_in_tile *x, const double factor[4], double *at, int *plain)
 {
     bool fits = true;
     *at = 0, *plain = 0;
     for (int n = 0; n < x->count; n++)
-        if (is_plain(x->P[n])) *at += log2(x->P[n]) - x->S[n] * factor, ++*plain;
+        if (is_plain(x->P[n])) *at += x->log_P[n] - x->S[n] * factor[x->lane[n]], ++*plain;
     *at /= max_int(1, *plain);
-    for (int n = 0; n < x->count && *plain; n++) {
-        const double is = x->S[n] * factor + *at;
-        fits &= is_plain(x->P[n]) ? fabs(log2(x->P[n]) - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
+    for (int n = 0; n < x->count && *plain && fits; n++) {
+        const double is = x->S[n] * factor[x->lane[n]] + *at;
+        fits = is_plain(x->P[n]) ? fabs(x->log_P[n] - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
     }
     return fits;
+}
+
+static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
+{
+    return lanes_fit(x, (double[]){factor, factor, factor, factor}, at, plain);
 }
 
 static fit fit_others;
@@ -106,7 +111,8 @@ static int is_by_lanes(const row_in_tile *x)
         row_in_tile mine = {.q = x->q};
         int plain;
         for (int n = 0; n < x->count; n++)
-            if (x->lane[n] == lane) mine.S[mine.count] = x->S[n], mine.P[mine.count++] = x->P[n];
+            if (x->lane[n] == lane)
+                mine.log_P[mine.count] = x->log_P[n], mine.S[mine.count] = x->S[n], mine.P[mine.count++] = x->P[n];
         const bool fits = row_fits(&mine, right_factor(x), &at[lane], &plain);
         if (!fits || plain < 2) return plain < 2 ? -1 : 0;
         low = fmin(low, at[lane]), high = fmax(high, at[lane]);
@@ -130,46 +136,71 @@ static bool look_at_others(const row_in_tile *x, const step *now, int i)
     return true;
 }
 
+// Which exponent may be meant for that of the row, or of the tile, and what else the factor may have. A lane has rows g
+// and g + 8 of its warp's 16, g = lane / 4.
 static const char factors[] =
-    "|K's exponent is not in it|Q's exponent is not in it|K's exponent is that of the tile that came before|K's "
-    "exponent is that of the tile that comes next|K's exponent is that of the head's first tile|K's exponent is that "
-    "of key head h modulo Hkv|K's exponent is V's|K's exponent is subtracted|Q's exponent is subtracted|Q's exponent "
-    "is that of the row 8 further up, which this lane has, too|a lane's two rows are taken to be 2 g and 2 g + 1, and "
-    "they are g and g + 8|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the "
-    "first head|Q's exponent is that of the head with the key head's number|log2(e) is missing in it|scale is missing "
-    "in it";
+    "|Q's exponent is not in it|Q's exponent is there twice|Q's exponent is subtracted|Q's exponent is that of the "
+    "row 8 further up, which this lane has, too|Q's exponent is that of row 2 g or 2 g + 1 of the warp|Q's exponent "
+    "is that of row lane % 4 of the warp, or 8 behind that|Q's exponent is that of row lane / 2 of the warp, or 8 "
+    "behind that|Q's exponent is that of row lane / 8 of the warp, or 8 behind that|Q's exponent is that of row lane "
+    "/ 2 of the warp|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the next "
+    "row|Q's exponent is that of the row before|Q's exponent is that of the head's row with its number in the block "
+    "of 64|Q's exponent is that of the first head|Q's exponent is that of the head with the key head's number|Q's "
+    "exponent is that of the row with its number in the group of heads|K's exponent is not in it|K's exponent is "
+    "there twice|K's exponent is subtracted|K's exponent is that of the tile that came before|K's exponent is that "
+    "of the tile that comes next|K's exponent is that of the head's first tile|K's exponent is that of the tile with "
+    "its number from the last one on|K's exponent is that of key head h modulo Hkv|K's exponent is V's|K's exponent "
+    "is K's and V's together|log2(e) is missing in it|scale is missing in it|scale is in it twice";
+static double exponent_of_row(int head, int row)
+{
+    return row < 0 || row >= all_rows() || head_of(row) != head ? 0 : e.Q_exponent[row];
+}
+static double factor_by(int as, const row_in_tile *x, int i, int lane)
+{
+    const int N = e.s->q_len, group = e.s->q_heads / e.s->kv_heads, h = head_of(x->q), n = query_of(x->q);
+    const int first = x->q - i, g = i % 8, half = i / 8 * 8, t = x->tile, in_group = h / group * N + n;
+    const int8_t *of_K = e.K_exponent;
+    // clang-format off
+    const int rows[] = {first + g, first + 2 * g + half / 8, first + lane + half, first + 2 * g + lane / 2 + half,
+                        first + g / 2 + half, first + 2 * g + lane / 2, x->q - n % 64 / 16 * 16, x->q + 1, x->q - 1,
+                        h * N + n % 64};
+    const double Q = e.Q_exponent[x->q], K = of_tile(of_K, x, 0);
+    const double of_Q[] = {Q, 0, 2 * Q, -Q};
+    const double of_head[] = {e.Q_exponent[n], e.Q_exponent[in_group], e.Q_exponent[x->q / group]};
+    const double of_tiles[] = {K, 0, 2 * K, -K, of_tile(of_K, x, 1), of_tile(of_K, x, -1), of_tile(of_K, x, -t),
+                               exponent_at(of_K, x->kv_head, tiles() - 1 - t), exponent_at(of_K, modulo_head(x->q), t),
+                               of_tile(e.V_exponent, x, 0), K + of_tile(e.V_exponent, x, 0)};
+    const double more[] = {-log2(LOG2E), -log2(e.s->scale), log2(e.s->scale)};
+    // clang-format on
+    const int of_rows = COUNT(of_Q) + COUNT(rows), heads = of_rows + COUNT(of_head), all = heads + COUNT(of_tiles) - 1;
+    return as < COUNT(of_Q) ? of_Q[as] + K
+           : as < of_rows   ? exponent_of_row(h, rows[as - COUNT(of_Q)]) + K
+           : as < heads     ? of_head[as - of_rows] + K
+           : as < all       ? Q + of_tiles[as - heads + 1]
+                            : Q + K + more[as - all];
+}
+
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    double x_S[256] = {0}, log_P[256] = {0}, at;
-    int plain, all = 0;
-    x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
-    for (int n = 0; n < x->count; n++)
-        if (is_plain(x->P[n])) x_S[all] = x->S[n], log_P[all++] = log2(x->P[n]);
-    const line l = line_through(x_S, log_P, max_int(all, 1));
-    const bool one_factor = all > 2 && l.slope > 0 && l.off < 0.3;
-    if (!x->right && !one_factor && look_at_others(x, now, i)) return;
-    const int other = modulo_head(x->q), N = e.s->q_len, Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
-    const int group = e.s->q_heads / e.s->kv_heads, in_group = head_of(x->q) / group * N + query_of(x->q);
-    const int8_t *of_Q = e.Q_exponent, *of_K = e.K_exponent;
-    const int beside = max_int(0, min_int(all_rows() - 1, x->q - i + i % 8 * 2 + i / 8)),
-              warp = query_of(x->q) % 64 / 16 * 16;
-    // clang-format off
-    double is[] = {
-        Q + K, Q, K, Q + of_tile(of_K, x, 1), Q + of_tile(of_K, x, -1), Q + of_tile(of_K, x, -x->tile),
-        Q + exponent_at(of_K, other, x->tile), Q + of_tile(e.V_exponent, x, 0), Q - K, K - Q,
-        of_Q[i < 8 ? x->q : x->q - 8] + K, of_Q[beside] + K, of_Q[x->q - warp] + K, of_Q[query_of(x->q)] + K,
-        of_Q[in_group] + K, Q + K - log2(LOG2E), Q + K - log2(e.s->scale)};
-    // clang-format on
-    if (!x->plain) return;
+    enum { FACTORS = 30 };
+    double is[FACTORS], at;
+    int plain;
     form forms[MAX_FORMS];
-    for (int n = COUNT(is); n-- > 0;) is[n] = !row_fits(x, base2_scale() * exp2(is[n]), &at, &plain);
-    const int count = list_forms(&fit_factor, forms, factors, is);
-    char seen[60] = "not one number";
-    if (one_factor) snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
-    fit_see(&fit_factor, 0, 0, forms, count,
-            "the weights of query %d in the tile of keys from %d on say that its scores are multiplied by %s, and the "
-            "exponents, %d of Q and %d of K, make scale * log2(e) * 2^%d",
-            query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
+    bool known = false;
+    x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
+    if (x->right && fit_factor.count && fit_factor.right++ % 8) return;  // some of them will do
+    for (int f = 0; f < FACTORS; f++) {
+        double factor[4];
+        for (int lane = 0; lane < 4; lane++) factor[lane] = base2_scale() * exp2(factor_by(f, x, i, lane));
+        is[f] = !lanes_fit(x, factor, &at, &plain);
+        known |= !is[f] && plain > 3;
+    }
+    if ((!x->right && !known && look_at_others(x, now, i)) || !x->plain) return;
+    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
+    fit_see(&fit_factor, 0, 0, forms, list_forms(&fit_factor, forms, factors, is),
+            "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by scale * "
+            "log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
+            query_of(x->q), x->tile * TILE, Q + K, Q, K);
 }
 
 // From one tile to the next.
@@ -335,8 +366,10 @@ void look_at_e4m3(const record *r)
 
 void conclude_e4m3(void)
 {
-    fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, ": ");
-    if (!fit_form(&fit_others) || fit_form(&fit_factor))
+
+    if (fit_others.wrong > fit_factor.wrong)
+        fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, ": ");
+    else
         fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", ": ");
     fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, ": it is ");
     fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");

@@ -51,6 +51,9 @@ void *allocate(size_t count, size_t size);  // of zeros; ends the program where 
 // Writes behind what an array of characters has, as much as there is room for.
 #define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
 
+// Numbers as "3, 5 to 9", as many as there is room for. Stays for two calls.
+const char *list_of(const bool *in, int count, size_t room);
+
 // Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same
 // arguments, mask and heads, and small cases if there is none.
 enum { MAX_CASES = 32 };
@@ -86,7 +89,7 @@ typedef struct form {
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
-enum { MAX_FORMS = 400 };
+enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
 // sentence and its case.
@@ -117,12 +120,12 @@ bool sum_add(fit *f, double seen, double tolerance, const char *names, const dou
 enum { TERMS = 16 };
 double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
 
-// A row's O and L from those of parts: how much of each is in O, and what L is.
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
-               double slack, const char *where);
+// A row's O and L from those of parts, which come so many at once: how much of each is in O, and what L is.
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
+               double L, double slack, const char *where);
 
-// The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in
-// ten, if all others are far worse. Null: none.
+// The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
+// in ten, if all others are far worse. Null: none.
 const form *fit_form(const fit *f);
 
 // One more form of those of a fit, which reads as it says and has that as its id; it is written down once.
@@ -204,6 +207,7 @@ extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 
 void read_steps(const walk *w);
+bool has_negatives(const product *p);                            // on the left, as some of dS are, and no weight is
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
@@ -222,14 +226,23 @@ pairs pairs_of(const step *t, int first_row, int last_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.
-typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK_DKDV, MASK_DQ, MASKS } mask_kind;
+typedef enum mask_kind {
+    MASK_DIAGONAL,
+    MASK_WINDOW,
+    MASK_SINKS,
+    MASK_TAIL,
+    MASK_DKDV,
+    MASK_DQ,
+    MASK_PACKED,
+    MASKS
+} mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
 void conclude_masks(void);
 
 // Each looks at a case, and then concludes from all of them.
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
-void look_at_delta(void);                              // and of 18
+void look_at_delta(void), conclude_delta(void);        // and of 18
 // Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements
 // that were not written NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
@@ -243,9 +256,8 @@ void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: wh
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);          // that sees no key
-bool look_at_pages(const record *r);  // decode.c
-void look_at_packed_rows(const pairs *tile);
+void see_empty_row(int row);           // that sees no key
+bool look_at_pages(const record *r);   // decode.c
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r), conclude_decode(void);

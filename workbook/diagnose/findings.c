@@ -1,6 +1,7 @@
 // findings.c - what is kept of what was seen, and which relation explains it.
 #include "evidence.h"
 
+#include <float.h>
 #include <stdarg.h>
 
 evidence e;
@@ -12,6 +13,20 @@ void *allocate(size_t count, size_t size)
     if (memory) return memory;
     fprintf(stderr, "diagnose: no memory\n");
     exit(2);
+}
+
+const char *list_of(const bool *in, int count, size_t room)
+{
+    static char texts[2][200], *text;
+    text = texts[text == texts[0]], *text = 0;
+    for (int n = 0, last; n < count; n = last + 1) {
+        const size_t at = strlen(text);
+        for (last = n; in[n] && last + 1 < count && in[last + 1]; last++) continue;
+        if (!in[n]) continue;
+        if (at + 40 > room) return strcat(text, " ...");
+        snprintf(text + at, 40, last > n ? "%s%d to %d" : "%s%d", at ? ", " : "", n, last);
+    }
+    return *text ? text : "none";
 }
 
 // The sentence of a function that is called as printf is, into an array.
@@ -108,7 +123,7 @@ static int add_sum(const fit *f, form *forms, int n, const term *terms, const fa
 
 bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values)
 {
-    enum { MOST = 12 };
+    enum { MOST = 14 };
     static const factor changes[] = {{1, 0, 0},  {0, 0, 0}, {-1, 0, 0}, {2, 0, 0}, {0.5, 0, 0}, {4, 0, 0}, {32, 0, 0},
                                      {1, -1, 0}, {1, 1, 0}, {1, 0, -1}, {1, 0, 1}, {1, -1, -1}, {1, 1, 1}};
     static term terms[MOST];
@@ -178,18 +193,18 @@ const form *fit_form(const fit *f)
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
     const bool far = first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
-    for (int n = 1; first && n < f->count; n++)  // the one that stands first
-        if (explains(f, n)) return &f->forms[n];
-    return far ? &f->forms[first] : NULL;
+    return first && (far || explains(f, first)) ? &f->forms[first] : NULL;
 }
 
-// Two that explain the same are both said.
+// Two that explain the same are both said, unless the second only adds to the first.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
 {
     const form *is = fit_form(f), * or = NULL;
     if (!*f->says) return;
-    for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
-        if (explains(f, n) && f->misses[n] <= f->misses[is - f->forms]) or = &f->forms[n];
+    for (int n = is ? 1 : f->count; n < f->count && ! or ; n++)
+        if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
+            strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
+            or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
@@ -248,29 +263,74 @@ double shares_in(const double *y, double *const *terms, int count, size_t length
     return sqrt(left / whole);
 }
 
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
-               double slack, const char *where)
+// How parts may be merged: each counts exp(L - m) under the maximum m so far; O and the sum l of what they count are
+// multiplied by exp(m_old - m) when that grows, and O is divided by l at the end.
+enum { OF_ALL, OF_THESE_ALONE, OF_THE_FIRST, LOST };
+typedef struct merging {
+    const char *says;
+    int ones, base_2, m, undivided, O_stays, l_stays, backwards, from, to;  // to: so many before the end
+} merging;
+static const merging merges[] = {
+    {.says = ""},
+    {.says = "O is not rescaled when the maximum grows", .O_stays = 1},
+    {.says = "l is not rescaled when the maximum grows", .l_stays = 1},
+    {.says = "neither O nor l is rescaled when the maximum grows", .O_stays = 1, .l_stays = 1},
+    {.says = "a part counts 2^(L - m)", .base_2 = 1},
+    {.says = "all parts count the same", .ones = 1, .O_stays = 1, .l_stays = 1},
+    {.says = "all parts count the same, but what came before is rescaled", .ones = 1},
+    {.says = "parts are added up as they are", .ones = 1, .undivided = 1},
+    {.says = "nothing is divided by l", .undivided = 1},
+    {.says = "a part counts as much as the other should", .backwards = 1},
+    {.says = "the first part is left out", .from = 1},
+    {.says = "the last part is left out", .to = 1},
+    {.says = "the maximum is that of the parts at hand alone", .m = OF_THESE_ALONE},
+    {.says = "the maximum is that of the first of the parts at hand", .m = OF_THE_FIRST},
+    {.says = "L of what came before is log(l), without m", .m = LOST}};
+
+// How far O is from what this makes of the parts.
+static double merge_by(const merging *by, double *const *O_of, const double *L_of, int parts, int at_once,
+                       const float *O)
 {
-    const int D = e.s->head_dim;
-    double y[WB_MAX_HEAD_DIM], share[TERMS], m = -INFINITY, l = 0, l_2 = 0;
-    for (int d = 0; d < D; d++) y[d] = O[d];
+    double sum[WB_MAX_HEAD_DIM] = {0}, m = -FLT_MAX, l = 0, off = 0, size = 0;
+    const int D = e.s->head_dim, end = parts - by->to;
+    for (int n = by->from; n < end; n += at_once) {
+        double m_new = by->m == OF_THESE_ALONE ? -FLT_MAX : m;
+        for (int k = n; k < min_int(end, n + at_once); k++)
+            if (by->m != OF_THE_FIRST || k == n) m_new = fmax(m_new, L_of[k]);
+        const double alpha = m > -1e38 ? by->base_2 ? exp2(m - m_new) : exp(m - m_new) : 0;
+        if (!by->l_stays) l *= alpha;
+        for (int d = 0; d < D && !by->O_stays; d++) sum[d] *= alpha;
+        m = m_new;
+        for (int k = n; k < min_int(end, n + at_once); k++) {
+            const double x = L_of[by->backwards ? parts - 1 - k : k] - m;
+            const double w = by->ones ? isfinite(x) : by->base_2 ? exp2(x) : exp(x);
+            l += w;
+            for (int d = 0; d < D; d++) sum[d] += w * O_of[k][d];
+        }
+        if (by->m == LOST) m = 0;
+    }
+    for (int d = 0; d < D; d++) {
+        const double x = by->undivided ? sum[d] : sum[d] / l;
+        const bool none = !(fabs(x) < FLT_MAX);  // nor has O one then
+        off += none ? isfinite(O[d]) : pow(O[d] - x, 2), size += none ? 1 : pow(x, 2) + pow(O[d], 2);
+    }
+    return isfinite(off) ? sqrt(off / fmax(size, 1e-300)) : 1;
+}
+
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
+               double L, double slack, const char *where)
+{
+    double m = -INFINITY, l = 0;
+    form forms[MAX_FORMS];
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return;
-    for (int n = 0; n < parts; n++) l += exp(L_of[n] - m), l_2 += exp2(L_of[n] - m);
-    const bool known = parts <= 8 && 2 * parts <= D,
-               solved = known && shares_in(y, O_of, parts, (size_t)D, share) < 0.05;
-    const double l_less = l - exp(L_of[0] - m);
-    for (int n = 0; n < parts && known; n++) {
-        const double w = exp(L_of[n] - m), other = exp(L_of[parts - 1 - n] - m);
-        if (sum_add(
-                shares, solved ? share[n] : NAN, 0.02,
-                "+ exp(L - m) / l| exp(L - m)| the other's exp(L - m) / l| 2^(L - m) / l| (the whole part)| 1 / l| "
-                "what it would without the first part",
-                (double[]){w / l, w, other / l, exp2(L_of[n] - m) / l_2, 1, 1 / l, n && l_less > 0 ? w / l_less : 0}))
-            fit_says(shares, "in O of %s part %d of %d, with L = %.4g, counts %.3g, and %.3g belongs", where, n + 1,
-                     parts, L_of[n], solved ? share[n] : NAN, w / l);
-    }
-    const double without = wb_has_ranks(e.problem) ? NAN : l_less > 0 ? log(l_less) : 0;
+    for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
+    for (int f = 0; f < COUNT(merges); f++)
+        forms[f] = (form){merges[f].says, merge_by(&merges[f], O_of, L_of, parts, at_once, O) > 0.02};
+    fit_see(shares, 0, 0, forms, COUNT(merges),
+            "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
+            parts > 1 ? "s" : "");
+    const double l_less = l - exp(L_of[0] - m), without = wb_has_ranks(e.problem) ? NAN : l_less > 0 ? log(l_less) : 0;
     if (sum_add(logs, L, slack, "+ m|+ log(l)| L of the first| L of the last| log(l) without the first",
                 (double[]){m, log(l), L_of[0], L_of[parts - 1], without}))
         fit_says(logs, "L of %s, of %d part%s, is %.4g where %.4g belongs", where, parts, parts > 1 ? "s" : "", L,

@@ -6,29 +6,35 @@
 
 static fit fit_heads[2];
 
-// The key head of query head h by formulas, which are written down once.
+// The key head of query head h by formulas: which of a batch's heads, and where the heads of a batch begin; -1 is
+// outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h",
-                                     "h / 2",
                                      "h / (Hq / Hkv)",
+                                     "h / 2",
                                      "h / Hkv",
                                      "(h + 1) / (Hq / Hkv)",
                                      "h / (Hq / Hkv) * (Hq / Hkv)",
                                      "h / (Hq / Hkv), rounded up,"};
-    static const char *const of_batch[] = {"", " of the first batch", " of batch 2 b"};
-    static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)", " or the last head"};
+    static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"}, *const more[] = {" - 1", "", " + 1"};
+    static const char *const begins[] = {"", " of the first batch", ", where a batch begins at b Hq", " + b"};
+    enum { WAYS = 3 * COUNT(by) * COUNT(modulo) * 3 };
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
-    const int divided[] = {q, q / 2, q / group, q / k, (q + 1) / group, q / group * group, (q + group - 1) / group},
-              most[] = {1 << 30, k, group, 1 << 30};
+    const int divided[] = {q, q / group, q / 2, q / k, (q + 1) / group, q / group * group, (q + group - 1) / group};
+    const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads, b};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
     add_form(f, forms, &n, b * k, "the first of all");
-    for (int way = 0; way < 6 * COUNT(by) * COUNT(modulo); way++) {
-        const int x = way / 6 % COUNT(by), y = way / 6 / COUNT(by), back = way & 1, batch = way / 2 % 3;
-        const int head = min_int(divided[x] % most[y], y == 3 ? k - 1 : 1 << 30);
-        add_form(f, forms, &n, (int[]){1, 0, 2}[batch] * b * k + (back ? k - 1 - head : head), "%s%s%s%s",
-                 back ? "Hkv - 1 - " : "", by[x], modulo[y], of_batch[batch]);
+    for (int way = 0; way < WAYS * COUNT(begins); way++) {
+        const int x = way % COUNT(by), y = way / COUNT(by) % 3, end = way / COUNT(by) / 3 % 3;
+        const int shift = (way / COUNT(by) / 9 + 1) % 3 - 1, from = way / WAYS;  // none comes first
+        const int at = divided[x] % most[y] + shift;
+        const int head = begin[from] + (end == 0 ? at : end == 1 ? min_int(at, k - 1) : k - 1 - at);
+        if ((shift && end == 2) || (x == 1 && !shift && (y == 1 || end == 1))) continue;  // no other formula
+        add_form(f, forms, &n, head < 0 || head >= e.s->batch * k ? -1 : head, "%s%s%s%s%s%s",
+                 end == 2 ? "Hkv - 1 - " : "", by[x], modulo[y], more[shift + 1], end == 1 ? " or the last head" : "",
+                 begins[from]);
     }
     return n;
 }
@@ -39,26 +45,32 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
-    bool tell = false;
+    bool tell = false, own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
-    for (int h = 0; h < heads; h++) reads[h] = -1;
+    for (int h = 0; h < heads; h++) reads[h] = NOBODYS_ROW;
     EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
         for (int t = 0; t < step_count && h < heads && !by_keys; t++) {
             const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
-                if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q;
+                if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q, reads[h] = max_int(reads[h], -1);
                 if (p->b_row[c] < 0) continue;
                 const int head = key_head_of(p->b_row[c]);
                 if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
-                wrong += head != right_key_head(h);
+                own[h] |= head == right_key_head(h);
             }
         }
     }
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         form forms[MAX_FORMS];
-        if (reads[h] >= 0)
+        const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
+        if (others && own[h])  // some tiles lie beyond the head
+            nobodys++, row = h * s->q_len, reads[h] = right_key_head(h);
+        else
+            wrong += others;
+        // A list may lead outside, whatever the head.
+        if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
             tell |= fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms));
         if (h >= 16) continue;
         APPEND(list[0], reads[h] < 0 ? " ?" : " %d", reads[h]);
@@ -71,7 +83,8 @@ bool look_at_heads(const record *r, bool of_V)
                  "of none)",
                  letter, list[0], list[1]);
     if (nobodys && !wrong)
-        find(BY_HEADS, "", "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
+        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
+             "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
              "what query %d reads as rows of %c are none: the address is not a multiple of D from the beginning, or "
              "outside of it",
              query_of(row), letter);
@@ -90,6 +103,12 @@ static void look_at_values(void)
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
         for (int c = 0; PV && c < S->cols; c++) {
+            if (PV->b_row[c] == NOBODYS_ROW && S->b_row[c] >= 0 && isnan(PV->b[c * PV->cols]))
+                find(BY_FACTOR, "values_not_there", "fetch|overlap|receive|next|send|skip|accumulate",
+                     "for query %d, the weights of the tile of keys from %d on meet values that are NaN: what nobody "
+                     "has "
+                     "written, or what is still being written",
+                     query_of(S->a_row[0]), steps[t].first);
             if (PV->b_row[c] == S->b_row[c] || PV->b_row[c] < 0 || S->b_row[c] < 0) continue;
             find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|receive|next|send|skip",
                  "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from "
@@ -214,10 +233,8 @@ static void look_at_tiles(const record *r)
             if ((by_number = hidden_by_number(&steps[t], &p))) continue;
             if (e.problem->signature == WB_BLOCK_MASK)
                 look_at_bits(&p);
-            else if (e.table)
-                look_at_packed_rows(&p);
             else
-                add_to_mask(kind_of(low, &steps[t]), &p);
+                add_to_mask(e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);
         }
     }
 }

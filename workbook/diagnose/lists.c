@@ -8,56 +8,75 @@ static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
-enum {
-    RIGHT,
-    FIRST_MASK,
-    NO_ENDS,
-    ROUNDED_DOWN,
-    TILES_OF_128,
-    WHOLE_FROM_0,
-    WHOLE_ALONE,
-    NOT_LAST,
-    HALF_TWICE,
-    READINGS
-};
-static const char readings[] =
-    "|it takes the lists of the first mask for all sequences|it takes a mask to have as many starts as tiles of "
-    "queries: there is one more, the end|it rounds the number of tiles of queries of a mask down|it looks for queries "
-    "in tiles of 128, where the mask has tiles of q_tile|it reads the list of whole tiles from the beginning of its "
-    "array|it leaves out the tiles that are seen in part|it leaves out the last tile that is seen in part|it begins "
-    "both steps of a tile at its first key";
+// How the lists may be read, but for what is right.
+enum { OF_THE_FIRST = 1, OF_A_HEAD, FROM_0, OF_WHOLE, AS_TILES, FIRST_HALF, FIRST_OF_WHOLE, NEXT };
+typedef struct reading {
+    const char *says;
+    int mask, more, down, q_tile;       // whose lists; how many more starts a mask has; rounded down; 0: the mask's own
+    int whole, part, steps, key, less;  // where they begin; what a step stands for; where its keys do; parts left out
+} reading;
+static const reading readings[] = {
+    {.says = ""},
+    {.says = "it takes the lists of the first mask for all sequences", .mask = OF_THE_FIRST},
+    {.says = "it takes the mask with the number of the query head", .mask = OF_A_HEAD},
+    {.says = "it takes a mask to have as many starts as tiles of queries: there is one more, the end", .more = -1},
+    {.says = "it takes a mask to have two starts more than tiles of queries: there is one more, the end", .more = 1},
+    {.says = "it rounds the number of tiles of queries of a mask down", .down = 1},
+    {.says = "it counts Nq / q_tile + 1 tiles of queries: one too many, if that has no rest", .down = 1, .more = 1},
+    {.says = "it looks for queries in tiles of 128, where the mask has tiles of q_tile", .q_tile = 128},
+    {.says = "it looks for queries in tiles of 64, where the mask has tiles of q_tile", .q_tile = 64},
+    {.says = "it reads the list of whole tiles from the beginning of its array", .whole = FROM_0},
+    {.says = "it reads the list of tiles seen in part from the beginning of its array", .part = FROM_0},
+    {.says = "it begins in the list of tiles seen in part where that of whole ones begins", .part = OF_WHOLE},
+    {.says = "it does not subtract the steps of the whole tiles in the list of tiles seen in part", .part = AS_TILES},
+    {.says = "it takes a step for a tile of the list of tiles seen in part", .steps = 1},
+    {.says = "it takes a step for a tile of the list of whole tiles", .steps = 2},
+    {.says = "it counts a whole tile as one step", .steps = 3},
+    {.says = "it counts a tile seen in part as one step", .steps = 4},
+    {.says = "it leaves out the tiles that are seen in part", .less = 1 << 20},
+    {.says = "it leaves out the last tile that is seen in part", .less = 1},
+    {.says = "it begins both steps of a tile at its first key", .key = FIRST_HALF},
+    {.says = "it begins both steps of a whole tile at its first key", .key = FIRST_OF_WHOLE},
+    {.says = "it begins in the list of whole tiles where the next list begins", .whole = NEXT},
+    {.says = "it leaves out the last step", .steps = 5},
+    {.says = "it takes a tile for as many keys as a step", .key = AS_TILES}};
 
-// The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each
-// stands, or -1. Returns how many; -1: it reads outside of the arrays.
-static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place, int room)
+// The first keys of all steps of a block, read so, into `keys`, and which step of all tiles in part each is, or -1.
+// Returns how many; -1: it reads outside of the arrays.
+static int steps_by(const reading *as, int head, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
-    const int per_mask = (as == ROUNDED_DOWN ? e.s->q_len / m->q_tile : q_tiles()) + (as != NO_ENDS),
-              all = m->masks * (q_tiles() + 1), of_mask = as == FIRST_MASK ? 0 : b;
-    const int list = (m->masks > 1 ? of_mask : 0) * per_mask + block_row / (as == TILES_OF_128 ? 128 : m->q_tile);
+    const int b = head / e.s->q_heads, h = head % e.s->q_heads, all = m->masks * (q_tiles() + 1);
+    const int per_mask = (as->down ? e.s->q_len / m->q_tile : q_tiles()) + 1 + as->more;
+    const int of_mask = m->masks == 1 || as->mask == OF_THE_FIRST ? 0 : as->mask == OF_A_HEAD ? h % m->masks : b;
+    const int list = of_mask * per_mask + block_row / (as->q_tile ? as->q_tile : m->q_tile), per_tile = 64 / BC;
     if (list + 1 >= all) return -1;
-    const int *whole = m->whole_start + list, *part = m->part_start + list, in_part = part[1] - part[0];
-    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[0], wholes = whole[1] - whole[0];
-    const int parts = as == WHOLE_ALONE ? 0 : in_part - (as == NOT_LAST && in_part);
-    const int per_tile = 64 / BC, whole_steps = wholes * per_tile;
-    for (int turn = 0; turn < whole_steps + parts * per_tile; turn++) {
+    const int *whole = m->whole_start + list, *part = m->part_start + list;
+    const int whole_steps = (whole[1] - whole[0]) * (as->steps == 3 ? 1 : per_tile);
+    const int w0 = as->whole == FROM_0 ? 0 : whole[as->whole == NEXT];
+    const int p0 = as->part == FROM_0 ? 0 : as->part == OF_WHOLE ? whole[0] : part[0];
+    const int parts = (max_int(0, part[1] - part[0] - as->less)) * (as->steps == 4 ? 1 : per_tile) - (as->steps == 5);
+    for (int turn = 0; turn < whole_steps + parts; turn++) {
         const bool is_whole = turn < whole_steps;
-        const int at = is_whole ? w0 + turn / per_tile : part[0] + (turn - whole_steps) / per_tile;
+        const int n = is_whole || as->part == AS_TILES ? turn : turn - whole_steps;
+        const int at = (is_whole ? w0 : p0) + n / (as->steps == (is_whole ? 2 : 1) ? 1 : per_tile);
         if (at >= (is_whole ? m->whole_start : m->part_start)[all - 1] || turn >= room) return -1;
-        keys[turn] = (is_whole ? m->whole : m->part)[at] * 64 + (as == HALF_TWICE ? 0 : turn % per_tile * BC);
-        place[turn] = is_whole ? -1 : at;
+        keys[turn] = (is_whole ? m->whole : m->part)[at] * (as->key == AS_TILES ? BC : 64) +
+                     (as->key == FIRST_HALF || (as->key == FIRST_OF_WHOLE && is_whole) ? 0 : turn % per_tile * BC);
+        place[turn] = is_whole ? -1 : at * per_tile + (turn - whole_steps) % per_tile;
     }
-    return whole_steps + parts * per_tile;
+    return whole_steps + parts;
 }
 
-// Whether a bit is set of these keys, in the tile that stands in this place of its list, for the block's rows.
-static bool any_bit(int place, int block_row, int key, int BC)
+// Whether a bit is set in this step of the tiles in part, for the block's rows.
+static bool any_bit(int place, int block_row, int BC)
 {
     const block_mask *m = mask();
+    const int tile = place * BC / 64, first = place * BC % 64;
     uint32_t any = 0;
     for (int row = block_row % m->q_tile; row < m->q_tile; row++)
-        for (int c = key % 64; c < key % 64 + BC; c += 32)
-            any |= m->bits[((size_t)place * (size_t)m->q_tile + (size_t)row) * 2 + (size_t)c / 32];
+        for (int c = first; c < first + BC; c += 32)
+            any |= m->bits[((size_t)tile * (size_t)m->q_tile + (size_t)row) * 2 + (size_t)c / 32];
     return any;
 }
 
@@ -78,23 +97,25 @@ void look_at_lists(const record *r)
             int mine[MOST] = {0};
             if (r->walks[m].block != r->walks[n].block) continue;
             read_steps(&r->walks[m]);
-            for (int t = 0; t < step_count; t++)
-                if (steps[t].first >= 0 && steps[t].first / BC < MOST) mine[steps[t].first / BC]++;
+            for (int t = 0; t < step_count; t++) {
+                const int key = steps[t].S->b_row[0];  // of another head: a tile beyond the keys
+                if (key >= 0 && key_head_of(key) == right_key_head(head) && steps[t].first / BC < MOST)
+                    mine[steps[t].first / BC]++;
+            }
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
         form forms[MAX_FORMS];
-        double others[READINGS];
         char text[2][120] = {"", ""};
         bool hard = false;
-        for (int f = 0; f < READINGS; f++) {
-            const int count = steps_by(f, head / e.s->q_heads, low, BC, keys, place, STEPS);
+        for (int f = 0; f < COUNT(readings); f++) {
+            const int count = steps_by(&readings[f], head, low, BC, keys, place, STEPS);
             int want[MOST] = {0}, whole[MOST] = {0}, least[MOST] = {0};
             bool same = count >= 0;
             for (int turn = 0; turn < count; turn++) {
                 const int key = keys[turn], k = key / BC;
                 if (key >= e.s->kv_len || k >= MOST) continue;
                 want[k]++, whole[k] += place[turn] < 0;
-                least[k] += place[turn] < 0 || (met[k] == 0 && any_bit(place[turn], low, key, BC));
+                least[k] += place[turn] < 0 || (met[k] == 0 && any_bit(place[turn], low, BC));
             }
             for (int k = 0; k < min_int(MOST, e.s->kv_len / BC + 1); k++) {
                 same &= met[k] <= want[k] && met[k] >= least[k];
@@ -105,10 +126,10 @@ void look_at_lists(const record *r)
                     for (int i = 0; i < shown[which] && strlen(text[which]) < 100; i++)
                         APPEND(text[which], " %d", k * BC);
             }
-            others[f] = !same;
+            forms[f] = (form){readings[f].says, !same};
         }
         more_than_skipped |= hard;
-        fit_see(&fit_lists, 0, 0, forms, list_forms(&fit_lists, forms, readings, others),
+        fit_see(&fit_lists, 0, 0, forms, COUNT(readings),
                 "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
                 head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
@@ -127,7 +148,10 @@ static int hides(int first, int count, int n, int rows, int row, int word, int b
 static const char bit_names[] =
     "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first word, of "
     "32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of the row eight "
-    "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden";
+    "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden|all steps of a "
+    "tile are hidden by the bits of its first keys|a step is taken for a tile of bits|a row is hidden by the bits of "
+    "the row "
+    "eight further up, which this lane has, too";
 // Which bits of its word may be those that hide column c of it, as far as pairs tell.
 static uint32_t may_hide[32];
 static bool some_bits;
@@ -159,7 +183,9 @@ void look_at_bits(const pairs *t)
             list_forms(&fit_bits, forms, bit_names,
                        (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
                                   HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
-                                  HIDES(n, 64, row, word, bit), 0});
+                                  HIDES(n, 64, row, word, bit), 0, HIDES(n, rows, row, c / 32, bit),
+                                  HIDES(n * 64 / t->keys + half, rows, row, word, bit),
+                                  HIDES(n, rows, min_int(row, other_row), word, bit)});
 #undef HIDES
         for (int f = 1; f < count; f++)
             if (place < 0 || forms[f].is == 2) forms[f].is = place < 0 ? !seen : got == HIDDEN;
@@ -189,7 +215,8 @@ static bool conclude_columns(void)
 void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
-    const bool by_key = list && strstr(list->says, "both steps");
+    const reading *is = list ? &readings[list - fit_lists.forms] : NULL;
+    const bool by_key = is && (is->key || is->steps == 1 || is->steps == 2 || is->part == AS_TILES);
     const bool by_load = bits && strstr(bits->says, "of the first in its list");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");

@@ -5,18 +5,12 @@
 
 static fit masks[MASKS];
 
-static pairs pairs_new(int queries, int keys)
-{
-    pairs p = {.queries = queries, .keys = keys, .block_key = -1};
-    p.query = allocate((size_t)(queries + keys), sizeof *p.query), p.fate = allocate((size_t)(queries * keys), 1);
-    p.key = p.query + queries;
-    return p;
-}
-
 pairs pairs_of(const step *t, int first_row, int last_row)
 {
     const product *S = t->S;
-    pairs p = by_keys ? pairs_new(S->cols, S->rows) : pairs_new(S->rows, S->cols);
+    pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
+    p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
+    p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
     p.number = (int)(t - steps), p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first;
     p.block_query = by_keys ? query_of(q[0]) : first_row, p.block_key = by_keys ? first_row : -1;
@@ -39,17 +33,42 @@ static int with_first(const fit *f, const pairs *t, form *forms, int n)
     return n;
 }
 
+// Of packed rows: which token a row is taken for, and from where on it counts.
+static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms)
+{
+    static const char *const tokens[] = {"its token",
+                                         "its number in the tile, % Nq,",
+                                         "its number / (Hq / Hkv), as if a token's heads lay side by side,",
+                                         "its number / Nq, which is its head,",
+                                         "its token from the last one on",
+                                         "its number, without % Nq,"};
+    static const char *const froms[] = {"kv_len - Nq", "0", "kv_len - 1"}, *const more[] = {"", " - 1", " + 1"};
+    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], last = keys_of(t->row0) - Nq;
+    const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
+    const int token[] = {i, r % Nq, at / group, at / Nq, Nq - 1 - i, at}, from[] = {last, 0, last + Nq - 1};
+    int n = 0;
+    forms[n++] = (form){"", j > last + i};
+    add_form(f, forms, &n, j > last + Nq - 1, "a token sees all later tokens, too");
+    add_form(f, forms, &n, false, "no pair is hidden");
+    for (int way = 0; way < 54; way++)
+        add_form(f, forms, &n, j > from[way / 18] + token[way % 6] + (int[]){0, -1, 1}[way / 6 % 3],
+                 "a row sees the keys up to %s + %s%s", froms[way / 18], tokens[way % 6], more[way / 6 % 3]);
+    return n;
+}
+
 // Whether each rule hides a pair of a tile: the right one; those in which a condition has another number in it, or in
 // which the conditions are joined in another way; and the right one, where the mask runs in some tiles alone. Returns
 // how many there are.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, form *forms)
 {
+    if (kind == MASK_PACKED) return packed_rules(f, t, r, c, forms);
     typedef struct number {
         const char *is;
         int x;
     } number;
-    const int i = t->query[r], j = t->key[c], N = e.s->kv_len, sinks = e.problem->sinks ? e.s->sinks : 0;
-    const int W = e.problem->window ? e.s->window : 4 * (N + e.s->q_len);
+    const int i = t->query[r], j = t->key[c], N = e.s->kv_len,
+              sinks = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
+    const int W = e.problem->window ? min_int(e.s->window, 1 << 30) : 1 << 30;
     const bool sideways = t->block_key >= 0;  // then warps share out keys
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks, right = hidden(after, old, no_sink);
@@ -69,12 +88,14 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     static const char *const more[] = {" - 1", "", " + 1"};
     int n = 0;
     forms[n++] = (form){"", kind == MASK_TAIL ? j >= N : right};
-    add_form(f, forms, &n, false, "nothing is hidden: the condition never holds here, in front of the mask or in it");
-    if (kind == MASK_TAIL) {
-        for (int way = 1; way < 12; way++)
-            add_form(f, forms, &n, (way & 1 ? j : c) >= N - (way & 2 ? k0 : 0) + way / 4 - 1, "%s >= Nk%s%s",
-                     way & 1 ? "j" : "c", way & 2 ? " - (the tile's first key)" : "", more[way / 4]);
-    }
+    add_form(f, forms, &n, false, "%s",
+             kind == MASK_TAIL
+                 ? "nothing is hidden: the condition never holds, or the score becomes 0, which it is here"
+                 : "nothing is hidden: the condition never holds here, in front of the mask or in it");
+    static const char *const columns[] = {"c", "j", "r", "i"};
+    for (int way = 1; kind == MASK_TAIL && way < 24; way++)
+        add_form(f, forms, &n, (int[]){c, j, r, i}[way % 4] >= N - (way & 4 ? k0 : 0) + way / 8 - 1, "%s >= Nk%s%s",
+                 columns[way % 4], way & 4 ? " - (the tile's first key)" : "", more[way / 8]);
     if (kind == MASK_TAIL) return with_first(f, t, forms, n);
         // What stands on the left, on the right, and what is added.
 #define EACH_WAY(k, q, x)                                                                                              \
@@ -93,6 +114,9 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     for (int k = 1; k < COUNT(of_key); k++)
         add_form(f, forms, &n, runs && runs && hidden(of_key[k].x > i, of_key[k].x <= i - W, of_key[k].x >= sinks),
                  "%s stands for j", of_key[k].is);
+    const int other_i = q0 + c, other_j = k0 + r;
+    add_form(f, forms, &n, runs && hidden(other_j > other_i, other_j <= other_i - W, other_j >= sinks),
+             "rows and columns of the tile are exchanged");
     EACH_WAY(k, q, x)
     add_form(f, forms, &n, runs && hidden(of_key[k].x > of_query[q].x + x - 1, old, no_sink),
              "%s > %s%s stands for j > i", of_key[k].is, of_query[q].is, more[x]);
@@ -140,9 +164,9 @@ void add_to_mask(mask_kind kind, const pairs *t)
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
         if (fit_add(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, forms)))
             fit_says(f, "query %d gives %s to key %d, which %s", i, got == HIDDEN ? "no weight" : "a weight", j,
-                     j >= e.s->kv_len ? "does not exist"
-                     : hide[a][b]     ? "it does not see"
-                                      : "it sees");
+                     j >= keys_of(t->row0) ? "does not exist"
+                     : hide[a][b]          ? "it does not see"
+                                           : "it sees");
     }
 }
 
@@ -154,22 +178,23 @@ void conclude_masks(void)
         {"mask of the window", "in tiles left of the diagonal "},
         {"mask of the sinks|sink tiles", "in tiles of sinks "}, {"tail|mask|packed rows|overlap", ""},
         {"mask of dK and dV|recompute", "in the kernel of dK and dV "},
-        {"mask of dQ|recompute for dQ", "in the kernel of dQ "}};
+        {"mask of dQ|recompute for dQ", "in the kernel of dQ "}, {"packed rows", ""}};
     // clang-format on
     const bool window = e.problem->window, sinks = e.problem->sinks;
     for (int kind = 0; kind < MASKS; kind++) {
         const fit *f = &masks[kind];
         const form *is = NULL, * or = NULL;
         for (int n = f->count; n-- > 1;)
-            if (f->misses[n] == 0) or = is, is = &f->forms[n];
+            if (f->misses[n] <= (kind == MASK_PACKED ? f->wrong / 50 : 0)) or = is, is = &f->forms[n];
         memcpy(e.text, f->shown, sizeof e.text);
         if (f->fails)
             find(BY_MASK, is ? is->says : "", of[kind].gaps, "%s%s; key j is to be hidden from query i if %s%s%s%s%s%s",
                  kind <= MASK_WINDOW && !window ? "" : of[kind].where, f->says,
-                 kind == MASK_TAIL ? "j >= Nk"
-                 : !window         ? "j > i"
-                 : sinks           ? "j > i or (j <= i - W and j >= sinks)"
-                                   : "j > i or j <= i - W",
+                 kind == MASK_TAIL     ? "j >= Nk"
+                 : kind == MASK_PACKED ? "j > kv_len - Nq + i"
+                 : !window             ? "j > i"
+                 : sinks               ? "j > i or (j <= i - W and j >= sinks)"
+                                       : "j > i or j <= i - W",
                  is ? "; here " : "", is ? is->says : "", or ? " (or, which is the same here, " : "",
                  or ? or->says : "", or ? ")" : "");
     }

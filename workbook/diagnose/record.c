@@ -127,10 +127,10 @@ static int by_walker(const void *a, const void *b)
     return x->walker != y->walker ? (x->walker < y->walker ? -1 : 1) : x->a < y->a ? -1 : x->a > y->a;
 }
 
-// A forward's scores of rows that do not exist, which no query can tell.
+// Scores of rows that do not exist, which no query, or key, can tell.
 static bool of_no_row(const product *p)
 {
-    bool none = p->scores && p->right == OF_K && e.problem->signature != WB_BACKWARD;
+    bool none = p->scores && (p->right == OF_K || (p->right == OF_Q && e.problem->signature == WB_BACKWARD));
     for (int i = 0; i < p->rows; i++) none &= p->a_row[i] == NO_ROW;
     return none;
 }

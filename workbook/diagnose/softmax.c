@@ -9,6 +9,7 @@
 static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L, fit_logit_l, fit_logit_L;
 
 static double s2;
+static double first_m[STEPS], first_grown[STEPS], first_l;  // of the walk's first row: what others may be given
 
 static double dot_of(const float *x, const float *y, int D)
 {
@@ -86,6 +87,10 @@ static int logit_forms(const fit *f, int head, double L, double m, double l, for
         add_form(f, forms, &n, exp(factors[x] * (isfinite(s) || factors[x] != 0 ? s : 0) - under[y]),
                  "the sink's term is %s", what);
     }
+    add_form(f, forms, &n, exp2(s - L), "the sink's term is 2^(s - L)");
+    add_form(f, forms, &n, exp(fmax(L, s) - L) - 1, "it is the larger of L and s alone");
+    add_form(f, forms, &n, exp(fmin(L, s) - L) * (1 + exp(-fabs(L - s))) - 1,
+             "the smaller of L and s is taken for the larger");
     add_form(f, forms, &n, exp(fmax(L, s) - L) * (1 + exp(L - s)) - 1,
              "the exponent is the distance of L and s with its sign, and not always minus that");
     return n;
@@ -101,7 +106,7 @@ static bool known(const double *runs, int count, double m)
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
 // subtracts, by how much that grew last, the tile's weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], m, raise, weights, l, plain, under_old, raw;
+    double runs[STEPS], tile[STEPS], m, raise, weights, l, plain, under_old, raw, twice;
     int tiles, keys;
 } row_seen;
 
@@ -113,15 +118,19 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     const bool stays = t > 0 && fabs(m - before) < 0.012;
     if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
+    const double is_0 = fabs(m - (t > 0 ? before : 0)) < 0.012 ? m : fmax(run, 0);  // it may stay, too
 #define OTHERS                                                                                                         \
-    "(the largest of this tile alone)| (the larger of that and 0)| (the largest, hidden ones too)| (what it was)"
-    if (sum_add(&fit_m, m, 0.012 + 2e-4 * fabs(m),
-                e.problem->on_host ? "+ (its largest score)| " OTHERS : "+sl (its largest score)| " OTHERS,
-                (double[]){run * to_S, top * to_S, fmax(run, 0) * to_S, all * to_S, t > 0 ? before * to_S : 0}))
-        fit_says(&fit_m,
-                 "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
-                 "%.4g so far",
-                 t, q, m, run);
+    "(max of S in this tile alone)| (the larger of that and 0, with which m begins)| (max of S, hidden ones too)| "    \
+    "(what it was)| (that of the tile's first row)"
+    if (sum_add(
+            &fit_m, m, 0.012 + 2e-4 * fabs(m),
+            e.problem->on_host ? "+ (max of S so far)| " OTHERS : "+sl (max of S so far)| " OTHERS,
+            (double[]){run * to_S, top * to_S, is_0 * to_S, all * to_S, t > 0 ? before * to_S : 0, first_m[t] * to_S}))
+        fit_says(
+            &fit_m,
+            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
+            "log2(e) max S, is %.4g so far",
+            t, q, m, run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -151,8 +160,9 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
         return;
     }
     if (sum_add(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025,
-                "+ (m_old - m_new)| log2(l)| (m_old - m_new, if that is below -8)| (m_old - m_new of the last raise)",
-                (double[]){delta, l > 0 ? log2(l) : 0.0, delta < -8 ? delta : 0.0, raise}))
+                "+ (m_old - m_new)| log2(l)| (m_old - m_new, if that is below -8)| (m_old - m_new of the last raise)| "
+                "(m_old - m_new of the tile's first row)",
+                (double[]){delta, l > 0 ? log2(l) : 0.0, delta < -8 ? delta : 0.0, raise, first_grown[t + 1]}))
         fit_says(&fit_alpha,
                  "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
                  "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
@@ -161,7 +171,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
 
 static const char sum_names[] =
     "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)| (the sum of S = q k)| (l with each tile "
-    "under the old maximum)";
+    "under the old maximum)| (l of the tile's first row)| (l that is rescaled twice)";
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -203,8 +213,9 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     }
     const double right = L_keys + log1p(term);
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
-    if (!e.sink_logits && sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
-                                  (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old}))
+    if (!e.sink_logits &&
+        sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
+                (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old, first_l, seen->twice}))
         fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     if (e.sink_logits && isfinite(term))
         fit_see(&fit_logit_l, used, slack * fmax(l * (1 + term), used), terms, term_count,
@@ -245,7 +256,7 @@ static void look_at_row(int i)
     int last = -1;
     double run = -INFINITY, all = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = seen.under_old = seen.raw = 0, seen.raise = -1e9;
+    seen.l = seen.plain = seen.under_old = seen.raw = seen.twice = 0, seen.raise = -1e9;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -283,10 +294,12 @@ static void look_at_row(int i)
         look_at_maximum(q, t, now, old, all, seen.runs, seen.tile);
         if (last >= 0 && last == t - 1)
             look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.raise, seen.l);
+        if (i == 0) first_m[t] = now, first_grown[t] = seen.tiles > 1 ? old - now : 0;
         seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
-        seen.plain += weights, seen.raw += scores;
+        seen.twice = seen.twice * alpha * alpha + weights, seen.plain += weights, seen.raw += scores;
         seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
+    if (i == 0) first_l = seen.l;
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
     if (seen.tiles == 0 && seen.keys == 0) see_empty_row(row);
 }

@@ -49,10 +49,13 @@ static bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up.
+// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up. Of two sums that meet
+// the same rows one met the wrong ones.
 static const product **place_in(step *t, const product *p)
 {
-    return p->scores ? &t->dP : by_keys && p->right == OF_dO ? &t->P : &t->dS;
+    const product **own = by_keys && p->right == OF_dO ? &t->P : &t->dS, **other = own == &t->P ? &t->dS : &t->P;
+    if (p->scores) return &t->dP;
+    return by_keys && *own && !*other && (*own)->right == p->right && !goes_on(*own, p) ? other : own;
 }
 
 // It may come after the scores of the next tile: it belongs to the first step that lacks it, rather to one that has the
@@ -85,6 +88,13 @@ static bool fills_up(const step *t)
     return again && t->P;
 }
 
+bool has_negatives(const product *p)
+{
+    bool any = false;
+    for (int n = 0; n < p->rows * p->depth; n++) any |= p->a[n] < 0;
+    return any;
+}
+
 void read_steps(const walk *w)
 {
     step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
@@ -93,6 +103,11 @@ void read_steps(const walk *w)
             read_forward(p);
         else if (w->first)
             read_backward(w->first, p);
+    for (step *t = steps; t < steps + step_count && by_keys; t++)
+        if (t->P && t->dS && t->P->right == t->dS->right && has_negatives(t->P) && !has_negatives(t->dS)) {
+            const product *of_dS = t->P;
+            t->P = t->dS, t->dS = of_dS;
+        }
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
@@ -102,6 +117,7 @@ enum { BLOCKS = 2048 };
 // apart.
 typedef struct block {
     int low, high, head, begin, end, sink_end;
+    bool several;  // its head has more blocks, so it is known how many rows one has
 } block;
 
 static block blocks[BLOCKS];
@@ -121,7 +137,7 @@ static void read_blocks(const record *r, bool keys)
         block_of(r, n, &low, &high);
         while (k < block_count && (blocks[k].head != head || blocks[k].low != low)) k++;
         if (k == BLOCKS) continue;
-        if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0};
+        if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0, false};
         rows_of_block = max_int(rows_of_block, high - low + 1), rows_of_warp = steps[0].S->rows;
         for (int t = 0; t < step_count; t++) {
             const int from = steps[t].first, cols = steps[t].S->cols;
@@ -134,7 +150,8 @@ static void read_blocks(const record *r, bool keys)
     }
     EACH_PAIR (k, block_count, other, block_count)  // the last block of a head may have fewer queries
         if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
-            rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low);
+            rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low),
+            blocks[k].several = blocks[other].several = true;
 }
 
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
@@ -152,7 +169,8 @@ static const char begin_names[] =
 static const char end_names[] =
     "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
     "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the block "
-    "sees|after one tile" TILES_OFF;
+    "sees|after one tile|with the last whole tile of all keys|with as many keys as the block has "
+    "queries|as if its last key were the one before|as if its last key were the one behind" TILES_OFF;
 static const char sink_names[] =
     "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks before the "
     "block's rows are met apart|tiles of sinks are counted as if they had as many keys as the others|all tiles of "
@@ -160,7 +178,8 @@ static const char sink_names[] =
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
 {
-    const int Nk = e.s->kv_len, B = width, from_any = backward(), n = e.problem->sinks ? e.s->sinks : 0;
+    const int Nk = e.s->kv_len, B = width, from_any = backward(),
+              n = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
     const int U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16, unit = from_any ? 1 : B;
     const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
     const int last = causal ? min_int(Nk, b->high + 1) : Nk;
@@ -174,11 +193,14 @@ static void add_bounds(const block *b)
                               e.problem->window ? max_int(0, b->low / B - e.s->window / B) * B : 0, OFF(right, B)});
     for (int f = 0; f < begin_count && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
-    const int end_count = list_forms(&fit_end[0], ends, end_names,
-                                     (double[]){right_end, from + down(last - from, U),
-                                                causal ? from + up(b->low + 1 - from, U) : right_end,
-                                                from + up(min_int(last, b->low + rows_of_warp) - from, U),
-                                                from + up(Nk - from, U), from + right + B, OFF(right_end, B)});
+    const int end_count = list_forms(
+        &fit_end[0], ends, end_names,
+        (double[]){right_end, from + down(last - from, U), causal ? from + up(b->low + 1 - from, U) : right_end,
+                   from + up(min_int(last, b->low + rows_of_warp) - from, U), from + up(Nk - from, U), from + right + B,
+                   fmin(right_end, from + up(down(Nk, B) - from, U)),
+                   causal ? up(min_int(Nk, b->high - b->low + 1), U) : right_end,
+                   causal ? from + up(last - 1 - from, U) : right_end,
+                   causal ? from + up(last + 1 - from, U) : right_end, OFF(right_end, B)});
     for (int f = 0; f < end_count && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
     const int sinks_count = list_forms(&fit_sinks, sinks, sink_names,
                                        (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S),
@@ -188,9 +210,11 @@ static void add_bounds(const block *b)
     if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, begins, begin_count);
     if (from_any) {  // tiles of sinks are those that begin before their end
         for (int f = 2; f < sinks_count; f++) sinks[f].is = NAN;
-        sinks[0].is = n && b->low > 0 ? up(n, B) : b->sink_end;
+        sinks[0].is = up(n, B);
+        sinks[sinks_count - 1].is = fmin(sinks[0].is, B);
     }
-    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, sinks, sinks_count);
+    if (n && (!from_any || b->low > 0))
+        fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, sinks, sinks_count);
 }
 
 // A walk over the queries that see the keys of a block.
@@ -225,38 +249,45 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
     return *text ? text : " nowhere";
 }
 
-// Rows of Q that no block takes; of the heads, which nobody takes at all, and which in part or twice.
+// Rows of Q that no block takes; of which heads, and of which some are taken twice.
 static void look_at_rows(const record *r)
 {
+    enum { HEADS = 256 };
     const int rows = all_rows(), N = e.s->q_len;
-    int *taken = allocate((size_t)rows, sizeof *taken), left = 0, first = -1;
-    char text[3][100] = {"", "", ""};
+    int *taken = allocate((size_t)rows, sizeof *taken), first = -1;
+    bool none[HEADS] = {false}, twice[HEADS] = {false};
     for (int n = 0; n < r->walk_count; n++)
         for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
             if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
-    for (int head = 0; head < rows / N; head++) {
-        int none = 0, twice = 0;
-        for (int row = head * N; row < (head + 1) * N; row++) {
-            bool any = false;
-            for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
-            if (any && left++ == 0) first = row;
-            none += any, twice += taken[row] > 1;
-        }
-        if (none) APPEND(text[none < N], " %d", head);
-        if (twice) APPEND(text[2], " %d", head);
+    for (int row = rows; row-- > 0;) {
+        bool any = false;
+        for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
+        if (any) first = row;
+        none[row / N % HEADS] |= any, twice[row / N % HEADS] |= taken[row] > 1;
     }
     free(taken);
-    if (left)
+    if (first >= 0)
         find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping|skip",
-             "no block takes query %d of head %d. Of the heads 0 to %d, counted through the batches, never taken "
-             "are:%s; in part:%s; twice:%s",
-             query_of(first), head_of(first), rows / N - 1, *text[0] ? text[0] : " none", *text[1] ? text[1] : " none",
-             *text[2] ? text[2] : " none");
+             "no block takes query %d of head %d. Queries are left out of heads %s, counted through the batches, and "
+             "taken twice of heads %s, of 0 to %d",
+             query_of(first), head_of(first), list_of(none, HEADS, 100), list_of(twice, HEADS, 100), rows / N - 1);
 }
 
 // A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
+static fit fit_group;
+static const char groups[] =
+    "|of the first head of its group alone|of as many heads as there are key heads|of two heads|of all heads";
 static void look_at_order(void)
 {
+    const step *end = &steps[step_count - 1];
+    if (step_count && steps[0].S->b_row[0] >= 0 && end->S->b_row[0] >= 0) {
+        const int met = head_of(end->S->b_row[0]) - head_of(steps[0].S->b_row[0]) + 1;
+        const double is[] = {e.s->q_heads / e.s->kv_heads, 1, e.s->kv_heads, 2, e.s->q_heads};
+        form forms[MAX_FORMS];
+        fit_see(&fit_group, met, 0, forms, list_forms(&fit_group, forms, groups, is),
+                "the walk of the block of key %d meets the queries of %d heads, where %g read its key head",
+                key_of(steps[0].S->a_row[0]), met, is[0]);
+    }
     for (int t = 0; t < step_count; t++) {
         const int q = steps[t].S->b_row[0], k = steps[t].S->a_row[0], was = t ? steps[t - 1].S->b_row[0] : q;
         if (q < 0 || k < 0 || was < 0) continue;
@@ -313,7 +344,8 @@ void look_at_walks(const record *r, bool keys)
     int walks = 0;
     if (!e.table && !listed && !backward()) look_at_rows(r);  // else a row may have no tile to meet
     read_blocks(r, keys);
-    for (int k = 0; k < block_count && !e.table && !listed; k++) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
+    for (int k = 0; k < block_count && !e.table && !listed; k++)
+        if (blocks[k].several) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
         if (keys && by_keys) look_at_order();
@@ -323,7 +355,7 @@ void look_at_walks(const record *r, bool keys)
                 int q, k;
                 name_pair(S, i, c, &q, &k);
                 const int j = key_of(k);
-                if (q < 0 || j < 0 || j >= Nk || (backward() && head_of_query(q) != key_head_of(k))) continue;
+                if (q < 0 || j < 0 || j >= Nk || head_of_query(q) != key_head_of(k)) continue;
                 const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
                 met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
@@ -345,6 +377,8 @@ void look_at_walks(const record *r, bool keys)
 
 void conclude_walks(bool keys)
 {
+    if (fit_form(&fit_group) && keys)
+        fit_conclude(&fit_group, BY_HEADS, "group|next head|queries|parts", NULL, ": it goes through the queries ");
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
     static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
                                              {"pairs_missing", "pairs_twice", "tile_in_vain"}};
