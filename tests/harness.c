@@ -1081,14 +1081,41 @@ static bool few_blocks_do_all(wb_case c)
     return blocks && blocks * 128 < (double)c.shape.batch * c.shape.q_heads;
 }
 
+// Whether all that is wrong is that keys are read which nobody sees.
+static bool reads_hidden_keys(wb_case c)
+{
+    static report alone;
+    if (!c.watched) return false;
+    c.watched = 0;
+    return passes_alone(&c, NULL, &alone);
+}
+
+// Whether it does so in a case with nothing special.
+static bool always_reads_hidden_keys(void)
+{
+    static report r;
+    wb_case plain = {.shape = {.batch = 1,
+                               .q_heads = problem()->grouped ? 2 : 1,
+                               .kv_heads = 1,
+                               .head_dim = 64,
+                               .q_len = 1024 - (int)(run_seed() % 256),
+                               .causal = 1,
+                               .window = 128},
+                     .watched = 1};
+    plain = complete(plain);
+    return !passes_alone(&plain, NULL, &r) && reads_hidden_keys(plain);
+}
+
 // What breaks a promise in every case is asked by the tests of promises, and would cost other points here; these try
-// some of the drawn cases, too (check_memory), so that nobody can break it in all cases but theirs.
+// some of the drawn cases, too (check_memory, check_reads), so that nobody can break it in all cases but theirs. That
+// hidden keys are not read is the last promise: it is seen while the case runs, which then ends.
 void check_drawn(int longest)
 {
+    enum { READS = PROMISES };
     static wb_cover_row rows[WB_COVERING];
-    static report r, breach[PROMISES];
+    static report r, breach[PROMISES + 1];
     const int count = draw_rows(longest, rows);
-    int tried[PROMISES] = {0}, breaches[PROMISES] = {0}, first[PROMISES] = {0};
+    int tried[PROMISES] = {0}, breaches[PROMISES + 1] = {0}, first[PROMISES + 1] = {0};
     for (int n = 0; n < count; n++) {
         const wb_case c = case_of(&rows[n]);
         const worker_kind kind = kind_for(&c);
@@ -1101,6 +1128,11 @@ void check_drawn(int longest)
         if (!judge_results(&r, &run)) {
             static report alone;
             worker_retire(kind);
+            if (reads_hidden_keys(c)) {
+                if (breaches[READS]++ == 0) first[READS] = n, breach[READS] = r;
+                worker_end(&run);
+                continue;
+            }
             if (run.served > 0 && passes_alone(&c, NULL, &alone))
                 blame(&r, &run, NULL);
             else if (strncmp(run.ending, "not run", 7) != 0 && strncmp(run.ending, "no answer", 9) != 0)
@@ -1113,9 +1145,10 @@ void check_drawn(int longest)
         }
         worker_end(&run);
     }
-    for (int k = 0; k < PROMISES; k++) {
-        if (breaches[k] == 0 || breaches[k] >= tried[k]) continue;
-        shrink(rows[first[k]], &promises[k], &breach[k]);
+    const bool always_reads = breaches[READS] > 0 && always_reads_hidden_keys();
+    for (int k = 0; k <= READS; k++) {
+        if (breaches[k] == 0 || (k == READS ? always_reads : breaches[k] >= tried[k])) continue;
+        shrink(rows[first[k]], k == READS ? NULL : &promises[k], &breach[k]);
         conclude(&breach[k], NULL);
     }
 }
@@ -1269,12 +1302,31 @@ static wb_case half_as_long(wb_case c)
     return c;
 }
 
+// Of the drawn cases in which keys are watched, two.
+static void check_drawn_reads(void)
+{
+    enum { SOME = 2 };
+    static wb_cover_row rows[WB_COVERING];
+    static report r;
+    const int count = draw_rows(1, rows);
+    for (int n = 0, looked_at = 0; n < count && looked_at < SOME; n++) {
+        const wb_cover_row *row = &rows[(mix(run_seed()) + (uint64_t)n) % (uint64_t)count];
+        const wb_case c = case_of(row);
+        looked_at += c.watched;
+        if (!c.watched || passes_alone(&c, NULL, &r) || !reads_hidden_keys(c)) continue;
+        shrink(*row, NULL, &r);
+        conclude(&r, NULL);
+    }
+}
+
 void check_reads(wb_case c)
 {
     need_cpu_backend("which block reads which keys");
     c.watched = 1;
     check_case(c);
-    if (is_first()) check_case(half_as_long(with_heads(c)));
+    if (!is_first()) return;
+    check_case(half_as_long(with_heads(c)));
+    check_drawn_reads();
 }
 
 void check_triangle(wb_case c)
