@@ -77,17 +77,24 @@ def full_has_gradients():
     return flash_workbook.library().lib.wb_device_capability() == 9
 
 
-def close_gradients(got, O, L, exact, dO):
+def gradients_of_logs(chance, L):
+    """None, or some, as large as those of O."""
+    return chance.choice([None, torch.randn_like(L) * chance.choice([1, 8, 30])])
+
+
+def close_gradients(got, O, L, exact, dO, dL):
     """Beside the oracle's. The sinks' are sums whose terms may cancel: their errors are measured against the terms'
     sizes."""
-    want = torch.autograd.grad(O, exact, dO)
+    seen = L != -torch.inf
+    dL = torch.zeros_like(L) if dL is None else dL.double()
+    want = torch.autograd.grad((O, L[seen]), exact, (dO, dL[seen]))
     # what float32 leaves of a gradient that cancels, as where a query sees one key
-    rest = 2**-18 * (dO.norm() * exact[1].norm()).item()
+    rest = 2**-18 * ((dO.norm() + dL.norm()) * exact[1].norm()).item()
     for x, wanted in zip(got[:3], want):
         assert x.shape == wanted.shape and torch.isfinite(x).all()
         assert (x.double() - wanted).norm() <= LIMIT * wanted.norm() + rest, far(x, wanted)
     for x, wanted in zip(got[3:], want[3:]):
-        terms = (exact[3][:, None] - L).exp() * dO.norm(dim=-1) * O.norm(dim=-1)
+        terms = (exact[3][:, None] - L).exp() * (dO.norm(dim=-1) * O.norm(dim=-1) + dL.abs())
         assert ((x.double() - wanted).abs() <= LIMIT * terms.sum((0, 2))).all()
 
 
@@ -95,7 +102,8 @@ def sizes(chance, most=150):
     """B, Hq, Hkv, Nq, Nk, D."""
     Hkv, Nq = chance.randint(1, 3), chance.randint(1, most)
     Nk = chance.choice([Nq, chance.randint(1, most)])
-    return chance.randint(1, 2), Hkv * chance.randint(1, 3), Hkv, Nq, Nk, chance.choice([16, 32, 64, 128])
+    D = chance.choice([16, 32, 64, 128, 8 * chance.randint(1, 16)])
+    return chance.randint(1, 2), Hkv * chance.randint(1, 3), Hkv, Nq, Nk, D
 
 
 def laid_out(chance, B, N, H, D):
@@ -152,18 +160,19 @@ def test_flash_attn_func(chance):
     close(O, want.transpose(1, 2))
     close_logs(logs, L)
     try:
-        O = flash_workbook.flash_attn_func(q, k, v, **how)
+        O, logs, _ = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
     except Refused as refused:
         assert right != 0 and "no gradients" in str(refused)
         return
     close(O, want.transpose(1, 2))
-    dO = torch.randn_like(O)
+    dO, dL = torch.randn_like(O), gradients_of_logs(chance, logs)
+    dO[:, :: chance.randint(1, 9)] = 0
     try:
-        got = torch.autograd.grad(O, tensors, dO)
+        got = torch.autograd.grad(O if dL is None else (O, logs), tensors, dO if dL is None else (dO, dL))
     except NotImplementedError as refused:
         assert right != 0 and not full_has_gradients() and "sm_90 alone" in str(refused), refused
         return
-    close_gradients(got, want, L, exact, dO.double().transpose(1, 2))
+    close_gradients(got, want, L, exact, dO.double().transpose(1, 2), dL)
 
 
 def test_other_alignments_are_seen():
@@ -199,6 +208,9 @@ def what_becomes_of(function, given, name, values):
     # of gradients, of bytes, of more queries than one: other tests look
     if name == "deterministic" or "scale" in name and both or name == "causal" and "k_cache" in given:
         return "served"
+    tables = name in ("block_table", "page_table", "cache_batch_idx")  # here they say what is so without them
+    if tables and "cu_seqlens_k" in given:
+        more.update(k=given["k"][None], v=given["v"][None])
     if name in ("block_table", "page_table") and "k_cache" in given:  # one sequence whose first page is its only one
         given = {**given, **{x: given[x][:, :16] for x in ("k_cache", "v_cache")}, "cache_seqlens": 16}
     try:
@@ -208,7 +220,6 @@ def what_becomes_of(function, given, name, values):
     except Refused as refused:
         assert name in str(refused), refused
         return "refused"
-    tables = name in ("block_table", "page_table", "cache_batch_idx")  # here they say what is so without them
     other = isinstance(outputs[1], tuple) or not torch.equal(*outputs)
     return "served" if other or tables else "not read"
 
@@ -345,49 +356,71 @@ def test_opcheck_of_band():
 
 
 def packed(chance, same):
-    """Lengths of queries and keys, some of them 0, and where each begins."""
+    """Lengths of queries and keys, some of them 0; where each begins; and how many rows it has of those, or None."""
     lengths = [(chance.choice([0, chance.randint(1, 70)]), chance.choice([0, chance.randint(1, 70)]))
                for _ in range(chance.randint(1, 5))] + [(9, 9)]
-    lengths = [(n, n) for n, _ in lengths] if same else lengths
-    return lengths, *(torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device)
-                      for x in zip(*lengths))
+    lengths, more = [(n, n) for n, _ in lengths] if same else lengths, chance.choice([0, 9])
+    ints = lambda x: torch.tensor(x, dtype=torch.int32, device=device)
+    starts = [ints([0, *itertools.accumulate(n + chance.randint(0, more) for n in x)]) for x in zip(*lengths)]
+    return lengths, *starts, [ints(x) if more else None for x in zip(*lengths)]
 
 
-def packed_visible(lengths, Tq, Tk, left, right):
+def packed_visible(lengths, cu_q, cu_k, Tq, Tk, left, right):
     visible = torch.zeros(Tq, Tk, dtype=torch.bool, device=device)
-    q = k = 0
-    for nq, nk in lengths:
+    for (nq, nk), q, k in zip(lengths, cu_q.tolist(), cu_k.tolist()):
         visible[q : q + nq, k : k + nk] = bottom_right(nq, nk, left, right)
-        q, k = q + nq, k + nk
     return visible
 
 
 @drawn(24)
 def test_varlen(chance):
     (_, Hq, Hkv, _, _, D), (causal, window), extra = sizes(chance), band(chance), chance.choice([0, 3])
-    lengths, cu_q, cu_k = packed(chance, same=chance.random() < 0.5)
+    lengths, cu_q, cu_k, (used_q, used_k) = packed(chance, same=chance.random() < 0.5)
     Tq, Tk = cu_q[-1].item() + extra, cu_k[-1].item() + extra
     q, k, v = (laid_out(chance, 1, n, h, D)[0].detach().requires_grad_() for n, h in ((Tq, Hq), (Tk, Hkv), (Tk, Hkv)))
     sinks, tensors, exact = with_sinks(chance, q, k, v)
     left, right = flash_attn.ends_of(causal, window)
-    how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True)
+    how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True, seqused_q=used_q, seqused_k=used_k)
     heads_first = [x.transpose(0, 1)[None] for x in exact[:3]]
-    want, L = oracle(*heads_first, packed_visible(lengths, Tq, Tk, left, right), D**-0.5, *exact[3:])
+    want, L = oracle(*heads_first, packed_visible(lengths, cu_q, cu_k, Tq, Tk, left, right), D**-0.5, *exact[3:])
     with torch.no_grad():
         O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
     close(O, want[0].transpose(0, 1))
     close_logs(logs, L[0])
     try:
-        O = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, **how)
-        dO = torch.randn_like(O)
+        O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
+        dO, dL = torch.randn_like(O), gradients_of_logs(chance, logs)
         # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
         if extra and sinks is not None:
             assert not O[-extra:].any()
-        got = torch.autograd.grad(O, tensors, dO)
+        got = torch.autograd.grad(O if dL is None else (O, logs), tensors, dO if dL is None else (dO, dL))
     except NotImplementedError as refused:
         assert right != 0 and ("no gradients" in str(refused) or "sm_90 alone" in str(refused)), refused
         return
-    close_gradients(got, want, L, exact, dO.double().transpose(0, 1)[None])
+    close_gradients(got, want, L, exact, dO.double().transpose(0, 1)[None], None if dL is None else dL[None])
+
+
+@drawn(8)
+def test_varlen_of_pages(chance):
+    """block_table: as the same call without one."""
+    (_, Hq, Hkv, _, _, D), (causal, window) = sizes(chance), band(chance)
+    lengths, cu_q, cu_k, (_, used_k) = packed(chance, same=False)
+    how, call = dict(causal=causal, window_size=window), flash_workbook.flash_attn_varlen_func
+    q, k, v = (randn(int(cu[-1]), h, D) for h, cu in ((Hq, cu_q), (Hkv, cu_k), (Hkv, cu_k)))
+    want, size = call(q, k, v, cu_q, cu_k, seqused_k=used_k, **how), chance.choice([1, 16, 100, 256])
+    table = torch.randperm(len(lengths) * (80 // size + 1), device=device).int().view(len(lengths), -1)
+    pages = [randn(table.numel(), size, Hkv, D) for _ in range(2)]
+    for s, (cache, x) in itertools.product(range(len(lengths)), zip(pages, (k, v))):
+        at = torch.arange(int(cu_k[s + 1] - cu_k[s]), device=device)
+        cache[table[s].long()[at // size], at % size] = x[cu_k[s] : cu_k[s + 1]]
+    close(call(q, *pages, cu_q, cu_k, seqused_k=used_k, block_table=table, **how), want.double())
+    if used_k is not None:
+        close(call(q, *pages, cu_q, None, seqused_k=used_k, page_table=table, **how), want.double())
+        with pytest.raises(RuntimeError, match=r"seqused_k\[0\] = 9999"):
+            call(q, k, v, cu_q, cu_k, seqused_k=torch.full_like(used_k, 9999))
+    if device == "cpu":  # on a GPU the next call tells
+        with pytest.raises(RuntimeError, match=r"block_table, of sequence \d+, column \d+, = 9999"):
+            call(q, *pages, cu_q, cu_k, block_table=torch.full_like(table, 9999), **how)
 
 
 def test_varlen_sees_new_lengths_in_the_same_tensor():
@@ -403,7 +436,9 @@ def test_varlen_sees_new_lengths_in_the_same_tensor():
 def test_opcheck_of_varlen():
     Q, K, cu = randn(1, 4, 40, 64, wants=True), randn(1, 2, 40, 64, wants=True), torch.tensor([0, 15, 40],
         dtype=torch.int32, device=device)
-    torch.library.opcheck(flash_attn.varlen, (Q, K, K, torch.randn(4, device=device), cu, cu, -1, 0, 0.25, True, ""))
+    used, sinks = torch.tensor([9, 25], dtype=torch.int32, device=device), torch.randn(4, device=device)
+    for used_k in (None, used):
+        torch.library.opcheck(flash_attn.varlen, (Q, K, K, sinks, cu, None, cu, used_k, -1, 0, 0.25, True, ""))
     torch._dynamo.reset()
     call = lambda *x: flash_workbook.flash_attn_varlen_func(*x, cu, cu, 25, 25, causal=True, deterministic=True)
     x = [randn(40, 2, 64, wants=True) for _ in range(3)]
@@ -414,48 +449,50 @@ def test_opcheck_of_varlen():
 # ------------------------ flash_attn_with_kvcache
 
 
-@drawn(24)
+@drawn(48)
 def test_kvcache(chance):
-    (B, Hq, Hkv, _, _, D), Nq, size, most = sizes(chance), chance.choice([1, 1, 2, 5, 16]), chance.choice([16, 32, 64,
-        128, 256]), chance.randint(1, 3)
+    (B, Hq, Hkv, _, _, D), Nq, how = sizes(chance), chance.choice([1, 1, 2, 5, 16, 20]), (True, (-1, -1))
+    causal, window = chance.choice([how, band(chance)])
+    left, right = flash_attn.ends_of(causal, window)
+    size, most = chance.choice([16, 32, 64, 128, 256, 1, 48, 100]), chance.randint(1, 3)
     if chance.random() < 0.5:
         size, most = 16, chance.randint(2, 9)
-    q, int8, paged = laid_out(chance, B, Nq, Hq, D).detach(), chance.random() < 0.5, chance.random() < 0.6
+    q, int8, paged = laid_out(chance, B, Nq, Hq, D).detach(), Nq <= 16 and chance.random() < 0.5, chance.random() < 0.6
     news = chance.choice([0, 0, Nq])
-    lengths = torch.tensor([chance.randint(0, max(0, most * size - news)) for _ in range(B)], dtype=torch.int32,
-                           device=device)
-    if lengths.max() + news > most * size:
-        most += 1
+    most = max(most, -(-news // size))
+    lengths = torch.tensor([chance.randint(0, most * size - news) for _ in range(B)], dtype=torch.int32, device=device)
     rows = B + 2
     table = torch.randperm(rows * most, device=device).int().view(rows, most)
     index = None if paged and chance.random() < 0.5 else torch.tensor(chance.sample(range(rows), B), dtype=torch.int32,
                                                                       device=device)
-    caches = [randn(rows * most, size, Hkv, D) for _ in range(2)]
-    k, v = ([randn(B, news, Hkv, D) for _ in range(2)] if news else (None, None))
+    caches = [randn(rows * most, size, Hkv, d) for d in (D, chance.choice([D, D, 8 * chance.randint(1, 16)]))]
+    k, v = ([randn(B, news, Hkv, x.shape[3]) for x in caches] if news else (None, None))
     sinks, scale = chance.choice([None, torch.randn(Hq, device=device)]), chance.choice([None, 0.3])
-    if not paged and not int8:
-        flat = [x.view(rows, most * size, Hkv, D) for x in caches]
-        table = torch.arange(rows * most, device=device).int().view(rows, most)
+    leftpad = chance.choice([None, None, torch.tensor([chance.randint(0, n + news) for n in lengths.tolist()],
+                                                      dtype=torch.int32, device=device)])
+    if not paged:
+        caches = [x.view(rows, most * size, *x.shape[2:]) for x in caches]
+        table = torch.arange(rows, device=device).int()[:, None]
     used = table[:B] if index is None else table[index.long()]
     # what is wanted: the keys gathered, the new ones behind them
     wanted = []
     for cache, new in zip(caches, (k, v)):
         gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b]] if news else []))
                     for b in range(B)]
-        wanted.append(gathered)
+        wanted.append([x if leftpad is None else x[leftpad[b] :] for b, x in enumerate(gathered)])
     given = {}
     if int8:
         quantised = [flash_workbook.quantise_cache(x) for x in caches]
         given = {"k_scale": quantised[0][1], "v_scale": quantised[1][1]}
-    tensors = [x for x, _ in quantised] if int8 else flat if not paged else caches
-    if paged or int8:
+    tensors = [x for x, _ in quantised] if int8 else caches
+    if paged:
         given["block_table"] = table[:B] if index is None else table
     O, logs = flash_workbook.flash_attn_with_kvcache(q, *tensors, k, v, cache_seqlens=lengths, cache_batch_idx=index,
-                                                     causal=True, softmax_scale=scale,
-                                                     return_softmax_lse=True, s_aux=sinks, **given)
+                                                     causal=causal, window_size=window, softmax_scale=scale,
+                                                     cache_leftpad=leftpad, return_softmax_lse=True, s_aux=sinks,
+                                                     **given)
     for b in range(B):
-        n = lengths[b].item() + news
-        visible = bottom_right(Nq, n, -1, 0)
+        visible = bottom_right(Nq, len(wanted[0][b]), left, right)
         K, V = (x[b].transpose(0, 1)[None] for x in wanted)
         want, L = oracle(q[b].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks)
         close(O[b], want[0].transpose(0, 1), 2**-5 if int8 else LIMIT)
@@ -477,17 +514,21 @@ def test_quantise_cache_is_the_librarys():
 def test_kvcache_refuses_by_name():
     q, cache = randn(1, 2, 2, 64), randn(1, 64, 2, 64)
     call = flash_workbook.flash_attn_with_kvcache
-    for given, word in (({"rotary_cos": q}, "rotary_cos"), ({"cache_leftpad": q}, "cache_leftpad"),
-                        ({"causal": True, "window_size": (5, 0)}, "window_size"),
-                        ({}, "causal=False"), ({"causal": True, "k_cache": cache[:, :63]}, "multiple of 16"),
+    for given, word in (({"rotary_cos": q}, "rotary_cos"), ({"k_cache": cache[:, :0]}, "without keys"),
                         ({"causal": True, "k_cache": randn(1, 64, 2, 128)[..., ::2]}, "contiguous")):
         with pytest.raises(Refused, match=word):
             given = {"k_cache": cache, **given}
             call(q, *[given.pop("k_cache")] * 2, **given)
     with pytest.raises(TypeError, match="int8"):
         call(q, cache.to(torch.int8), cache.to(torch.int8), causal=True)
-    with pytest.raises(Refused, match="q_len"):
-        call(randn(1, 17, 2, 64), cache, cache, causal=True)
+    bytes_, scales = flash_workbook.quantise_cache(cache)
+    with pytest.raises(Refused, match="17 queries and a cache of int8"):
+        call(randn(1, 17, 2, 64), bytes_, bytes_, causal=True, k_scale=scales, v_scale=scales)
+    for wrong in (None, scales[..., 1:], scales.double()):
+        with pytest.raises(ValueError, match="v_scale is to be"):
+            call(q, bytes_, bytes_, causal=True, k_scale=scales, v_scale=wrong)
+    with pytest.raises(Refused, match="head_dim = 136"):
+        call(randn(1, 1, 2, 136), *[randn(1, 64, 2, 136)] * 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
@@ -751,7 +792,7 @@ def test_captured_in_a_graph(what):
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         got = calls[what]()
-    flash_attn.band_mask.cache_clear(), flash_attn.last_packed.clear()  # the graph keeps what it reads
+    flash_attn.band_mask.cache_clear(), setattr(flash_attn, "last_packed", None)  # the graph keeps what it reads
     q.copy_(randn(*q.shape))
     graph.replay()
     assert torch.equal(got, calls[what]()) and not torch.equal(got, want)

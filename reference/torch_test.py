@@ -132,11 +132,10 @@ def test_opcheck(case):
     rest = (how.get("causal", True), how.get("window", 0), how.get("sink_tokens", 0), 0.125, True, "")
     arguments = (Q, K, V, sinks[0] if sinks else None, *rest)
     torch.library.opcheck(flash_workbook.forward, arguments)
-    O, L = flash_workbook.forward(*arguments)
-    assert O.requires_grad and not L.requires_grad
+    O, L = (x.detach() for x in flash_workbook.forward(*arguments))
     with torch.no_grad():
         torch.library.opcheck(flash_workbook.backward, (dO, *(x.detach() if isinstance(x, torch.Tensor) else x
-                                                              for x in arguments[:4]), O.detach(), L, *rest))
+                                                              for x in arguments[:4]), O, L, *rest, torch.randn_like(L)))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -209,6 +208,22 @@ def test_tokens_before_heads(case):
     assert same([*map(turned, gradients[:3]), *gradients[3:]], torch.autograd.grad(want[0], tensors, dO))
 
 
+def test_head_dims_between():
+    """D that no kernel has, V's another: the bits of the same tensors with zeros behind; as an operator; compiled."""
+    torch.manual_seed(5)
+    x = [torch.randn(1, h, 33, D, device=device).bfloat16().requires_grad_() for h, D in ((4, 24), (2, 24), (2, 40))]
+    wide = [torch.nn.functional.pad(y, (0, 64 - y.shape[3])).detach().requires_grad_() for y in x]
+    dO, dL = torch.randn(1, 4, 33, 40, device=device).bfloat16(), torch.randn(1, 4, 33, device=device)
+    O, L = attention(*wide, scale=24**-0.5, same_bits=True, return_lse=True)
+    want = [O[..., :40], L, *torch.autograd.grad((O[..., :40], L), wide, (dO, dL))]
+    want[2:] = [dy[..., : y.shape[3]] for dy, y in zip(want[2:], x)]
+    torch._dynamo.reset()
+    for function in (attention, torch.compile(attention, fullgraph=True)):
+        O, L = function(*x, same_bits=True, return_lse=True)
+        assert same([O, L, *torch.autograd.grad((O, L), x, (dO, dL))], want)
+    torch.library.opcheck(flash_workbook.forward, (*x, None, True, 0, 0, None, True, ""))
+
+
 def test_who_writes_to_what_is_kept_is_told():
     Q = torch.zeros(1, 20, 2, 64, dtype=torch.bfloat16, device=device)
     for q in (Q, Q.transpose(1, 2).contiguous().transpose(1, 2)):  # copied, or not
@@ -234,8 +249,8 @@ def test_refusals_say_why():
         attention(Q, Q, Q, scale=-1.0)
     with pytest.raises(TypeError, match="bfloat16"):
         attention(Q.float(), Q, Q)
-    with pytest.raises(NotImplementedError, match="head_dim = 48"):
-        torch.compile(attention, fullgraph=True)(*[torch.zeros(1, 2, 10, 48, dtype=torch.bfloat16, device=device)] * 3)
+    with pytest.raises(NotImplementedError, match="head_dim = 136"):
+        torch.compile(attention, fullgraph=True)(*[torch.zeros(1, 2, 10, 136, dtype=torch.bfloat16, device=device)] * 3)
     leaf = Q.clone().requires_grad_()
     (once,) = torch.autograd.grad(attention(leaf, Q, Q).sum(), leaf, create_graph=True)
     with pytest.raises(RuntimeError, match="attention_backward"):

@@ -23,7 +23,8 @@ Test(indices, brings_into_range_and_tells)
 {
     int told = 0;
     for (int n = 0; n < 200; n++) {
-        decode_shape s = {1 + below(9), 4, 2, 1, 64, 1, 16 << below(5), 1 + below(500), 1 + below(300)};
+        decode_shape s = {1 + below(9),  4, 2, 1, 64, 1, below(2) ? 16 << below(5) : 17 + below(600), 1 + below(500),
+                          1 + below(300)};
         const int rows = below(2) ? 1 + below(12) : 0, new_keys = below(2) ? below(17) : 0;
         const int most = s.max_pages * s.page_size - new_keys;
         std::vector<int> table((size_t)((rows ? rows : s.batch) * s.max_pages)), len((size_t)s.batch),

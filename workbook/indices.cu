@@ -44,7 +44,9 @@ wb_status wb_check_indices(int *table_out, int *len_out, const int *table, const
                            const int *rows, int table_rows, int new_keys, const decode_shape *shape, wb_stream stream)
 {
     const char *const us = "wb_check_indices";
-    wb_status status = wb_check_decode_shape("flash_decode", shape);
+    decode_shape pages = shape ? *shape : decode_shape{};
+    if (pages.page_size > 0) pages.page_size = 16;  // here a page has any size
+    const wb_status status = wb_check_decode_shape("flash_decode", shape ? &pages : shape);
     if (status != WB_OK) return status;
     if (!table_out || !len_out || !table || !len || !found) return wb_fail(WB_BAD_ARGUMENT, "%s: a null pointer", us);
     if (rows && table_rows < 1) return wb_fail(WB_BAD_ARGUMENT, "%s: table_rows = %d", us, table_rows);

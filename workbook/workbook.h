@@ -269,7 +269,8 @@ void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all po
 // row b of table_out is row b of the table, or, where rows is not null, row rows[b] of `table_rows`. In range are
 // kv_len from 0 to max_pages * page_size - new_keys, the pages that `shape` has, and all entries beyond a sequence's
 // keys. What is not is brought into range, and one such value is told: *found, in memory that the host and the device
-// both reach (pinned), becomes value << 32 | sequence << 16 | which, and stays as it is where all is right.
+// both reach (pinned), becomes value << 32 | sequence << 16 | which, and stays as it is where all is right. page_size
+// may be any here.
 typedef enum wb_bad_index {
     WB_BAD_LENGTH = 1,
     WB_BAD_ROW = 2,

@@ -96,8 +96,8 @@ def raise_what_was_told(device):
         value, sequence, which = bits >> 32, bits >> 16 & 65535, bits & 65535
         name = {1: f"cache_seqlens[{sequence}]", 2: f"cache_batch_idx[{sequence}]"}.get(
             which, f"block_table, of sequence {sequence}, column {which - 3},")
-        raise RuntimeError(f"{name} = {value} is out of range" + " in an earlier call of flash_attn_with_kvcache, whose "
-                           "results are of the nearest in range" * (device.type == "cuda"))
+        when = " in an earlier call, whose results are of the nearest in range" if device.type == "cuda" else ""
+        raise RuntimeError(f"{name} = {value} is out of range{when}")
 
 
 def int32(x):
@@ -127,3 +127,14 @@ in_range = operator("in_range")(in_range_now)
 def like_in_range(table, lengths, *_):
     return (table.new_empty(len(lengths), table.shape[1], dtype=torch.int32),
             lengths.new_empty(len(lengths), dtype=torch.int32))
+
+
+def told_in_range(table, *rest):
+    """in_range, and where somebody can be told of it an error."""
+    if torch.compiler.is_compiling():
+        return in_range(table, *rest)
+    raise_what_was_told(table.device)
+    found = in_range_now(table, *rest)
+    if table.device.type == "cpu":
+        raise_what_was_told(table.device)
+    return found

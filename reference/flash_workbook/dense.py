@@ -17,14 +17,21 @@ def taken(what, Q, K, V, sink_logits):
                                                              and sink_logits.dtype != torch.float32):
         raise TypeError(f"{what} takes Q, K and V in bfloat16, and sink_logits in float32")
     (B, Hq, _, D), (Bk, _, _, Dk) = Q.shape, K.shape
-    if K.shape != V.shape or Bk != B or Dk != D or (sink_logits is not None and sink_logits.shape != (Hq,)):
+    if K.shape[:3] != V.shape[:3] or Bk != B or Dk != D or (sink_logits is not None and sink_logits.shape != (Hq,)):
         raise ValueError(f"{what} of Q {list(Q.shape)}, K {list(K.shape)}, V {list(V.shape)}: "
                          "[B, Hq, N, D], [B, Hkv, N, D] twice, and sink_logits [Hq]")
-    if D == 0:
+    if 0 in (D, V.shape[3]):
         refuse(f"{what}: head_dim = 0")
     if (Hq % K.shape[1] if K.shape[1] else Hq):
         raise ValueError(f"{what}: {Hq} heads of Q are no multiple of {K.shape[1]} of K")
     return Q, K, V
+
+
+def with_zeros(x, q, v):
+    """x with zeros up to the head dimension of a kernel that q and v fit into; itself where it has that."""
+    D = max(q.shape[-1], v.shape[-1])
+    wide = next((d for d in (16, 32, 64, 128) if D <= d), D)
+    return x if x.shape[-1] == wide else torch.nn.functional.pad(x, (0, wide - x.shape[-1]))
 
 
 # what a call with unusual arguments, or with wrong ones, may end with
@@ -42,7 +49,11 @@ def at_best(Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits,
 
 
 def wants_gradients(*tensors):
-    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    if torch.is_grad_enabled():
+        for x in tensors:
+            if x is not None and x.requires_grad:
+                return True
+    return False
 
 
 def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=None, block_mask=None, scale=None,
@@ -54,7 +65,8 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
     head of the softmax's denominator. block_mask: FlexAttention's BlockMask, or what flash_workbook.block_mask made of
     it, instead of these; it has no gradients. scale: 1 / sqrt(D) unless given. same_bits: of gradients, each time;
     unless given, what torch.use_deterministic_algorithms says. return_lse: O, and L [B, Hq, N], the logarithm of each
-    row's denominator. Tensors may lie in memory in any way; what is not contiguous is copied. Under torch.autocast
+    row's denominator, which has a gradient, too. D to 128, V's may be another; the next of 16, 32, 64 and 128 is
+    computed, with zeros. Tensors may lie in memory in any way; what is not contiguous is copied. Under torch.autocast
     float32 is taken for bf16. What no function of the library does raises Refused.
     """
     if not torch.compiler.is_compiling() and block_mask is None:

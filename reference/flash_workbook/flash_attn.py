@@ -2,16 +2,16 @@
 tokens before heads, causal masks and windows aligned at the bottom right. What no function of the library does is
 refused by the argument's name.
 """
-import functools, weakref
+import functools
+from operator import is_
 from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import (expect_starts, in_range, in_range_now, integers, is_off, number, pair, raise_what_was_told,
-                        tensors)
-from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients
+from .arguments import expect_starts, integers, is_off, number, pair, tensors, told_in_range
+from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients, with_zeros
 from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
 
@@ -34,6 +34,12 @@ def with_sink(O, L, s):
     with L."""
     share = torch.where(L == -torch.inf, 0, torch.sigmoid(L - s))
     return (O * share[..., None]).to(O.dtype), torch.logaddexp(L, s.expand_as(L))
+
+
+def nothing(*tensors):
+    """O and L of no keys."""
+    O, L = like_forward(*tensors)
+    return O.zero_(), L.fill_(-torch.inf)
 
 
 def sinks_of(s_aux, learnable_sink):
@@ -69,8 +75,7 @@ def band_mask(q_len, kv_len, left, right, device):
 @operator("band")
 def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, scale: float, path: str) -> Tuple[Tensor, Tensor]:
     if not Q.numel() or not K.numel():
-        return torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
-            dtype=torch.float32)
+        return nothing(Q, K, V)
     mask = band_mask(Q.shape[2], K.shape[2], left, right, Q.device)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
         captured.append(mask)
@@ -121,10 +126,9 @@ def square_window(q, k, causal, window_size):
 
 
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                    alibi_slopes=None, deterministic=False,
-                    return_attn_probs=False, *, s_aux=None, learnable_sink=None, qv=None, q_descale=None,
-                    k_descale=None, v_descale=None, attention_chunk=0,
-                    num_splits=1, pack_gqa=None, sm_margin=0):
+                    alibi_slopes=None, deterministic=False, return_attn_probs=False, *, s_aux=None, learnable_sink=None,
+                    qv=None, q_descale=None, k_descale=None, v_descale=None, attention_chunk=0, num_splits=1,
+                    pack_gqa=None, sm_margin=0):
     """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D], in bf16. s_aux (learnable_sink): gpt-oss's sink logits [Hq].
 
     window_size: how many keys before and behind its own a query sees, -1: all. Gradients: those of full attention, on
@@ -141,8 +145,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
         except ERRORS:  # it is put right, or what is wrong is said, below
             pass
     plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
-          q_descale=q_descale, k_descale=k_descale,
-          v_descale=v_descale, attention_chunk=attention_chunk)
+          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
     tensors("flash_attn_func", q=(q, 4), k=(k, 4), v=(v, 4))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
@@ -156,19 +159,22 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 # documents: one call of problem 15, with as many tiles as a call for each sequence would walk over, and one launch
 # where there would be one each. It has no backward: that is a call a sequence.
 
-last_packed = []  # the mask of the last call, and of which tensors, as they were: a model's layers all ask for the same
+last_packed = None  # the last call's mask, and of which tensors, as they were: a model's layers all ask for the same
+
+
+def versions(starts):
+    return [x if x is None else x._version for x in starts]
 
 
 def kept_mask(starts, key):
     """That of the last call, if it was of the same tensors, as they were, and of the same key."""
-    # another thread may make another one meanwhile; tensors of inference_mode do not say whether they have changed
-    last = last_packed[:]
-    if last and last[1] == key and all(ref() is x and not x.is_inference() and version == x._version
-                                       for (ref, version), x in zip(last[0], starts)):
-        return last[2]
+    if (last := last_packed) and last[1] == key and all(map(is_, last[0], starts)) and (
+            last[2] == versions(starts)):
+        return last[3]
 
 
 def packed_mask(Q, K, starts, left, right):
+    global last_packed
     key = Q.shape[2], K.shape[2], left, right, Q.device
     if mask := kept_mask(starts, key):
         return mask
@@ -176,35 +182,40 @@ def packed_mask(Q, K, starts, left, right):
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph")
     first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
-    for at, nq, of, nk in sequences(*starts, Q.shape[2], K.shape[2]):
+    for at, nq, of, nk in sequences(starts, Q.shape[2], K.shape[2]):
         a, b = bounds(nq, nk, left, right)
         first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of), torch.where(a > b, 0, b + of)
     mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
-    if not any(x.is_inference() for x in starts):
-        last_packed[:] = [(weakref.ref(x), x._version) for x in starts], key, mask
+    if not any(x is not None and x.is_inference() for x in starts):
+        last_packed = starts, key, versions(starts), mask
     return mask
 
 
-def sequences(cu_q, cu_k, Tq, Tk):
-    """Where each begins among the queries, how many it has, and the same of the keys."""
-    (q, k) = (x.tolist() for x in (cu_q, cu_k))
-    if len(q) != len(k):
-        raise ValueError(f"cu_seqlens_q has {len(q)} entries, and cu_seqlens_k has {len(k)}")
-    expect_starts("cu_seqlens_q", q, Tq)
-    expect_starts("cu_seqlens_k", k, Tk)
-    return [(q[s], q[s + 1] - q[s], k[s], k[s + 1] - k[s]) for s in range(len(q) - 1)]
+def sequences(starts, Tq, Tk):
+    """Where each begins among the queries, how many it has, and the same of the keys. starts: cu_seqlens and seqused
+    of queries, and of keys."""
+    cu_q, used_q, cu_k, used_k = (x if x is None else x.tolist() for x in starts)
+    found = []
+    for which, cu, used, total in (("q", cu_q, used_q, Tq), ("k", cu_k, used_k, Tk)):
+        expect_starts(f"cu_seqlens_{which}", cu, total)
+        lengths = [b - a for a, b in zip(cu, cu[1:])]
+        for s, (n, most) in enumerate(zip(used or [], lengths)):
+            if not 0 <= n <= most:
+                raise RuntimeError(f"seqused_{which}[{s}] = {n}, and 0 to {most} is allowed")
+        found += cu, lengths if used is None else used
+    return list(zip(*found))
 
 
 @operator("varlen", waits=True)
-def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, cu_k: Tensor, left: int, right: int,
-           scale: float, same_bits: bool,
+def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, used_q: Optional[Tensor],
+           cu_k: Tensor, used_k: Optional[Tensor], left: int, right: int, scale: float, same_bits: bool,
            path: str) -> Tuple[Tensor, Tensor]:
+    starts = cu_q, used_q, cu_k, used_k
     if not Q.numel() or not K.numel():
-        sequences(cu_q, cu_k, Q.shape[2], K.shape[2])
-        O, L = torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
-            dtype=torch.float32)
+        sequences(starts, Q.shape[2], K.shape[2])
+        O, L = nothing(Q, K, V)
         return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
-    mask = packed_mask(Q, K, (cu_q, cu_k), left, right)
+    mask = packed_mask(Q, K, starts, left, right)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
         captured.append(mask)
     O, L = masked(Q, K, V, *mask.fitting(Q, K), scale, path)
@@ -215,44 +226,51 @@ varlen.register_fake(like_forward)
 
 
 @operator("varlen_backward", waits=True)
-def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], O: Tensor, L: Tensor,
-                    cu_q: Tensor, cu_k: Tensor, left: int,
-                    right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
+def varlen_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor],
+                    O: Tensor, L: Tensor, cu_q: Tensor, used_q: Optional[Tensor], cu_k: Tensor,
+                    used_k: Optional[Tensor], left: int, right: int, scale: float, same_bits: bool,
+                    path: str) -> List[Tensor]:
     gradients = [torch.zeros_like(x) for x in (Q, K, V, sinks) if x is not None]
-    for at, nq, of, nk in sequences(cu_q, cu_k, Q.shape[2], K.shape[2]):
+    unseen = None if dL is None else dL.clone()  # of rows that see no key: their L is the sink
+    for at, nq, of, nk in sequences((cu_q, used_q, cu_k, used_k), Q.shape[2], K.shape[2]):
         if right == 0:  # as in banded: a square of the queries that see a key and the keys that are seen
-            late, unseen = max(0, nq - nk), max(0, nk - nq - left) if left >= 0 else 0
-            at, nq, of, nk = at + late, nq - late, of + unseen, nk - unseen
+            late, early = max(0, nq - nk), max(0, nk - nq - left) if left >= 0 else 0
+            at, nq, of, nk = at + late, nq - late, of + early, nk - early
         if min(nq, nk) == 0:
             continue
         before = nk - nq if right == 0 else 0
         rows = [pad(x[:, :, at : at + nq], (0, 0, before, 0)) for x in (dO, Q, O)]
-        keys, l = [x[:, :, of : of + nk] for x in (K, V)], pad(L[:, :, at : at + nq], (before, 0))
+        keys = [x[:, :, of : of + nk] for x in (K, V)]
+        l, dl = (x if x is None else pad(x[:, :, at : at + nq], (before, 0)) for x in (L, dL))
         dQ, dK, dV, *dsinks = backward(rows[0], rows[1], *keys, sinks, rows[2], l, right == 0,
-                                       left + 1 if left >= 0 else 0, 0, scale, same_bits, path)
+                                       left + 1 if left >= 0 else 0, 0, scale, same_bits, path, dl)
         gradients[0][:, :, at : at + nq] = dQ[:, :, before:]
         gradients[1][:, :, of : of + nk], gradients[2][:, :, of : of + nk] = dK, dV
         if dsinks:
             gradients[3] += dsinks[0]
+        if dL is not None:
+            unseen[:, :, at : at + nq] = 0
+    if dL is not None and sinks is not None:
+        gradients[3] += unseen.sum((0, 2))
     return gradients
 
 
 @varlen_backward.register_fake
-def like_varlen_backward(dO, Q, K, V, sinks, *_):
+def like_varlen_backward(dO, dL, Q, K, V, sinks, *_):
     return [torch.empty_like(x) for x in (Q, K, V, sinks) if x is not None]
 
 
 def keep(ctx, inputs, output):
     *tensors, ctx.left, ctx.right, ctx.scale, ctx.same_bits, ctx.path = inputs
-    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*tensors, *output)
 
 
-def differentiate(ctx, dO, _):
-    Q, K, V, sinks, cu_q, cu_k, O, L = ctx.saved_tensors
-    gradients = varlen_backward(dO, Q, K, V, sinks, O, L, cu_q, cu_k, ctx.left, ctx.right, ctx.scale, ctx.same_bits,
-                                ctx.path)
-    return *gradients, *[None] * (11 - len(gradients))
+def differentiate(ctx, dO, dL):
+    *tensors, cu_q, used_q, cu_k, used_k, O, L = ctx.saved_tensors
+    gradients = [] if dO is dL is None else varlen_backward(torch.zeros_like(O) if dO is None else dO, dL, *tensors, O,
+        L, cu_q, used_q, cu_k, used_k, ctx.left, ctx.right, ctx.scale, ctx.same_bits, ctx.path)
+    return *gradients, *[None] * (13 - len(gradients))
 
 
 varlen.register_autograd(differentiate, setup_context=keep)
@@ -262,76 +280,142 @@ def packed_at_best(q, k, v, starts, causal, window_size, scale):
     """O and L by the operator of C++ under the last call's mask; an error if that is another, or gradients are
     wanted."""
     left, right = window_size or (-1, -1)
-    mask = kept_mask(starts, (len(q), len(k), left, 0 if number("causal", causal, bool) else right, q.device))
-    if mask is None or wants_gradients(q, k, v) or q.is_cuda and torch.cuda.is_current_stream_capturing():
+    mask = kept_mask(starts, (q.shape[0], k.shape[0], left, 0 if causal is True else right, q.device))
+    if mask is None or causal is not True and causal is not False or wants_gradients(q, k, v) or (
+            q.is_cuda and torch.cuda.is_current_stream_capturing()):
         raise ValueError
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return masked._op(q, k, v, *mask[3:], mask.q_tile, scale, "", True)
+    return masked._op(q, k, v, *mask[3:], mask.q_tile, q.shape[2] ** -0.5 if scale is None else scale, "", True)
 
 
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
-                           softmax_scale=None, causal=False,
-                           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
-                           return_attn_probs=False, block_table=None, *,
-                           s_aux=None, learnable_sink=None, seqused_q=None, seqused_k=None, qv=None, q_descale=None,
-                           k_descale=None, v_descale=None,
-                           attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0):
-    """q [Tq, Hq, D], k and v [Tk, Hkv, D]: sequence s has the rows cu_seqlens[s] ... cu_seqlens[s + 1] - 1 of them.
-    Rows of no sequence get zeros.
+                           softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
+                           deterministic=False, return_attn_probs=False, block_table=None, *, s_aux=None,
+                           learnable_sink=None, seqused_q=None, seqused_k=None, page_table=None, qv=None,
+                           q_descale=None, k_descale=None, v_descale=None, attention_chunk=0, num_splits=1,
+                           pack_gqa=None, sm_margin=0):
+    """q [Tq, Hq, D], k and v [Tk, Hkv, D]: sequence s has the rows cu_seqlens[s] ... cu_seqlens[s + 1] - 1 of them, or
+    the first seqused[s] of these. Rows of no sequence get zeros. With a block_table k and v are pages [pages,
+    page_size, Hkv, D]: they are copied, as many as the table has columns, and seqused_k or cu_seqlens_k say how many
+    keys there are.
 
-    cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as
-    in flash_attn_func; the logarithms are [Hq, Tq].
+    cu_seqlens and seqused are read: the first call with new ones waits for the GPU. The largest lengths are not.
+    Everything else as in flash_attn_func; the logarithms are [Hq, Tq].
     """
-    if not torch.compiler.is_compiling() and (alibi_slopes is block_table is seqused_q is seqused_k is qv is None
-                                              and q_descale is k_descale is v_descale is None):
+    if not torch.compiler.is_compiling() and (alibi_slopes is block_table is page_table is qv is q_descale is k_descale
+                                              is v_descale is None):
         try:
             if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
-                O, L = packed_at_best(q, k, v, (cu_seqlens_q, cu_seqlens_k), causal, window_size, softmax_scale)
+                O, L = packed_at_best(q, k, v, (cu_seqlens_q, seqused_q, cu_seqlens_k, seqused_k), causal, window_size,
+                                      softmax_scale)
                 return (O, L, None) if return_attn_probs else O
         except ERRORS:  # as the first time: it is made, or what is wrong is said, below
             pass
-    plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes,
-          block_table=block_table, seqused_q=seqused_q,
-          seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
-          attention_chunk=attention_chunk)
-    tensors("flash_attn_varlen_func", q=(q, 3), k=(k, 3), v=(v, 3))
-    for which, starts in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
-        integers(which, starts, getattr(starts, "device", None), None)
+    plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
+          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
+    table = block_table if block_table is not None else page_table
+    tensors("flash_attn_varlen_func", q=(q, 3), k=(k, 3 if table is None else 4), v=(v, 3 if table is None else 4))
+    integers("cu_seqlens_q", cu_seqlens_q, where := getattr(cu_seqlens_q, "device", None), None)
+    B = max(0, len(cu_seqlens_q) - 1)
+    for which, x, n in (("cu_seqlens_k", cu_seqlens_k, len(cu_seqlens_q)), ("seqused_q", seqused_q, B),
+                        ("seqused_k", seqused_k, B)):
+        if x is not None or which == "cu_seqlens_k" and (table is None or seqused_k is None):
+            integers(which, x, where, n)
+    if table is not None:
+        integers("block_table", table, q.device, B, None)
+        if k.shape[:3] != v.shape[:3]:
+            raise ValueError(f"flash_attn_varlen_func: k {list(k.shape)} and v {list(v.shape)} are other pages")
+        seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
+        most, lengths = table.shape[1] * k.shape[1], seqused_k.to(q.device)
+        table, _ = told_in_range(table, lengths, None, 0, k.shape[1], len(k))
+        k, v = (keys_of(x, None, table, lengths * 0, most)[0].flatten(0, 1) for x in (k, v))
+        cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
-    Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
+    Q, K, V = (with_zeros(x, q, v) for x in taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None]
+                                                                             for x in (q, k, v)), sinks))
     left, right = ends_of(causal, window_size)
     if wants_gradients(Q, K, V, sinks) and right != 0 and (left >= 0 or right > 0 or sinks is not None):
         refuse_gradients("flash_attn_varlen_func", left, right, sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
-    O, L = varlen(Q, K, V, sinks, cu_seqlens_q, cu_seqlens_k, left, right, scale, same_bits, "")
-    O = O[0].transpose(0, 1)
+    O, L = varlen(Q, K, V, sinks, cu_seqlens_q, seqused_q, cu_seqlens_k, seqused_k, left, right, scale, same_bits, "")
+    O = O[0, ..., : v.shape[-1]].transpose(0, 1)
     return (O, L[0], None) if return_attn_probs else O
 
 
 # ------------------------ decoding
 
+MOST_QUERIES, PAGE_SIZES = 16, (256, 128, 64, 32, 16)  # of the kernels
+
 
 @operator("decode")
 def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: Optional[Tensor], page_table: Tensor,
-           kv_len: Tensor, scale: float,
-           path: str) -> Tuple[Tensor, Tensor]:
+           kv_len: Tensor, scale: float, path: str) -> Tuple[Tensor, Tensor]:
     """flash_decode, or with scales flash_decode_int8, of problems 13 and 14."""
-    name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_forward(Q)
+    name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_forward(Q, K, V)
     (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
     if not Q.numel() or not page_table.numel():
-        return torch.zeros_like(Q, memory_format=torch.contiguous_format), outputs[1].fill_(-torch.inf)
+        return nothing(Q, K, V)
     shape = DecodeShape(B, Hq, Hkv, Nq, D, scale, page_size, pages, page_table.shape[1])
     address, bytes, _memory = library(path).workspace(name, shape, Q.device)
-    caches = [x for x in (K, V, K_scale, V_scale) if x is not None]
-    if not all(x.is_contiguous() for x in caches):
-        refuse("decoding from a cache that is not contiguous: to copy it at each step would cost more than the step")
-    library(path).call(name, [*outputs, Q.contiguous(), *caches, page_table.contiguous(), kv_len.contiguous()], shape,
-                       after=[address, bytes])
+    inputs = [x.contiguous() for x in (Q, K, V, K_scale, V_scale, page_table, kv_len) if x is not None]
+    library(path).call(name, [*outputs, *inputs], shape, after=[address, bytes])
     return outputs
 
 
 decode.register_fake(like_forward)
+
+
+def keys_of(cache, scales, table, first, count):
+    """Copies `count` keys of each sequence from its key first[b] on: [B, count, Hkv, D], and the scales [B, Hkv,
+    count]."""
+    size = cache.shape[1]
+    at = (first[:, None].long() + torch.arange(count, device=table.device)).clamp(max=table.shape[1] * size - 1)
+    page, row = table.long().gather(1, at // size), at % size
+    return cache[page, row], scales if scales is None else scales[page, :, row].transpose(1, 2)
+
+
+def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, scale):
+    """O and L of Q [B, Hq, Nq, D]. first: which key of each sequence is its first; None: 0.
+
+    Of causal masks the cache is read where it lies, if kernels have such pages and head dimensions. Else what is seen
+    of it is copied: under a window so many keys a query, which then is a sequence of its own."""
+    (B, Hq, Nq, D), size, device, wide = Q.shape, K.shape[1], Q.device, lambda x: with_zeros(x, Q, V)
+    if not Q.numel() or not table.numel():
+        return nothing(Q, K, V)
+    most, copied = table.shape[1] * size, first is not None or not K.shape[3] == V.shape[3] == D
+    packed, each = Nq > MOST_QUERIES, Nq <= MOST_QUERIES and (right != 0 or 0 <= left < most)
+    if packed and K_scale is not None:
+        refuse(f"flash_attn_with_kvcache: {Nq} queries and a cache of int8: {MOST_QUERIES} at most are served")
+    if each:
+        at = lengths[:, None] - Nq + torch.arange(Nq, device=device)  # where the queries stand
+        ends = lengths[:, None].expand(B, Nq)
+        lengths = (ends if right < 0 else ends.minimum(at + right + 1)).flatten().clamp(min=0)
+        first = None if first is None else first.repeat_interleave(Nq)
+        if 0 <= left < most:
+            first, copied = (at - left).flatten().clamp(min=0 if first is None else first), True
+            most = min(most, left + 1 + (Nq - 1 if right < 0 else min(right, Nq - 1)))
+        Q, table = Q.transpose(1, 2).reshape(B * Nq, Hq, 1, D), table.repeat_interleave(Nq, 0)
+    served = next((x for x in PAGE_SIZES if size % x == 0 and (K_scale is None or size == x)), None)
+    if copied or packed or not served:
+        first = torch.zeros_like(lengths) if first is None else first
+        lengths, size = (lengths - first).clamp(min=0), -(-most // 16) * 16
+        (K, K_scale), (V, V_scale) = (keys_of(*x, table, first, size) for x in ((K, K_scale), (V, V_scale)))
+        K, V, table = wide(K), wide(V), torch.arange(len(lengths), device=device)[:, None]
+        served = next(x for x in PAGE_SIZES if size % x == 0)
+    elif not K.is_contiguous() or not V.is_contiguous():
+        refuse("decoding from a cache that is not contiguous: to copy it at each step would cost more than the step")
+    if packed:
+        cu_q, cu_k = (torch.arange(B + 1, dtype=torch.int32, device=device) * n for n in (Nq, size))
+        O, L = varlen(*(x.flatten(0, 1).transpose(0, 1)[None] for x in (Q.transpose(1, 2), K, V)), None, cu_q, None,
+                      cu_k, lengths, left, right, scale, False, "")
+        return tuple(x[0].unflatten(1, (B, Nq)).transpose(0, 1) for x in (O, L))
+    if served != size:
+        table = (table[..., None] * (size // served) + torch.arange(size // served, device=device)).flatten(1)
+        K, V = (x.reshape(-1, served, *x.shape[2:]) for x in (K, V))
+    if K_scale is not None:
+        K_scale, V_scale = (x.unflatten(2, (-1, served)).transpose(1, 2).flatten(0, 1) for x in (K_scale, V_scale))
+    O, L = decode(Q, K, V, K_scale, V_scale, table.to(torch.int32), lengths.to(torch.int32), scale, "")
+    return tuple(x.view(B, Nq, *x.shape[1:]).squeeze(3).transpose(1, 2) for x in (O, L)) if each else (O, L)
 
 
 def quantise_cache(x):
@@ -345,83 +429,71 @@ def quantise_cache(x):
 
 
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
-                            cache_batch_idx=None,
-                            cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
-                            window_size=(-1, -1), softcap=0.0,
-                            rotary_interleaved=True, alibi_slopes=None, num_splits=0, return_softmax_lse=False, *,
-                            s_aux=None, learnable_sink=None,
-                            k_scale=None, v_scale=None, page_table=None, qv=None, q_descale=None, k_descale=None,
-                            v_descale=None, cu_seqlens_q=None,
-                            cu_seqlens_k_new=None, max_seqlen_q=None, rotary_seqlens=None, attention_chunk=0,
-                            scheduler_metadata=None, pack_gqa=None,
-                            sm_margin=0):
-    """q [B, Nq, Hq, D], the newest tokens of each sequence, 16 at most. k_cache and v_cache: pages [pages, page_size,
-    Hkv, D] with block_table int32 [B, max_pages], and page_size a power of two from 16 to 256; or, without one, [B, N,
-    Hkv, D], with N a multiple of 16. In bf16; or in int8, with k_scale and v_scale float32 [pages, Hkv, page_size] (or
-    [B, Hkv, N], which wants N itself as a page), as quantise_cache makes them.
+                            cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None,
+                            causal=False, window_size=(-1, -1), softcap=0.0, rotary_interleaved=True,
+                            alibi_slopes=None, num_splits=0, return_softmax_lse=False, *, s_aux=None,
+                            learnable_sink=None, k_scale=None, v_scale=None, page_table=None, qv=None, q_descale=None,
+                            k_descale=None, v_descale=None, cu_seqlens_q=None, cu_seqlens_k_new=None,
+                            max_seqlen_q=None, rotary_seqlens=None, attention_chunk=0, scheduler_metadata=None,
+                            pack_gqa=None, sm_margin=0):
+    """q [B, Nq, Hq, D], the newest tokens of each sequence. k_cache and v_cache: pages [pages, page_size, Hkv, D] with
+    block_table int32 [B, max_pages]; or, without one, [B, N, Hkv, D]. In bf16; or in int8, with k_scale and v_scale
+    float32 [pages, Hkv, page_size] (or [B, Hkv, N]), as quantise_cache makes them, and 16 queries at most.
 
     cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys,
-    written behind these before attention is computed. More than one query wants causal=True. It has no gradients.
+    written behind these before attention is computed. cache_leftpad int32 [B]: the first key of each. It has no
+    gradients. Fast, from the cache as it lies: a causal mask or one query, up to 16 queries, pages (or N) of multiples
+    of 16, in int8 of a power of two to 256, D 16, 32, 64 or 128. Else, with a window and with cache_leftpad, what is
+    seen of it is copied at each call, and more than 16 queries make it wait for the GPU.
     """
-    plain("flash_attn_with_kvcache", rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad,
-          softcap=softcap, alibi_slopes=alibi_slopes,
-          qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q,
-          cu_seqlens_k_new=cu_seqlens_k_new,
-          rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
     name = "flash_attn_with_kvcache"
+    plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
+          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q,
+          cu_seqlens_k_new=cu_seqlens_k_new, rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
     tensors(name, q=(q, 4), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, -4), v=(v, -4))
-    (B, Nq, _, D), device, causal = q.shape, q.device, number("causal", causal, bool)
-    if ends_of(causal, window_size)[0] >= 0 or ends_of(False, window_size)[1] > 0:
-        refuse(f"{name}: window_size={pair('window_size', window_size)} is not served: problem 13 reads all keys")
-    if Nq > 1 and not causal:
-        refuse(f"{name}: {Nq} queries with causal=False are not served: of new tokens each sees the keys up to its own")
+    (B, Nq, Hq, D), device, (left, right) = q.shape, q.device, ends_of(causal, window_size)
     if wants_gradients(q, k_cache, v_cache, k, v):
         refuse(f"{name} has no gradients. Call it under torch.no_grad()")
     if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
             if k_scale is None else torch.int8):
         raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
-    if k_cache.shape != v_cache.shape or k_cache.shape[3] != D or (q.shape[2] % k_cache.shape[2]
-            if k_cache.shape[2] else q.shape[2]):
+    if k_cache.shape[:3] != v_cache.shape[:3] or k_cache.shape[3] != D or (
+            Hq % k_cache.shape[2] if k_cache.shape[2] else Hq):
         raise ValueError(f"{name}: q {list(q.shape)}, k_cache {list(k_cache.shape)}, v_cache {list(v_cache.shape)}: "
                          "[B, Nq, Hq, D], and [.., .., Hkv, D] twice")
-    if (k is None) != (v is None) or k is not None and (k.shape != v.shape or len(k) != B
-                                                        or k.shape[2:] != k_cache.shape[2:]):
+    if (k is None) != (v is None) or k is not None and any(
+            x.shape[:2] != k.shape[:2] or len(x) != B or x.shape[2:] != cache.shape[2:]
+            for x, cache in ((k, k_cache), (v, v_cache))):
         raise ValueError(f"{name}: k and v are [B, n, Hkv, D], both or none")
+    pages, size, Hkv = k_cache.shape[:3]
+    for which, x in (("k_scale", k_scale), ("v_scale", v_scale)):
+        if (k_scale is not None or x is not None) and not (isinstance(x, Tensor) and x.dtype == torch.float32 and
+                x.shape == (pages, Hkv, size) and x.device == device):
+            raise ValueError(f"{name}: {which} is to be float32, {[pages, Hkv, size]}, on {device}")
     table = block_table if block_table is not None else page_table
     if table is not None:
         integers("block_table", table, device, None, None)
-    if cache_batch_idx is not None:
-        integers("cache_batch_idx", cache_batch_idx, device, B)
-    if table is None:  # each row of the cache is so many pages in a row
-        if not k_cache.shape[1]:
-            refuse(f"{name}: a cache without keys: flash_attn_func takes k and v of no keys")
-        size = next((s for s in (256, 128, 64, 32, 16) if k_cache.shape[1] % s == 0),
-                    0) if k_scale is None else k_cache.shape[1]
-        if not size or not k_cache.is_contiguous() or not v_cache.is_contiguous():
-            refuse(f"{name}: a cache {list(k_cache.shape)} without block_table: a contiguous one of a multiple of 16 "
-                   f"keys is served")
-        count = k_cache.shape[1] // size
-        table = torch.arange(k_cache.shape[0] * count, dtype=torch.int32, device=device).view(-1, count)
-        k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) for x in (k_cache, v_cache))
-    size, new = k_cache.shape[1], 0 if k is None else k.shape[1]
+    for which, x in (("cache_batch_idx", cache_batch_idx), ("cache_leftpad", cache_leftpad)):
+        if x is not None:
+            integers(which, x, device, B)
+    if not size:
+        refuse(f"{name}: a cache without keys: flash_attn_func takes k and v of no keys")
+    if table is None:  # each row of the cache is one page
+        table = torch.arange(pages, dtype=torch.int32, device=device)[:, None]
+    new = 0 if k is None else k.shape[1]
     if len(table if cache_batch_idx is None else cache_batch_idx) != B:
         raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, and {B} of q")
     if isinstance(cache_seqlens, Tensor) and cache_seqlens.dim():
         integers("cache_seqlens", cache_seqlens, device, B)
     elif cache_seqlens is not None:
         cache_seqlens = number("cache_seqlens", cache_seqlens, int)
-    lengths, most = table.shape[1] * size if cache_seqlens is None else cache_seqlens, table.shape[1] * size - new
+    most = table.shape[1] * size
+    lengths = most if cache_seqlens is None else cache_seqlens
     if not isinstance(lengths, Tensor):
-        if not torch.compiler.is_compiling() and not 0 <= lengths <= most:
-            raise RuntimeError(f"{name}: cache_seqlens = {lengths}, and 0 to {most} is allowed")
+        if not torch.compiler.is_compiling() and not 0 <= lengths <= most - new:
+            raise RuntimeError(f"{name}: cache_seqlens = {lengths}, and 0 to {most - new} is allowed")
         lengths = torch.full((B,), lengths, dtype=torch.int32, device=device)
-    if torch.compiler.is_compiling():
-        table, lengths = in_range(table, lengths, cache_batch_idx, new, size, len(k_cache))
-    else:
-        raise_what_was_told(device)
-        table, lengths = in_range_now(table, lengths, cache_batch_idx, new, size, len(k_cache))
-        if device.type == "cpu":
-            raise_what_was_told(device)
+    table, lengths = told_in_range(table, lengths, cache_batch_idx, new, size, pages)
     if k is not None:
         at = (lengths - new)[:, None].long() + torch.arange(new, device=device)  # [B, n]
         page, row = table.long().gather(1, at // size), at % size
@@ -430,8 +502,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                 new_keys, new_scales = quantise_cache(new_keys)
                 scales[page, :, row] = new_scales.transpose(1, 2)
             cache[page, row] = new_keys
-    O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths,
-                  D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float), "")
+    scale = D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
+    first = None if cache_leftpad is None else cache_leftpad.clamp(min=0)
+    O, L = from_cache(with_zeros(q.transpose(1, 2), q, v_cache), k_cache, v_cache, k_scale, v_scale, table, lengths,
+                      first, left, 0 if Nq == 1 else right, scale)
+    O = O[..., : v_cache.shape[3]]
     if (sinks := sinks_of(s_aux, learnable_sink)) is not None:
         O, L = with_sink(O, L, sinks[:, None])
     O = O.transpose(1, 2)

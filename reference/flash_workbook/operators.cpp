@@ -1,13 +1,14 @@
 // operators.cpp - attention and its gradients as operators of PyTorch, registered from C++: between a caller and
 // libworkbook.so there is no Python. build.py builds this file for the PyTorch that is there. What is asked of tensors
-// is asked in expect(), and arguments.py finds the better words for it. window 0: none. scale none: 1 / sqrt(D). path "":
-// the default library.
+// is asked in expect(), and arguments.py finds the better words for it. window 0: none. scale none: 1 / sqrt(D).
+// path "": the default library.
 //
 // ATen's C++ is used, not its stable ABI, which has no autograd: one build is for one version of PyTorch.
 #include <ATen/Functions.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlfcn.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -114,10 +115,11 @@ void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Te
     }
     const int heads = tokens_first ? 2 : 1;
     const SymInt Hq = Q.sym_size(heads), Hkv = K.sym_size(heads);
-    bool fit = K.sym_sizes() == V.sym_sizes() && K.sym_size(0) == Q.sym_size(0) && K.sym_size(3) == Q.sym_size(3);
+    const bool fit = K.sym_sizes().slice(0, 3) == V.sym_sizes().slice(0, 3) && K.sym_size(0) == Q.sym_size(0) &&
+                     K.sym_size(3) == Q.sym_size(3);
     TORCH_CHECK_VALUE(fit && (Hkv == 0 ? Hq == 0 : Hq % Hkv == 0), "attention of Q ", Q.sym_sizes(), ", K ",
                       K.sym_sizes(), ", V ", V.sym_sizes());
-    TORCH_CHECK_NOT_IMPLEMENTED(Q.sym_size(3) != 0, "attention: head_dim = 0");
+    TORCH_CHECK_NOT_IMPLEMENTED(Q.sym_size(3) != 0 && V.sym_size(3) != 0, "attention: head_dim = 0");
     if (!sinks) return;
     TORCH_CHECK_TYPE(sinks->scalar_type() == at::kFloat, "attention takes sink_logits in float32");
     TORCH_CHECK_VALUE(sinks->dim() == 1 && sinks->sym_size(0) == Hq && sinks->device() == Q.device(),
@@ -132,6 +134,17 @@ Tensor aligned(const Tensor &x) { return reinterpret_cast<uintptr_t>(x.const_dat
 template <class T> T *out(const Tensor &x) { return static_cast<T *>(x.mutable_data_ptr()); }
 template <class T> const T *in(const Tensor &x) { return static_cast<const T *>(x.const_data_ptr()); }
 
+// Whether it is one piece in the order batch, head (dimension h), token (n), which no tensor is made to find out.
+bool is_heads_first(at::IntArrayRef size, at::IntArrayRef stride, int n, int h)
+{
+    int64_t step = 1;
+    for (const int d : {3, n, h, 0}) {
+        if (size[d] != 1 && stride[d] != step) return false;
+        step *= size[d];
+    }
+    return true;
+}
+
 // As the library reads them: contiguous, with heads before tokens. Those that are not are copied, in one launch where
 // it takes their strides.
 void in_order(const Library &lib, const Place &place, std::initializer_list<Tensor *> all, bool tokens_first)
@@ -140,27 +153,32 @@ void in_order(const Library &lib, const Place &place, std::initializer_list<Tens
     Tensor *of[3];
     int count = 0;
     int64_t elements = 0;
+    const int n = tokens_first ? 1 : 2, h = 3 - n;
     bool taken = lib.wb_heads_first;
     for (Tensor *x : all) {
-        *x = as_given(*x, tokens_first);
-        if (x->is_contiguous()) continue;
-        copies[count] = {nullptr,         in<bf16>(*x), (int)x->size(0), (int)x->size(2),
-                         (int)x->size(1), x->stride(0), x->stride(2),    x->stride(1)};
-        taken = taken && x->stride(3) == 1 && x->size(3) % 8 == 0;
+        const auto size = x->sizes(), stride = x->strides();
+        if (is_heads_first(size, stride, n, h)) {
+            *x = as_given(*x, tokens_first);
+            continue;
+        }
+        copies[count] = {nullptr,      in<bf16>(*x), (int)size[0], (int)size[n],
+                         (int)size[h], stride[0],    stride[n],    stride[h]};
+        taken = taken && stride[3] == 1 && size[3] % 8 == 0;
         elements += x->numel(), of[count++] = x;
     }
+    Tensor memory;
     if (taken && count) {
-        const Tensor memory = at::empty({elements}, of[0]->options());
+        memory = at::empty({elements}, of[0]->options());
         int64_t at = 0;
-        for (int n = 0; n < count; n++) copies[n].to = out<bf16>(memory) + at, at += of[n]->numel();
+        for (int i = 0; i < count; i++) copies[i].to = out<bf16>(memory) + at, at += of[i]->numel();
         taken = lib.wb_heads_first(copies, count, (int)of[0]->size(3), place.stream) == WB_OK;
-        for (int n = 0; taken && n < count; n++) {
-            const auto size = of[n]->sizes().vec();
-            at = copies[n].to - out<bf16>(memory);
-            *of[n] = memory.narrow(0, at, of[n]->numel()).view(size);
-        }
     }
-    for (Tensor *x : all) *x = aligned(x->contiguous());
+    for (int i = 0; i < count; i++) {
+        const int64_t B = copies[i].batch, N = copies[i].tokens, H = copies[i].heads, D = of[i]->size(3);
+        *of[i] = taken ? memory.as_strided({B, H, N, D}, {H * N * D, N * D, D, 1}, copies[i].to - in<bf16>(memory))
+                       : as_given(*of[i], tokens_first).contiguous();
+    }
+    for (Tensor *x : all) *x = aligned(*x);
 }
 
 attention_shape shape_of(const Tensor &Q, const Tensor &K, bool sink_logits, bool causal, int64_t window,
@@ -182,12 +200,39 @@ attention_shape shape_of(const Tensor &Q, const Tensor &K, bool sink_logits, boo
 }
 
 // O and L with nothing in them.
-Two like(const Tensor &Q, bool tokens_first)
+Two like(const Tensor &Q, const Tensor &V, bool tokens_first)
 {
     const auto n = Q.sym_sizes();
     const SymInt H = n[tokens_first ? 2 : 1], N = n[tokens_first ? 1 : 2];
-    const Tensor O = at::empty_symint({n[0], H, N, n[3]}, Q.options());
+    const Tensor O = at::empty_symint({n[0], H, N, V.sym_size(3)}, Q.options());
     return {as_given(O, tokens_first), at::empty_symint({n[0], H, N}, Q.options().dtype(at::kFloat))};
+}
+
+// The least head dimension of a kernel that both fit into. What fits into none stays, and the library refuses it.
+int64_t kernel_dim(const Tensor &Q, const Tensor &V)
+{
+    const int64_t D = std::max(Q.sym_size(3), V.sym_size(3)).guard_int(__FILE__, __LINE__);
+    for (const int64_t has : {16, 32, 64, 128})
+        if (D <= has) return has;
+    return D;
+}
+bool is_padded(const Tensor &Q, const Tensor &V)
+{
+    return Q.sym_size(3) != V.sym_size(3) || Q.sym_size(3) != kernel_dim(Q, V);
+}
+
+// O and L of head dimensions that no kernel has, by `of`, which gets them with zeros behind, and heads before tokens.
+// Scores stay what they are, and the columns of O that V has not are cut off. Autograd goes through all of it.
+template <class Function>
+Two padded(const Tensor &Q, const Tensor &K, const Tensor &V, bool tokens_first, optional<double> scale, Function of)
+{
+    const int64_t wide = kernel_dim(Q, V);
+    const auto with_zeros = [&](const Tensor &x) {
+        return at::constant_pad_nd_symint(as_given(x, tokens_first), {0, wide - x.sym_size(3)});
+    };
+    const double scaled = scale.value_or(1 / std::sqrt((double)Q.sym_size(3).guard_int(__FILE__, __LINE__)));
+    const auto [O, L] = of(with_zeros(Q), with_zeros(K), with_zeros(V), scaled);
+    return {as_given(O.slice_symint(3, 0, V.sym_size(3)).contiguous(), tokens_first), L};
 }
 
 // ------------------------------------------------------------------------------------------------------- the operators
@@ -198,9 +243,13 @@ Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional
     expect(Q_, K_, V_, sinks, tokens_first);
     TORCH_CHECK_VALUE(causal || !(window || sink_tokens || sinks), "a window and sinks are for causal attention");
     TORCH_CHECK_VALUE(!sinks || !sink_tokens, "no function of the library has both sink_tokens and sink_logits");
+    if (is_padded(Q_, V_))
+        return padded(Q_, K_, V_, tokens_first, scale, [&](Tensor Q, Tensor K, Tensor V, double scale) {
+            return forward(Q, K, V, sinks, causal, window, sink_tokens, scale, false, path, false);
+        });
     const Library &lib = library(path);
     const Place place(lib, Q_);
-    const auto [O, L] = like(Q_, tokens_first);
+    const auto [O, L] = like(Q_, V_, tokens_first);
     if (!Q_.numel() || !K_.numel()) {
         O.zero_();
         if (sinks)
@@ -238,7 +287,7 @@ Two forward_meta(const Tensor &Q, const Tensor &K, const Tensor &V, const option
                  optional<double>, bool, std::string_view, bool tokens_first)
 {
     expect(Q, K, V, sinks, tokens_first);
-    return like(Q, tokens_first);
+    return like(Q, V, tokens_first);
 }
 
 // Under a mask, as masks.py has it. packed: of tokens before heads and no batch, [T, H, D], and so is O.
@@ -246,21 +295,30 @@ Two masked(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const Tensor &w
            const Tensor &part_start, const Tensor &part, const Tensor &bits, int64_t q_tile, double scale,
            std::string_view path, bool packed)
 {
-    const auto batched = [packed](const Tensor &x) { return packed && x.dim() == 3 ? x.unsqueeze(0) : x; };
+    const auto batched = [packed](const Tensor &x) { return packed ? x.unsqueeze(0) : x; };
     Tensor Q = batched(Q_), K = batched(K_), V = batched(V_);
     expect(Q, K, V, std::nullopt, packed);
-    const auto [O, L] = like(Q, packed);
-    const Two outputs{packed ? O.squeeze(0) : O, packed ? L.squeeze(0) : L};
+    if (is_padded(Q, V)) {
+        const auto [O, L] = padded(Q, K, V, packed, scale, [&](Tensor Q, Tensor K, Tensor V, double) {
+            return masked(Q, K, V, whole_start, whole, part_start, part, bits, q_tile, scale, path, false);
+        });
+        return packed ? Two{O.squeeze(0), L.squeeze(0)} : Two{O, L};
+    }
+    const int64_t B = Q.size(0), tokens = Q.size(packed ? 1 : 2), H = Q.size(packed ? 2 : 1);
+    const Two outputs = packed ? Two{at::empty({H, tokens, V.size(3)}, Q.options()).transpose(0, 1),
+                                     at::empty({H, tokens}, Q.options().dtype(at::kFloat))}
+                               : like(Q, V, false);
+    const auto &[O, L] = outputs;
     if (!Q.numel() || !K.numel()) {
         O.zero_(), L.fill_(-INFINITY);
         return outputs;
     }
-    const int64_t tokens = L.size(2), tiles = q_tile > 0 ? (tokens - 1) / q_tile + 1 : 0;
+    const int64_t tiles = q_tile > 0 ? (tokens - 1) / q_tile + 1 : 0;
     for (const Tensor *x : {&whole_start, &whole, &part_start, &part, &bits})
         TORCH_CHECK_VALUE(x->scalar_type() == at::kInt && x->is_contiguous() && x->device() == Q.device(),
                           "a mask's lists are contiguous, of int32, and on the device of Q");
     for (const Tensor *x : {&whole_start, &part_start})
-        TORCH_CHECK_VALUE(x->dim() == 2 && x->size(1) == tiles + 1 && (x->size(0) == 1 || x->size(0) == L.size(0)),
+        TORCH_CHECK_VALUE(x->dim() == 2 && x->size(1) == tiles + 1 && (x->size(0) == 1 || x->size(0) == B),
                           "a mask of ", x->sizes(), " for ", tokens, " queries in tiles of ", q_tile);
     const Library &lib = library(path);
     const Place place(lib, Q);
@@ -283,7 +341,7 @@ Two masked_meta(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor 
 {
     TORCH_CHECK_VALUE(!packed, "flash_workbook::masked of packed sequences is for calls that nobody traces");
     expect(Q, K, V, std::nullopt, false);
-    return like(Q, false);
+    return like(Q, V, false);
 }
 
 // How many bytes of workspace the last shapes wanted: to ask the library is to let it choose a kernel.
@@ -310,17 +368,31 @@ std::vector<Tensor> gradients_like(const Tensor &Q, const Tensor &K, const Tenso
     return all;
 }
 
+// The gradient of L as a part of O: dS = P (dP - delta + dL), and O is in delta = rowsum(dO O) alone. Rows whose dO is
+// zero get one of 2^-40 dL, rounded to bf16 in two parts.
+void put_into_O(const Tensor &dL_, const Tensor &L, Tensor &O, Tensor &dO)
+{
+    const Tensor dL = dL_.to(at::kFloat).masked_fill(L.eq(-INFINITY), 0).unsqueeze(3);
+    const Tensor most = std::get<0>(dO.abs().max(3, true)).to(at::kFloat), none = most.eq(0);
+    const Tensor size = most.masked_fill(none, 1), unit = dO.div(size);  // squares that no float32 loses
+    const Tensor with_it = O.sub(dL.div(size).mul(unit).div(unit.square().sum(3, true).masked_fill(none, 1)));
+    O = with_it.masked_fill(none, -0x1p40).to(at::kBFloat16);
+    const Tensor high = dL.to(at::kBFloat16), low = dL.sub(high).to(at::kBFloat16);
+    dO = at::where(none, at::constant_pad_nd(at::cat({high, low}, 3).mul(0x1p-40), {0, dO.size(3) - 2}), dO);
+}
+
 // Of tensors with heads before tokens.
 std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &K_, const Tensor &V_,
                              const optional<Tensor> &sinks, const Tensor &O_, const Tensor &L_, bool causal,
                              int64_t window, int64_t sink_tokens, optional<double> scale, bool same_bits,
-                             std::string_view path)
+                             std::string_view path, const optional<Tensor> &dL)
 {
     expect(Q_, K_, V_, sinks, false);
-    TORCH_CHECK_VALUE(dO_.sizes() == Q_.sizes() && O_.sizes() == Q_.sizes() && dO_.scalar_type() == at::kBFloat16 &&
-                          O_.scalar_type() == at::kBFloat16 && L_.scalar_type() == at::kFloat &&
-                          L_.numel() * Q_.size(3) == Q_.numel() && dO_.device() == Q_.device(),
-                      "attention_backward: dO and O are as Q, and L [B, Hq, N]");
+    TORCH_CHECK_VALUE(dO_.sizes() == Q_.sizes() && O_.sizes() == Q_.sizes() && V_.sizes() == K_.sizes() &&
+                          dO_.scalar_type() == at::kBFloat16 && O_.scalar_type() == at::kBFloat16 &&
+                          L_.scalar_type() == at::kFloat && L_.numel() * Q_.size(3) == Q_.numel() &&
+                          dO_.device() == Q_.device() && (!dL || dL->sizes() == L_.sizes()),
+                      "attention_backward: dO and O are as Q, V as K, L and dL [B, Hq, N]");
     const Library &lib = library(path);
     const Place place(lib, Q_);
     if (!Q_.numel() || !K_.numel()) {
@@ -329,6 +401,7 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
         return none;
     }
     Tensor dO = dO_, Q = Q_, O = O_, L = L_;
+    if (dL) put_into_O(*dL, L, O, dO);
     attention_shape shape = shape_of(Q, K_, sinks.has_value(), causal, window, sink_tokens, scale);
     const int64_t Nq = Q.size(2), Nk = K_.size(2), more = causal ? 0 : (Nk - Nq % Nk) % Nk;
     if (!causal) {
@@ -385,7 +458,7 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
 
 std::vector<Tensor> backward_meta(const Tensor &, const Tensor &Q, const Tensor &K, const Tensor &V,
                                   const optional<Tensor> &sinks, const Tensor &, const Tensor &, bool, SymInt, SymInt,
-                                  optional<double>, bool, std::string_view)
+                                  optional<double>, bool, std::string_view, const optional<Tensor> &)
 {
     expect(Q, K, V, sinks, false);
     return gradients_like(Q, K, V, sinks);
@@ -397,7 +470,7 @@ using Forward = Two(const Tensor &, const Tensor &, const Tensor &, const option
                     optional<double>, bool, std::string_view, bool);
 using Backward = std::vector<Tensor>(const Tensor &, const Tensor &, const Tensor &, const Tensor &,
                                      const optional<Tensor> &, const Tensor &, const Tensor &, bool, SymInt, SymInt,
-                                     optional<double>, bool, std::string_view);
+                                     optional<double>, bool, std::string_view, const optional<Tensor> &);
 const c10::TypedOperatorHandle<Forward> &attention()
 {
     static const auto op =
@@ -433,7 +506,6 @@ struct Attention : torch::autograd::Function<Attention> {
         const at::AutoDispatchBelowADInplaceOrView below;
         auto [O, L] = attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, false);
         O = as_given(O, tokens_first);
-        ctx->mark_non_differentiable({L});
         ctx->set_materialize_grads(false);
         ctx->save_for_backward({Q, K, V, sinks.value_or(Tensor()), O, L});
         ctx->saved_data["how"] =
@@ -445,16 +517,17 @@ struct Attention : torch::autograd::Function<Attention> {
                                                    const torch::autograd::variable_list &of)
     {
         torch::autograd::variable_list all(11);
-        if (!of[0].defined()) return all;
+        if (!of[0].defined() && !of[1].defined()) return all;
         const auto saved = ctx->get_saved_variables();
         const auto how = ctx->saved_data["how"].toTuple();
         const auto &at = how->elements();
         const bool tokens_first = at[6].toBool();
         const optional<Tensor> sinks = saved[3].defined() ? optional<Tensor>(saved[3]) : std::nullopt;
+        const Tensor O = as_given(saved[4], tokens_first);
         const std::vector<Tensor> gradients = attention_backward().call(
-            as_given(of[0], tokens_first), saved[0], saved[1], saved[2], sinks, as_given(saved[4], tokens_first),
+            of[0].defined() ? as_given(of[0], tokens_first) : at::zeros_like(O), saved[0], saved[1], saved[2], sinks, O,
             saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
-            at[5].toStringView());
+            at[5].toStringView(), of[1].defined() ? optional<Tensor>(of[1]) : std::nullopt);
         for (size_t i = 0; i < gradients.size(); i++)
             all[i] = i < 3 ? as_given(gradients[i], tokens_first) : gradients[i];
         return all;
@@ -475,6 +548,10 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
         return attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, tokens_first);
     }
     expect(Q, K, V, sinks, tokens_first);
+    if (is_padded(Q, V))
+        return padded(Q, K, V, tokens_first, scale, [&](Tensor Q, Tensor K, Tensor V, double scale) {
+            return attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, false);
+        });
     const auto both = Attention::apply(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, std::string(path),
                                        tokens_first);
     return {both[0], both[1]};
@@ -494,37 +571,6 @@ Two masked_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const Ten
     return op.call(Q, K, V, whole_start, whole, part_start, part, bits, q_tile, scale, path, packed);
 }
 
-// Gradients have none: who asks for them is told.
-struct AttentionBackward : torch::autograd::Function<AttentionBackward> {
-    static torch::autograd::variable_list forward(torch::autograd::AutogradContext *, const Tensor &dO, const Tensor &Q,
-                                                  const Tensor &K, const Tensor &V, const optional<Tensor> &sinks,
-                                                  const Tensor &O, const Tensor &L, bool causal, SymInt window,
-                                                  SymInt sink_tokens, optional<double> scale, bool same_bits,
-                                                  std::string path)
-    {
-        const at::AutoDispatchBelowADInplaceOrView below;
-        return attention_backward().call(dO, Q, K, V, sinks, O, L, causal, window, sink_tokens, scale, same_bits, path);
-    }
-
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *,
-                                                   const torch::autograd::variable_list &)
-    {
-        TORCH_CHECK(false, "flash_workbook::attention_backward has no gradients of its own");
-    }
-};
-
-std::vector<Tensor> backward_autograd(const Tensor &dO, const Tensor &Q, const Tensor &K, const Tensor &V,
-                                      const optional<Tensor> &sinks, const Tensor &O, const Tensor &L, bool causal,
-                                      SymInt window, SymInt sink_tokens, optional<double> scale, bool same_bits,
-                                      std::string_view path)
-{
-    if (wants_gradients(sinks, dO, Q, K, V, O))
-        return AttentionBackward::apply(dO, Q, K, V, sinks, O, L, causal, window, sink_tokens, scale, same_bits,
-                                        std::string(path));
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return attention_backward().call(dO, Q, K, V, sinks, O, L, causal, window, sink_tokens, scale, same_bits, path);
-}
-
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void flash_workbook_default(const char *path) { default_path = path; }
@@ -537,7 +583,8 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
     m.def("masked(Tensor Q, Tensor K, Tensor V, Tensor whole_start, Tensor whole, Tensor part_start, Tensor part, "
           "Tensor bits, SymInt q_tile, float scale, str path, bool packed=False) -> (Tensor, Tensor)");
     m.def("attention_backward(Tensor dO, Tensor Q, Tensor K, Tensor V, Tensor? sink_logits, Tensor O, Tensor L, "
-          "bool causal, SymInt window, SymInt sink_tokens, float? scale, bool same_bits, str path) -> Tensor[]");
+          "bool causal, SymInt window, SymInt sink_tokens, float? scale, bool same_bits, str path, Tensor? dL=None) -> "
+          "Tensor[]");
 }
 
 static void implement(torch::Library &m)
@@ -558,5 +605,5 @@ TORCH_LIBRARY_IMPL(flash_workbook, Autograd, m)
 {
     m.impl("masked", masked_autograd);
     m.impl("attention", forward_autograd);
-    m.impl("attention_backward", backward_autograd);
+    m.impl("attention_backward", torch::autograd::autogradNotImplementedFallback());  // gradients have none
 }

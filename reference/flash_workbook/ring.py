@@ -13,7 +13,7 @@ N] alike, and shard(torch.arange(N), group, dim=0) says which positions a rank h
 import torch
 import torch.distributed as dist
 
-from .dense import backward as attend_backward, forward as attend, taken, wants_gradients
+from .dense import backward as attend_backward, forward as attend, taken, wants_gradients, with_zeros
 from .library import library, refuse
 
 
@@ -177,12 +177,14 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
     second derivatives.
     """
     Q, K, V = taken("ring_attention", Q, K, V, None)
+    scale, columns = Q.shape[3] ** -0.5 if scale is None else scale, V.shape[3]
+    Q, K, V = (with_zeros(x, Q, V) for x in (Q, K, V))
     (B, Hq, Nq, D), (_, Hkv, n, _) = Q.shape, K.shape
     if causal and Nq != n:
         raise ValueError(f"ring_attention: causal wants as many queries as keys on each rank, and here are {Nq} and "
                          f"{n}")
     ring = Ring(group, N, n)
-    scale, path, gradients = D**-0.5 if scale is None else scale, lib.path if lib else "", wants_gradients(Q, K, V)
+    path, gradients = lib.path if lib else "", wants_gradients(Q, K, V)
     if gradients and (ring.ranks > 1 or not causal) and (D not in (64, 128)
                                                          or library(path).lib.wb_device_capability() != 9):
         refuse(f"ring_attention has gradients for head_dim 64 and 128 on sm_90 alone, and here head_dim = {D}")
@@ -193,7 +195,7 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
     agree(ring, wrong, (Nq, n), **{"N (R times a rank's rows unless given)": N}, **asked)
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
-    return RingAttention.apply(Q, K, V, ring, causal, scale, same_bits, path)
+    return RingAttention.apply(Q, K, V, ring, causal, scale, same_bits, path)[..., :columns]
 
 
 def shard(x, group, dim=2):
