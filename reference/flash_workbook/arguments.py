@@ -75,14 +75,6 @@ def integers(name, x, device, *shape):
 
 # ------------------------ numbers that are addresses
 
-
-def expect_starts(name, starts, total):
-    """An error that names an entry of cu_seqlens, a list, which is less than the one before it or more than all."""
-    for s, (before, start) in enumerate(zip([0, *starts], starts)):
-        if not before <= start <= total:
-            raise RuntimeError(f"{name}[{s}] = {start}, and {before} to {total} is allowed")
-
-
 # Of each device: a word in which kernels tell of such numbers. They are brought into range there; on a GPU who waited
 # for the word would wait for the GPU, so that the next call raises.
 @functools.lru_cache(None)
@@ -97,7 +89,8 @@ def raise_what_was_told(device):
         name = {1: f"cache_seqlens[{sequence}]", 2: f"cache_batch_idx[{sequence}]"}.get(
             which, f"block_table, of sequence {sequence}, column {which - 3},")
         when = " in an earlier call, whose results are of the nearest in range" if device.type == "cuda" else ""
-        raise RuntimeError(f"{name} = {value} is out of range{when}")
+        has = " of the cache, or of block_table" if which == 1 else ""
+        raise RuntimeError(f"{name} = {value} is out of range{has}{when}")
 
 
 def int32(x):

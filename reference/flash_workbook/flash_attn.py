@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import expect_starts, integers, is_off, number, pair, tensors, told_in_range
+from .arguments import integers, is_off, number, pair, tensors, told_in_range
 from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients, with_zeros
 from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
@@ -197,7 +197,9 @@ def sequences(starts, Tq, Tk):
     cu_q, used_q, cu_k, used_k = (x if x is None else x.tolist() for x in starts)
     found = []
     for which, cu, used, total in (("q", cu_q, used_q, Tq), ("k", cu_k, used_k, Tk)):
-        expect_starts(f"cu_seqlens_{which}", cu, total)
+        for s, (before, start) in enumerate(zip([0, *cu], cu)):
+            if not before <= start <= total:
+                raise RuntimeError(f"cu_seqlens_{which}[{s}] = {start}, and {before} to {total} is allowed")
         lengths = [b - a for a, b in zip(cu, cu[1:])]
         for s, (n, most) in enumerate(zip(used or [], lengths)):
             if not 0 <= n <= most:
@@ -216,6 +218,10 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
         O, L = nothing(Q, K, V)
         return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
     mask = packed_mask(Q, K, starts, left, right)
+    if used_k is not None and len(used_k):  # what is not used may be NaN, which no P of 0 makes 0
+        row, start, used = torch.arange(K.shape[2], device=Q.device), cu_k.to(Q.device), used_k.to(Q.device)
+        s = torch.searchsorted(start[1:], row, right=True).clamp(max=len(used) - 1)
+        V = V.masked_fill((row - start[s] >= used[s])[:, None], 0)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
         captured.append(mask)
     O, L = masked(Q, K, V, *mask.fitting(Q, K), scale, path)
@@ -282,7 +288,7 @@ def packed_at_best(q, k, v, starts, causal, window_size, scale):
     left, right = window_size or (-1, -1)
     mask = kept_mask(starts, (q.shape[0], k.shape[0], left, 0 if causal is True else right, q.device))
     if mask is None or causal is not True and causal is not False or wants_gradients(q, k, v) or (
-            q.is_cuda and torch.cuda.is_current_stream_capturing()):
+            starts[3] is not None or q.is_cuda and torch.cuda.is_current_stream_capturing()):
         raise ValueError
     return masked._op(q, k, v, *mask[3:], mask.q_tile, q.shape[2] ** -0.5 if scale is None else scale, "", True)
 
@@ -326,8 +332,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
             raise ValueError(f"flash_attn_varlen_func: k {list(k.shape)} and v {list(v.shape)} are other pages")
         seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
         most, lengths = table.shape[1] * k.shape[1], seqused_k.to(q.device)
-        table, _ = told_in_range(table, lengths, None, 0, k.shape[1], len(k))
-        k, v = (keys_of(x, None, table, lengths * 0, most)[0].flatten(0, 1) for x in (k, v))
+        table, lengths = told_in_range(table, lengths, None, 0, k.shape[1], len(k))
+        k, v = (keys_of(x, None, table, lengths * 0, lengths, most)[0].flatten(0, 1) for x in (k, v))
         cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = (with_zeros(x, q, v) for x in taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None]
@@ -365,13 +371,13 @@ def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: 
 decode.register_fake(like_forward)
 
 
-def keys_of(cache, scales, table, first, count):
-    """Copies `count` keys of each sequence from its key first[b] on: [B, count, Hkv, D], and the scales [B, Hkv,
-    count]."""
-    size = cache.shape[1]
-    at = (first[:, None].long() + torch.arange(count, device=table.device)).clamp(max=table.shape[1] * size - 1)
-    page, row = table.long().gather(1, at // size), at % size
-    return cache[page, row], scales if scales is None else scales[page, :, row].transpose(1, 2)
+def keys_of(cache, scales, table, first, lengths, count):
+    """Copies `count` keys of each sequence from its key first[b] on, zeros behind lengths[b] of them: [B, count, Hkv,
+    D], and the scales [B, Hkv, count]."""
+    size, ahead = cache.shape[1], torch.arange(count, device=table.device)
+    at = (first[:, None].long() + ahead).clamp(max=table.shape[1] * size - 1)
+    page, row, none = table.long().gather(1, at // size), at % size, (ahead >= lengths[:, None])[..., None, None]
+    return cache[page, row].masked_fill(none, 0), scales if scales is None else scales[page, :, row].transpose(1, 2)
 
 
 def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, scale):
@@ -399,7 +405,7 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, sc
     if copied or packed or not served:
         first = torch.zeros_like(lengths) if first is None else first
         lengths, size = (lengths - first).clamp(min=0), -(-most // 16) * 16
-        (K, K_scale), (V, V_scale) = (keys_of(*x, table, first, size) for x in ((K, K_scale), (V, V_scale)))
+        (K, K_scale), (V, V_scale) = (keys_of(*x, table, first, lengths, size) for x in ((K, K_scale), (V, V_scale)))
         K, V, table = wide(K), wide(V), torch.arange(len(lengths), device=device)[:, None]
         served = next(x for x in PAGE_SIZES if size % x == 0)
     elif not K.is_contiguous() or not V.is_contiguous():
@@ -478,8 +484,12 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             integers(which, x, device, B)
     if not size:
         refuse(f"{name}: a cache without keys: flash_attn_func takes k and v of no keys")
-    if table is None:  # each row of the cache is one page
-        table = torch.arange(pages, dtype=torch.int32, device=device)[:, None]
+    if table is None:  # each row of the cache is so many pages in a row
+        fits = k_scale is None and k_cache.is_contiguous() and v_cache.is_contiguous()
+        rows, row, size = pages, size, next((x for x in PAGE_SIZES if size % x == 0), size) if fits else size
+        k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) if fits else x for x in (k_cache, v_cache))
+        pages = rows * (row // size)
+        table = torch.arange(pages, dtype=torch.int32, device=device).view(rows, row // size)
     new = 0 if k is None else k.shape[1]
     if len(table if cache_batch_idx is None else cache_batch_idx) != B:
         raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, and {B} of q")

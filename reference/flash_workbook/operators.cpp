@@ -471,18 +471,13 @@ using Forward = Two(const Tensor &, const Tensor &, const Tensor &, const option
 using Backward = std::vector<Tensor>(const Tensor &, const Tensor &, const Tensor &, const Tensor &,
                                      const optional<Tensor> &, const Tensor &, const Tensor &, bool, SymInt, SymInt,
                                      optional<double>, bool, std::string_view, const optional<Tensor> &);
-const c10::TypedOperatorHandle<Forward> &attention()
+template <class Function> const c10::TypedOperatorHandle<Function> &operator_of(const char *name)
 {
-    static const auto op =
-        c10::Dispatcher::singleton().findSchemaOrThrow("flash_workbook::attention", "").typed<Forward>();
+    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
     return op;
 }
-const c10::TypedOperatorHandle<Backward> &attention_backward()
-{
-    static const auto op =
-        c10::Dispatcher::singleton().findSchemaOrThrow("flash_workbook::attention_backward", "").typed<Backward>();
-    return op;
-}
+const auto &attention() { return operator_of<Forward>("flash_workbook::attention"); }
+const auto &attention_backward() { return operator_of<Backward>("flash_workbook::attention_backward"); }
 
 // Q, K and V are kept as the library reads them: copied once, also for what comes back. What is no copy shares its
 // version with what was given, so that who writes to it before the backward pass is told.
@@ -557,20 +552,6 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
     return {both[0], both[1]};
 }
 
-using Masked = Two(const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &,
-                   const Tensor &, const Tensor &, SymInt, double, std::string_view, bool);
-
-Two masked_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &whole_start, const Tensor &whole,
-                    const Tensor &part_start, const Tensor &part, const Tensor &bits, SymInt q_tile, double scale,
-                    std::string_view path, bool packed)
-{
-    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("flash_workbook::masked", "").typed<Masked>();
-    TORCH_CHECK_NOT_IMPLEMENTED(!wants_gradients(std::nullopt, Q, K, V),
-                                "flash_workbook::masked has no gradients. Call it under torch.no_grad()");
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return op.call(Q, K, V, whole_start, whole, part_start, part, bits, q_tile, scale, path, packed);
-}
-
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void flash_workbook_default(const char *path) { default_path = path; }
@@ -603,7 +584,7 @@ TORCH_LIBRARY_IMPL(flash_workbook, Meta, m)
 }
 TORCH_LIBRARY_IMPL(flash_workbook, Autograd, m)
 {
-    m.impl("masked", masked_autograd);
     m.impl("attention", forward_autograd);
-    m.impl("attention_backward", torch::autograd::autogradNotImplementedFallback());  // gradients have none
+    for (const char *has_no_gradients : {"masked", "attention_backward"})
+        m.impl(has_no_gradients, torch::autograd::autogradNotImplementedFallback());
 }
