@@ -134,8 +134,8 @@ def test_opcheck(case):
     torch.library.opcheck(flash_workbook.forward, arguments)
     O, L = (x.detach() for x in flash_workbook.forward(*arguments))
     with torch.no_grad():
-        torch.library.opcheck(flash_workbook.backward, (dO, *(x.detach() if isinstance(x, torch.Tensor) else x
-                                                              for x in arguments[:4]), O, L, *rest, torch.randn_like(L)))
+        inputs_ = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments[:4]]
+        torch.library.opcheck(flash_workbook.backward, (dO, *inputs_, O, L, *rest, torch.randn_like(L)))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
