@@ -12,8 +12,8 @@ if [ "$number" = all ]; then
     shift 2
     for of in "$@" roofline gpt_oss duel; do
         case $of in
-        gpt_oss) ls plots/data/*/gpt_oss.tsv >/dev/null 2>&1 || continue ;;
-        duel) ls plots/data/*/duel_seed*.tsv >/dev/null 2>&1 || continue ;;
+        gpt_oss) ls plots/data/h200/gpt_oss.tsv >/dev/null 2>&1 || continue ;;
+        duel) ls plots/data/h200/duel_seed*.tsv >/dev/null 2>&1 || continue ;;
         esac
         plots/plot.sh "$of" "$backend" || exit 1
     done
@@ -29,9 +29,9 @@ gpt_oss | duel)
         [ -s "$table" ] && echo "$table" && break
     done)
     data=${WB_DATA:-$newest} kind='measured here:'
-    [ -n "$data" ] || data=$(ls plots/data/*/$tables.tsv 2>/dev/null | head -n $most | xargs) kind='recorded:'
+    [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | head -n $most | xargs) kind='recorded:'
     if ! awk '!/^#/ && $1 != "kind" { n++ } END { exit !n }' ${data:-/dev/null}; then
-        echo "plot: no $number: nothing measured here and nothing recorded (plots/data/*/$tables.tsv)"
+        echo "plot: no $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
         exit 1
     fi
     of=${data%% *} gpu=$(field "${data%% *}" gpu)

@@ -15,12 +15,13 @@
 # line "Recorded on ..." below a table says when. `key GB` is the most memory of a call.
 BEGIN { FS = "\t" }
 
-#   <!-- duel: -->     or     <!-- duel: claim -->
-#   what plots/duel.awk says of all recorded duel_seed*.tsv: a table and a line "Recorded on ...", or a paragraph
+#   <!-- duel: -->     or     <!-- duel: claim -->     or     <!-- duel: h100 -->
+#   what plots/duel.awk says of all duel_seed*.tsv recorded on an H200, or in data/h100: a table and a line "Recorded on
+#   ...", or a paragraph
 FNR == 1 { file = FILENAME; sub(/.*\//, "", file); columns = 0 }
 
 # a recorded table
-file ~ /^duel_seed/ && FNR == 1 { duels = duels " " FILENAME }
+file ~ /^duel_seed/ && FNR == 1 { duels[FILENAME ~ /\/h100\//] = duels[FILENAME ~ /\/h100\//] " " FILENAME }
 FILENAME ~ /\.tsv$/ {
     if (match($0, /^# (commit|date|gpu|gpus|driver): /)) { fact = substr($0, 3, RLENGTH - 4); heading[file, fact] = substr($0, RLENGTH + 1); next }
     if (/^#/) next
@@ -125,9 +126,9 @@ function cell(item, problem,    pair, first, second) {
 function fault(what) { print FILENAME ":" FNR ": " what >"/dev/stderr"; bad = 1 }
 
 # a text
-/^<!-- duel: (claim )?-->$/ {
+/^<!-- duel: ((claim|h100) )?-->$/ {
     print
-    command = "awk -f plots/duel.awk -v claim=" (/claim/ ? 1 : 0) duels
+    command = "awk -f plots/duel.awk -v claim=" (/claim/ ? 1 : 0) duels[/h100/]
     while ((command | getline line) > 0) print line
     close(command)
     line = 0
