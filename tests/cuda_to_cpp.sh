@@ -130,7 +130,7 @@ for name in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z BR BC i n lane w
     echo "#define $name )("
 done >"$said.headers"
 for header in cuda_runtime.h cuda_bf16.h cuda_pipeline.h cuda_pipeline_primitives.h cooperative_groups.h \
-    cooperative_groups/reduce.h cuda_runtime_api.h vector_types.h device_launch_parameters.h; do
+    cooperative_groups/reduce.h cuda_runtime_api.h; do
     echo "#include <$header>"
 done >>"$said.headers"
 given <"$said.headers"
