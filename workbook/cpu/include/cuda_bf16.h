@@ -1,6 +1,6 @@
 // cuda_bf16.h - __nv_bfloat16: the upper half of a float32. Arithmetic goes through float32 and rounds to the nearest,
-// ties to even, which gives the GPU's bits for + - * / and fma. NVIDIA's own header is never used here, so no toolkit is
-// needed.
+// ties to even, which gives the GPU's bits for + - * / and fma. NVIDIA's own header is never used here, so no toolkit
+// is needed.
 #pragma once
 
 #include "cuda_runtime.h"
