@@ -60,17 +60,8 @@ int main(void) { return !seccomp_version(); }'
     missing=${missing# }
 }
 
-packages() { # MANAGER: the names of everything, in its words
-    case $1 in
-    apt-get)
-        echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev \
-            libmd-dev \
-            util-linux entr ${grade:+bubblewrap libarchive-tools libseccomp-dev zip} ;;
-    pacman)
-        echo base-devel gawk pkgconf binutils gnuplot openblas criterion cjson libmd util-linux entr \
-            ${grade:+bubblewrap libarchive libseccomp zip} ;;
-    esac
-}
+packages="build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev"
+packages="$packages libmd-dev util-linux entr ${grade:+bubblewrap libarchive-tools libseccomp-dev zip}"
 
 find_missing
 if [ -z "$missing" ]; then
@@ -79,12 +70,8 @@ elif [ -n "$check" ]; then
     echo "setup: missing: $missing"
     exit 1
 else
-    manager=
-    for candidate in apt-get pacman; do
-        command -v $candidate >/dev/null && manager=$candidate && break
-    done
-    if [ -z "$manager" ]; then
-        echo "setup: missing: $missing. I know apt-get and pacman, and neither is here: install these by hand." >&2
+    if ! command -v apt-get >/dev/null; then
+        echo "setup: missing: $missing. I know apt-get, and it is not here: install these by hand." >&2
         command -v dnf >/dev/null && echo "setup: Fedora has no package of Criterion, the C library. $container" >&2
         exit 1
     fi
@@ -93,15 +80,12 @@ else
         sudo=sudo
         command -v sudo >/dev/null || { echo "setup: not root, and there is no sudo: run this as root" >&2; exit 1; }
     fi
-    [ $manager = apt-get ] || echo "setup: installing with $manager is untested; please tell us how it went"
     echo "setup: missing: $missing"
-    echo "setup: $sudo $manager installs: $(packages $manager)"
-    case $manager in
-    apt-get)
-        $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install \
-            -y -qq --no-install-recommends $(packages apt-get) >"$scratch/install" 2>&1 ;;
-    pacman) $sudo pacman -S --needed --noconfirm $(packages pacman) >"$scratch/install" 2>&1 ;;
-    esac || { tail -n 20 "$scratch/install" >&2; echo "setup: the installation failed, see above" >&2; exit 1; }
+    echo "setup: $sudo apt-get installs: $packages"
+    # shellcheck disable=SC2086
+    $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install \
+        -y -qq --no-install-recommends $packages >"$scratch/install" 2>&1 ||
+        { tail -n 20 "$scratch/install" >&2; echo "setup: the installation failed, see above" >&2; exit 1; }
     find_missing
     rm -f build/tools.mk # what make has noted of this machine
     if [ -n "$missing" ]; then

@@ -97,7 +97,7 @@ printf '#include <cuda_runtime.h>\nextern __shared__ float everywhere[];\n' | gi
 refused "dynamic shared memory outside a function" in.cu:2 'declare extern __shared__ inside the kernel'
 printf '#include <cuda_runtime.h>\n__global__ void k(unsigned *x) { *x = __activemask(); }\n' | given
 refused "the active mask" in.cu:2 'name the lanes you mean'
-for header in mma.h cuda.h cuda/barrier; do
+for header in mma.h cuda.h cuda_fp16.h cuda/barrier; do
     echo "#include <$header>" | given
     refused "$header" in.cu:1 'put it under #ifdef __CUDACC__'
 done
@@ -129,8 +129,8 @@ refused "one in an included file" outer.cu:5 undeclared
 for name in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z BR BC i n lane warp row col tid tile scale block_size; do
     echo "#define $name )("
 done >"$said.headers"
-for header in cuda_runtime.h cuda_bf16.h cuda_fp16.h cuda_pipeline.h cuda_pipeline_primitives.h cooperative_groups.h \
-    cooperative_groups/reduce.h cuda_runtime_api.h vector_types.h device_launch_parameters.h; do
+for header in cuda_runtime.h cuda_bf16.h cuda_pipeline.h cuda_pipeline_primitives.h cooperative_groups.h \
+    cooperative_groups/reduce.h cuda_runtime_api.h; do
     echo "#include <$header>"
 done >>"$said.headers"
 given <"$said.headers"

@@ -71,19 +71,17 @@ verdict $? "an empty folder"
 "$score" points "$scratch/none" 01 2>/dev/null; [ $? -eq 2 ]
 verdict $? "a folder that is not there"
 
-# Other programs read the files: python3's parsers, where there is one.
+# Other programs read the file: python3's parser, where there is one.
 record 03 failed O_of_one_tile "FAIL:two_key_tiles"
 "$score" points "$scratch" 03 >/dev/null
 if command -v python3 >/dev/null; then
-    python3 - "$scratch" "$all" problems/[0-9][0-9] <<'END'
-import json, sys, xml.etree.ElementTree as tree
+    python3 - "$scratch" "$all" <<'END'
+import json, sys
 results = json.load(open(sys.argv[1] + "/results.json", encoding="utf-8"))
 assert results["score"] == sum(t["score"] for t in results["tests"]) == 40, results["score"]
 assert sum(t["max_score"] for t in results["tests"]) == int(sys.argv[2])
 assert all(t["visibility"] == "visible" and t["status"] in ("passed", "failed") for t in results["tests"])
-suites = tree.parse(sys.argv[1] + "/junit.xml").getroot()
-assert len(suites) == len(sys.argv[3:]) and len(suites.findall(".//failure")) == 1
 END
-    verdict $? "results.json and junit.xml parse, and add up"
+    verdict $? "results.json parses, and adds up"
 fi
 exit $failed

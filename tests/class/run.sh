@@ -2,7 +2,7 @@
 # run.sh - a class that attacks its graders: archives that are none, names that confuse, sources that do what they must
 # not (bombs.c: the rule that each proves, and what the report must say), and honest work among them. Graded by one
 # make grade-all; the table must be expected.csv. Then: nothing outside was changed or is still running; what has
-# changed alone is graded again, and an interrupted run goes on; the check build; a busy machine; Gradescope; Slurm.
+# changed alone is graded again, and an interrupted run goes on; the check build; a busy machine; Gradescope.
 # What holds without a sandbox as well is proved elsewhere: verdicts (tests/hostile), seconds (tests/spent.c), texts
 # (tests/safe_text.c), points (tests/points.sh).
 # As root or an ordinary user; where there are no namespaces to be had it proves that grading refuses.
@@ -340,5 +340,5 @@ verdict $? "a race is reported, in both languages"
 [ -z "$(left_running)" ]
 verdict $? "nothing is left running"
 
-tests/class/gradescope.sh "$base" && tests/class/slurm.sh "$base" || failed=1
+tests/class/gradescope.sh "$base" || failed=1
 exit $failed

@@ -1,24 +1,19 @@
 #!/bin/sh
 # book.sh PYTHON - make book: the lessons and what belongs to them as a site in build/book/html that opens from the
 # disk. What builds it is installed once, into build/book/venv. EDITION=instructors: with the wrong solutions, and with
-# links to the keys, in build/book/instructors. EDITION=pdf: all pages in one file, build/book/workbook.pdf.
+# links to the keys, in build/book/instructors.
 set -eu
 out=build/book here=workbook/book
 fail() { echo "book: $*" >&2; exit 1; }
 
 case ${EDITION:-students} in
-students) keys=no site=$out/html builder=html ;;
-pdf) keys=no site=$out/print builder=singlehtml ;;
+students) keys=no site=$out/html ;;
 instructors)
-    keys=yes site=$out/instructors builder=html
+    keys=yes site=$out/instructors
     [ -d solutions ] || fail "this copy has no solutions, so there is no edition for instructors"
     ;;
-*) fail "EDITION=$EDITION: there are students, instructors and pdf" ;;
+*) fail "EDITION=$EDITION: there are students and instructors" ;;
 esac
-
-browser=${WB_BROWSER:-$(command -v chromium || command -v chromium-browser || command -v google-chrome)} ||
-    [ "${EDITION:-}" != pdf ] ||
-    fail "chromium prints the PDF, and there is none (WB_BROWSER=PROGRAM names another)"
 
 mkdir -p $out
 if ! cmp -s $here/requirements.txt $out/venv/installed; then
@@ -44,13 +39,5 @@ while read -r _ file; do # as it was shipped, whatever you have written there
 done <workbook/loop/shipped.sha256
 rm -rf $site
 "$1" $here/pages.py $out/source $keys
-WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -q -W --keep-going -E -b $builder \
-    -c $here -d $out/doctrees $out/source $site
-if [ $builder = html ]; then
-    echo "book: $(find $site -name '*.html' | wc -l) pages. Open $site/index.html"
-    exit
-fi
-"$browser" --headless --no-sandbox --disable-gpu --no-pdf-header-footer --user-data-dir="$PWD/$out/profile" \
-    --print-to-pdf=$out/workbook.pdf "file://$PWD/$site/index.html" >$out/log 2>&1 ||
-    fail "$browser could not print, see $out/log"
-echo "book: $out/workbook.pdf"
+WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -q -W --keep-going -E -c $here -d $out/doctrees $out/source $site
+echo "book: $(find $site -name '*.html' | wc -l) pages. Open $site/index.html"

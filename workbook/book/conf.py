@@ -114,8 +114,7 @@ class Files(SphinxTransform):
                 continue
             path = os.path.normpath(os.path.join(folder, link["reftarget"].split("#")[0]))
             if ((root / path).is_dir() or not whole and not (root / path).exists()
-                    or path.startswith("solutions/") and not keys
-                    or download and self.app.builder.name == "singlehtml"):
+                    or path.startswith("solutions/") and not keys):
                 link.replace_self(link.children)
             elif download:
                 self.env.shown_files.setdefault(self.env.docname, set()).add(path)

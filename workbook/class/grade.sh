@@ -1,6 +1,6 @@
 #!/bin/sh
 # grade.sh [OPTION...] SUBMISSION OUT - grades one submission, a folder or an archive that nobody trusts, and leaves
-# in the folder OUT report.txt, results.json (Gradescope), junit.xml, scores.tsv and record, which make grade-all
+# in the folder OUT report.txt, results.json (Gradescope), scores.tsv and record, which make grade-all
 # collects. One submission is one independent command: many may run at once, here or on many machines.
 #
 #   --base FOLDER   what it is judged with, build/grades/base if not given; made if it is not there (grade_base.sh)
@@ -206,7 +206,7 @@ rm -rf "$out/sources" && mkdir "$out/sources" || exit 1 # to be read, and compar
 for number in $changed; do
     plain <"$scratch/sources/$number" >"$out/sources/$(basename "$tree/problems/$number"/*.c*)"
 done
-for kept in record failure report.txt results.json junit.xml scores.tsv; do rm -f "$out/$kept"; done
+for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$kept"; done
 rm -f "$out"/[0-9][0-9].*
 [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason" >"$out/00.note"
 export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SECONDS="$compile_seconds" \

@@ -4,7 +4,7 @@
 #   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any
 #   seed             of what is drawn, where no SEED= was given
 #   coverage.txt     of all submissions, what ran in no case (drawn.md)
-#   reports/NAME/    report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
+#   reports/NAME/    report.txt, results.json, scores.tsv of each (grade.sh)
 # Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded
 # elsewhere by grade.sh, into the same folders, count. What could not be judged, since the machine was too busy, is
 # tried again at the end, alone; then an instructor is asked.

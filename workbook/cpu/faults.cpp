@@ -119,7 +119,6 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 void catch_faults()
 {
-#ifndef CUDACPU_ASAN  // which has handlers of its own
     static __thread bool done;
     if (done) return;
     done = true;
@@ -147,7 +146,6 @@ void catch_faults()
     }
     installed = true;
     pthread_mutex_unlock(&mutex);
-#endif
 }
 
 // A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop

@@ -2,24 +2,10 @@
 // the other's.
 #include "fiber.h"
 
-#include <pthread.h>
 #include <stdint.h>
 
 namespace cudacpu
 {
-void fiber_from_host_thread(fiber &f)
-{
-    f = {};
-#ifdef CUDACPU_ASAN
-    pthread_attr_t attributes;
-    void *stack = nullptr;
-    pthread_getattr_np(pthread_self(), &attributes);
-    pthread_attr_getstack(&attributes, &stack, &f.bytes);
-    pthread_attr_destroy(&attributes);
-    f.stack = static_cast<char *>(stack);
-#endif
-}
-
 // What cudacpu_switch will pop. A zero follows, where a caller's address would be: backtraces end there.
 void fiber_prepare(fiber &f, void (*main)())
 {

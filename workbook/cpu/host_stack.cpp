@@ -14,7 +14,6 @@ namespace cudacpu
 {
 bool strict;  // wb_play_strictly()
 
-#ifndef CUDACPU_ASAN
 extern "C" void *__libc_stack_end;
 
 static struct {
@@ -58,11 +57,6 @@ void away_from_host_stack(void (*work)(void *), void *data)
     fiber_prepare(s.side, side_main);
     fiber_switch(s.host, s.side);
 }
-#else
-bool is_host_stack(const void *) { return false; }
-void open_host_stack() {}
-void away_from_host_stack(void (*work)(void *), void *data) { work(data); }
-#endif
 }
 
 extern "C" void wb_play_strictly(void) { cudacpu::strict = true; }

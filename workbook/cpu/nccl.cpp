@@ -8,7 +8,6 @@
 #include "flight.h"
 #pragma GCC visibility push(default)
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <nccl.h>
 #pragma GCC visibility pop
 #include "report.h"
@@ -314,21 +313,18 @@ template <class Type> static void divide_as(char *into, size_t bytes, int by)
     for (size_t i = 0; i < bytes / sizeof(Type); i++) a[i] = Type(a[i] / static_cast<Type>(by));
 }
 
-// Sums of 16 bits are made in float32 and rounded once.
-template <class Type> static std::vector<char> widened(const std::vector<char> &from)
+// Sums of bf16 are made in float32 and rounded once.
+static std::vector<char> as_floats(const std::vector<char> &from, ncclDataType_t type)
 {
-    std::vector<char> to(from.size() / sizeof(Type) * sizeof(float));
-    for (size_t i = 0; i < from.size() / sizeof(Type); i++) {
-        Type x;
-        memcpy(&x, &from[i * sizeof(Type)], sizeof x);
-        const float f = static_cast<float>(x);
+    if (type != ncclBfloat16) return from;
+    std::vector<char> to(2 * from.size());
+    for (size_t i = 0; i < from.size() / 2; i++) {
+        __nv_bfloat16 x;
+        memcpy(&x, &from[i * sizeof x], sizeof x);
+        const float f = x;
         memcpy(&to[i * sizeof f], &f, sizeof f);
     }
     return to;
-}
-static std::vector<char> as_floats(const std::vector<char> &from, ncclDataType_t type)
-{
-    return type == ncclBfloat16 ? widened<__nv_bfloat16>(from) : type == ncclFloat16 ? widened<__half>(from) : from;
 }
 // work(a number of the type in which sums are made)
 template <class Work> static void by_type(ncclDataType_t type, Work work)
@@ -351,14 +347,13 @@ static void combine(std::vector<char> &into, const std::vector<char> &from, nccl
 static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, ncclRedOp_t op, int ranks)
 {
     if (op == ncclAvg) by_type(type, [&](auto number) { divide_as<decltype(number)>(sum.data(), sum.size(), ranks); });
-    if (type != ncclBfloat16 && type != ncclFloat16) return sum;
+    if (type != ncclBfloat16) return sum;
     std::vector<char> narrow(sum.size() / 2);
     for (size_t i = 0; i < narrow.size() / 2; i++) {
         float f;
         memcpy(&f, &sum[i * sizeof f], sizeof f);
         const __nv_bfloat16 b = __float2bfloat16(f);
-        const __half h = __float2half(f);
-        memcpy(&narrow[2 * i], type == ncclBfloat16 ? static_cast<const void *>(&b) : &h, 2);
+        memcpy(&narrow[2 * i], &b, sizeof b);
     }
     return narrow;
 }
@@ -657,6 +652,7 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
 static ncclResult_t reduce(const call &c, const void *from, void *to, size_t bytes, bool scatter, ncclDataType_t type,
                            ncclRedOp_t op)
 {
+    if (type == ncclFloat16) return refuse(c.site, "%s: sums of float16 are not played", c.name);
     if (!may(c)) return ncclInvalidArgument;
     const size_t ranks = static_cast<size_t>(c.comm->ranks);
     const char *given = static_cast<const char *>(from);

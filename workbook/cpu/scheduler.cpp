@@ -24,7 +24,6 @@ block *new_block()
 {
     block *b = static_cast<block *>(calloc(1, sizeof(block)));
     if (!b) report("out of host memory", {nullptr, 0}, "no room to run a block");
-    fiber_from_host_thread(b->host);
     return b;
 }
 
@@ -56,14 +55,13 @@ static void add_fibers(block &b)
 // What every thread's fiber does.
 static void thread_main()
 {
-    fiber_begin();
     block &b = *current;
     b.body(b.arguments);
     thread &me = *b.running;
     engine_thread_end(me);
     warp_of(b, me).exited |= lane_bit(me);
     b.exited++;
-    fiber_switch(*me.own, b.host, true);
+    fiber_switch(*me.own, b.host);
     abort();
 }
 

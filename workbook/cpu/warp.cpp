@@ -17,7 +17,6 @@ const char *operation_name(warp_operation operation)
     case BALLOT: return "__ballot_sync()";
     case ANY: return "__any_sync()";
     case ALL: return "__all_sync()";
-    case MATCH_ANY: return "__match_any_sync()";
     case ADD_INT:
     case ADD_UNSIGNED: return "__reduce_add_sync()";
     case MIN_INT:
@@ -83,16 +82,6 @@ static uint64_t vote(const warp &w, unsigned lanes, warp_operation operation)
     return operation == BALLOT ? yes : operation == ANY ? yes != 0 : yes == lanes;
 }
 
-static void match(warp &w, unsigned lanes)
-{
-    for (unsigned lane : each(lanes)) {
-        unsigned equal = 0;
-        for (unsigned other : each(lanes))
-            if (w.threads[other].request.value == w.threads[lane].request.value) equal |= 1u << other;
-        w.threads[lane].request.result = equal;
-    }
-}
-
 static uint32_t combine(warp_operation operation, uint32_t x, uint32_t y)
 {
     const int32_t a = static_cast<int32_t>(x), c = static_cast<int32_t>(y);
@@ -134,7 +123,6 @@ static void perform(block &b, warp &w, unsigned lanes, const warp_request &any)
     case SHUFFLE_UP:
     case SHUFFLE_DOWN:
     case SHUFFLE_XOR: shuffle(b, w, lanes); return;
-    case MATCH_ANY: match(w, lanes); return;
     case CALL: call(w, lanes, any); return;
     case BALLOT:
     case ANY:

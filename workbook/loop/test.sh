@@ -5,7 +5,7 @@
 # machine was too busy.
 #
 # Everything is recorded in build/grade (build/BACKEND/IMPL/grade for another IMPL), in the files that score/grades.h
-# names, and of all problems together scores.tsv, report.txt, results.json (Gradescope) and junit.xml. These are written
+# names, and of all problems together scores.tsv, report.txt and results.json (Gradescope). These are written
 # whatever happens, an interrupt too.
 #
 #   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won

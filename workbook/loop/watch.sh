@@ -20,7 +20,7 @@ if [ -z "$file" ]; then
 fi
 if ! command -v entr >/dev/null; then
     echo "watch: entr waits for saves, and is not installed." \
-        "./setup.sh installs it (apt-get install entr, pacman -S entr)" >&2
+        "./setup.sh installs it (apt-get install entr)" >&2
     exit 1
 fi
 # -r: a run that is under way is ended; -c: the screen is cleared; -n: there is no terminal whose keys could be read

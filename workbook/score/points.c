@@ -1,5 +1,5 @@
 // points.c - points for what the suites found: prints the score table of the problems of this run, and writes into
-// FOLDER scores.tsv, report.txt, results.json (Gradescope) and junit.xml, each of them whole or not at all.
+// FOLDER scores.tsv, report.txt and results.json (Gradescope), each of them whole or not at all.
 #include "score/safe_text.h"
 #include "score/score.h"
 #include "score/standing.h"
@@ -96,7 +96,6 @@ int score_points(char **given)
     write_whole(folder, "scores.tsv", write_scores);
     write_whole(folder, "report.txt", write_report);
     write_whole(folder, "results.json", score_write_gradescope);
-    write_whole(folder, "junit.xml", score_write_junit);
     write_table(stdout, folder, asked);
     return 0;
 }

@@ -29,13 +29,6 @@ bool utf8_invisible(const char *c)
                           : second == 0x81 && third >= 0xa0 && third <= 0xaf;
 }
 
-static const char *escape(char c, text_form form)
-{
-    if (form == LINE) return c == '\n' || c == '\t' ? " " : NULL;
-    if (form == XML) return c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : NULL;
-    return NULL;
-}
-
 void write_text(FILE *f, const char *text, text_form form)
 {
     const char *const start = text;
@@ -44,8 +37,8 @@ void write_text(FILE *f, const char *text, text_form form)
         const unsigned char c = (unsigned char)*text;
         if (length == 0)
             fputs("\xef\xbf\xbd", f);
-        else if (escape(*text, form))
-            fputs(escape(*text, form), f);
+        else if (form == LINE && (c == '\n' || c == '\t'))
+            fputc(' ', f);
         else if ((c < 32 && c != '\n' && c != '\t') || c == 127 || (c == 0xc2 && (unsigned char)text[1] < 0xa0) ||
                  utf8_invisible(text))
             fputc('?', f);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 
 // LINE: of a single line, newlines and tabs are spaces.
-typedef enum text_form { PLAIN, LINE, XML } text_form;
+typedef enum text_form { PLAIN, LINE } text_form;
 
 // Writes text, which ends with 0 and may hold any other bytes, as valid UTF-8: what is none becomes U+FFFD, control
-// characters other than newline and tab and what order or hide what stands beside them become '?', what the form gives
-// a meaning is escaped. At most TEXT_LIMIT bytes of it, then a line that says so.
+// characters other than newline and tab and what order or hide what stands beside them become '?'. At most TEXT_LIMIT
+// bytes of it, then a line that says so.
 void write_text(FILE *f, const char *text, text_form form);
 
 // fprintf, in which each %s is written so. Takes %s without a width, %d and %f with one, and %%.

@@ -90,7 +90,7 @@ static const struct {
     int (*run)(char **);
     const char *what;
 } commands[] = {
-    {"points", "FOLDER NN...", 1, score_points, "the table of these; scores.tsv, report.txt, results.json, junit.xml"},
+    {"points", "FOLDER NN...", 1, score_points, "the table of these; scores.tsv, report.txt, results.json"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, of these first"},
     {"total", "FOLDER", 1, total, "Score: ..."},
     {"row", "FOLDER REASON", 2, score_row, "of a submission, for a class"},

@@ -20,6 +20,5 @@ int score_class(char **given);
 void score_numbers(char **numbers, bool asked[WB_PROBLEMS]);
 const wb_problem *score_problem(const char *number);
 
-// What points.c writes beside the table: gradescope.c, junit.c.
+// What points.c writes beside the table: gradescope.c.
 void score_write_gradescope(FILE *to, const char *folder);
-void score_write_junit(FILE *to, const char *folder);

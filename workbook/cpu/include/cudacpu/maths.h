@@ -9,39 +9,26 @@
 #define CUDACPU_LOAD(name_)                                                                                            \
     template <class Type_> inline Type_ name_(const Type_ *at_) { return *at_; }
 CUDACPU_LOAD(__ldg)
-CUDACPU_LOAD(__ldca)
 CUDACPU_LOAD(__ldcg)
 CUDACPU_LOAD(__ldcs)
-CUDACPU_LOAD(__ldcv)
-CUDACPU_LOAD(__ldlu)
 
 #define CUDACPU_STORE(name_)                                                                                           \
     template <class Type_> inline void name_(Type_ *at_, Type_ value_) { *at_ = value_; }
 CUDACPU_STORE(__stcg)
 CUDACPU_STORE(__stcs)
-CUDACPU_STORE(__stwb)
-CUDACPU_STORE(__stwt)
 
 inline size_t __cvta_generic_to_shared(const void *at_) { return reinterpret_cast<size_t>(at_); }
 
 // ------------------------ float32
 
 // Macros, because glibc declares functions of these names that do not exist.
-#define __expf(x_)            expf(x_)
-#define __exp10f(x_)          exp10f(x_)
-#define __logf(x_)            logf(x_)
-#define __log2f(x_)           log2f(x_)
-#define __log10f(x_)          log10f(x_)
-#define __sinf(x_)            sinf(x_)
-#define __cosf(x_)            cosf(x_)
-#define __tanf(x_)            tanf(x_)
-#define __tanhf(x_)           tanhf(x_)
-#define __powf(x_, y_)        powf(x_, y_)
-#define __sincosf(x_, s_, c_) sincosf(x_, s_, c_)
+#define __expf(x_)     expf(x_)
+#define __logf(x_)     logf(x_)
+#define __log2f(x_)    log2f(x_)
+#define __powf(x_, y_) powf(x_, y_)
 
 inline float rsqrtf(float x_) { return 1.0f / sqrtf(x_); }
 inline double rsqrt(double x_) { return 1.0 / sqrt(x_); }
-inline float fdividef(float x_, float y_) { return x_ / y_; }
 inline float __fdividef(float x_, float y_) { return x_ / y_; }
 inline float __saturatef(float x_) { return x_ > 0 ? (x_ < 1 ? x_ : 1) : 0; }  // NaN gives 0
 
@@ -81,37 +68,17 @@ inline float __int_as_float(int x_) { return cudacpu::same_bits<float>(x_); }
 inline int __float_as_int(float x_) { return cudacpu::same_bits<int>(x_); }
 inline float __uint_as_float(unsigned x_) { return cudacpu::same_bits<float>(x_); }
 inline unsigned __float_as_uint(float x_) { return cudacpu::same_bits<unsigned>(x_); }
-inline double __longlong_as_double(long long x_) { return cudacpu::same_bits<double>(x_); }
-inline long long __double_as_longlong(double x_) { return cudacpu::same_bits<long long>(x_); }
 
 inline int __float2int_rn(float x_) { return cudacpu::to_integer<int>(rintf(x_)); }
 inline int __float2int_rz(float x_) { return cudacpu::to_integer<int>(truncf(x_)); }
 inline int __float2int_ru(float x_) { return cudacpu::to_integer<int>(ceilf(x_)); }
 inline int __float2int_rd(float x_) { return cudacpu::to_integer<int>(floorf(x_)); }
-inline unsigned __float2uint_rn(float x_) { return cudacpu::to_integer<unsigned>(rintf(x_)); }
-inline unsigned __float2uint_rz(float x_) { return cudacpu::to_integer<unsigned>(truncf(x_)); }
 inline float __int2float_rn(int x_) { return static_cast<float>(x_); }
-inline float __uint2float_rn(unsigned x_) { return static_cast<float>(x_); }
-inline float __double2float_rn(double x_) { return static_cast<float>(x_); }
 
 inline int __popc(unsigned x_) { return __builtin_popcount(x_); }
-inline int __popcll(unsigned long long x_) { return __builtin_popcountll(x_); }
 inline int __clz(int x_) { return x_ ? __builtin_clz(static_cast<unsigned>(x_)) : 32; }
-inline int __clzll(long long x_) { return x_ ? __builtin_clzll(static_cast<unsigned long long>(x_)) : 64; }
 inline int __ffs(int x_) { return __builtin_ffs(x_); }
-inline int __ffsll(long long x_) { return __builtin_ffsll(x_); }
-inline int __mul24(int x_, int y_) { return ((x_ << 8) >> 8) * ((y_ << 8) >> 8); }
 inline int __mulhi(int x_, int y_) { return static_cast<int>((static_cast<long long>(x_) * y_) >> 32); }
-inline unsigned __umulhi(unsigned x_, unsigned y_)
-{
-    return static_cast<unsigned>((static_cast<unsigned long long>(x_) * y_) >> 32);
-}
-inline unsigned __brev(unsigned x_)
-{
-    unsigned y_ = 0;
-    for (int bit_ = 0; bit_ < 32; bit_++) y_ |= (x_ >> bit_ & 1) << (31 - bit_);
-    return y_;
-}
 inline unsigned __byte_perm(unsigned x_, unsigned y_, unsigned selector_)
 {
     const uint64_t both_ = static_cast<uint64_t>(y_) << 32 | x_;
@@ -160,8 +127,6 @@ inline long long clock64()
     clock_gettime(CLOCK_MONOTONIC, &now_);
     return now_.tv_sec * 1000000000LL + now_.tv_nsec;
 }
-inline unsigned long long __globaltimer() { return static_cast<unsigned long long>(clock64()); }
-inline void __nanosleep(unsigned) {}
 
 namespace cudacpu
 {

@@ -21,7 +21,6 @@ enum warp_operation {
     BALLOT,
     ANY,
     ALL,
-    MATCH_ANY,
     ADD_INT,
     MIN_INT,
     MAX_INT,
@@ -126,12 +125,6 @@ CUDACPU_REDUCE(unsigned, __reduce_max_sync, MAX_UNSIGNED)
 CUDACPU_REDUCE(unsigned, __reduce_and_sync, AND_BITS)
 CUDACPU_REDUCE(unsigned, __reduce_or_sync, OR_BITS)
 CUDACPU_REDUCE(unsigned, __reduce_xor_sync, XOR_BITS)
-
-template <class Value_>
-unsigned __match_any_sync(unsigned mask_, Value_ value_, cudacpu::call_site site_ = cudacpu::here())
-{
-    return static_cast<unsigned>(cudacpu::warp_wait(cudacpu::MATCH_ANY, mask_, cudacpu::to_word(value_), 0, 32, site_));
-}
 
 #define __activemask()                                                                                                 \
     ([] {                                                                                                              \
