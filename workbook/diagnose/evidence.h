@@ -73,7 +73,8 @@ typedef struct finding {
 } finding;
 extern finding best;  // the first step that is wrong, in all cases so far; rank 0: nothing was found
 
-// Whether the problem has one of these gaps, and none of them is as shipped.
+bool has_gap(const char *gaps);  // whether the problem has one of these
+// Whether none of these gaps is as shipped, or, where the problem has none of them, none of all.
 bool worth_naming(const char *gaps);
 
 // Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose

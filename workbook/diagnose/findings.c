@@ -41,7 +41,7 @@ const char *list_of(const bool *in, int count, size_t room)
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
-    if ((!e.wrong && rank < BY_WASTE) || !worth_naming(gaps)) return;
+    if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return;
     best.rank = rank, best.id = id, best.gaps = gaps;
     WRITE(best.says, format);
     memcpy(best.shown, e.text, sizeof best.shown);

@@ -155,7 +155,7 @@ static double score_of(const product *S, int i, int c)
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
     const product *S = t->S, *PV = t->P;
-    const bool students = worth_naming("max|accumulate|softmax");
+    const bool students = has_gap("max|accumulate|softmax") && worth_naming("max|accumulate|softmax");
     bool alive = !students;  // where the weights are given code, it is the mask that leaves none
     for (int at = 0; at < S->rows * S->cols; at++) alive |= PV->a[at] != 0;
     for (int i = 0; i < S->rows; i++) {

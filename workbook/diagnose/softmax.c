@@ -199,9 +199,11 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
     if (O_wrong && size > 0 && spread > slack * largest) {
-        double parts = 0;
+        double parts = 0, apart = 0;  // apart: of columns from what their lane has
         for (int p = 0; p < 4; p++) parts += size_of_lane[p] > 0 ? lane[p] / size_of_lane[p] : 0;
-        if (!e.problem->on_host &&
+        for (int d = 0; d < D; d++)
+            apart = fmax(apart, fabs(O[d] - sum[d] * size_of_lane[d % 8 / 2] / lane[d % 8 / 2]));
+        if (!e.problem->on_host && apart <= slack * largest &&
             (near_to(parts, l, 0.03) || near_to(parts, seen->plain, 0.03) || near_to(parts, seen->weights, 0.03)))
             find(BY_SUM, "l_of_a_lane", where,
                  "O of query %d is divided by another number in each lane's columns: l is not summed up over the four "
