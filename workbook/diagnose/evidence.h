@@ -208,7 +208,6 @@ extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 
 void read_steps(const walk *w);
-bool has_negatives(const product *p);                            // on the left, as some of dS are, and no weight is
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
@@ -257,8 +256,9 @@ void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: wh
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);           // that sees no key
-bool look_at_pages(const record *r);   // decode.c
+void see_empty_row(int row);                                                               // that sees no key
+bool see_other_rows(const step *t, const product *p, const char *what, const char *gaps);  // true if it does
+bool look_at_pages(const record *r);                                                       // decode.c
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r), conclude_decode(void);
