@@ -12,23 +12,16 @@ static int page_size(void) { return e.c->page; }
 
 static const char page_names[] =
     "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
-    "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of the first key of "
-    "each tile alone|those of a table of max_pages rows of B columns: it has B rows|the numbers of the columns: the "
-    "table is not asked";
+    "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|the numbers of the "
+    "columns: the table is not asked";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
 {
-    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1, B = e.s->batch;
-    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * B, at = b * most + k;
+    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1;
+    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch, at = b * most + k;
     const bool in_tiles = k < (e.kv_len[b] + 63) / 64;  // a tile has 64 keys
 #define PAGE(at) ((at) < all && (at) >= 0 ? e.table[at] : -1)
-    const double is[] = {PAGE(at),
-                         PAGE(k),
-                         PAGE(b * used + k),
-                         in_tiles ? PAGE(at) : -1,
-                         k * page_size() % 64 == 0 ? PAGE(at) : -1,
-                         PAGE(k * B + b),
-                         k};
+    const double is[] = {PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1, k};
 #undef PAGE
     return list_forms(&fit_pages, forms, page_names, is);
 }

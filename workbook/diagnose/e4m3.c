@@ -215,6 +215,13 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
+static bool begins_anew(int t, int i)
+{
+    bool zero = true;
+    for (int d = 0; d < e.s->head_dim; d++) zero &= steps[t].P->before[i * e.s->head_dim + d] == 0;
+    return zero;
+}
+
 static const char O_names[] =
     "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum| the sum that is not multiplied by "
     "2^(m_sum - m) when O goes on| the sum that is multiplied by 2^(m - m_sum) when O goes on| the sum that is, then "
@@ -227,9 +234,7 @@ static void look_at_O(int i, int q, const double *m)
     const int D = e.s->head_dim;
     int ends[SUMS], sums = 0;
     for (int t = 0; t < step_count && sums < SUMS; t++) {
-        bool anew = true;
-        for (int d = 0; d < D && t + 1 < step_count; d++) anew &= steps[t + 1].P->before[i * D + d] == 0;
-        if (anew) ends[sums++] = t;
+        if (t + 1 == step_count || begins_anew(t + 1, i)) ends[sums++] = t;
     }
     const int last = step_count - 1;
     const double m_end = m[last], m_sum = sums > 1 ? m[ends[sums - 2] + 1] : m_end;
@@ -260,9 +265,7 @@ void look_at_e4m3(const record *r)
     EACH_WALK (r, n) {
         int onto = 0;  // tiles since O began
         for (int t = 1; t < step_count && e.c->levels == 2; t++) {
-            bool zero = true;
-            for (int d = 0; steps[t].P && d < e.s->head_dim; d++) zero &= steps[t].P->before[d] == 0;
-            onto = zero ? 0 : onto + 1;
+            onto = !steps[t].P || begins_anew(t, 0) ? 0 : onto + 1;
             if (onto <= LEVEL) continue;
             find(BY_WASTE, "begins_never_anew", "level|overlap",
                  "O of query %d is added up over %d tiles of keys; with levels = 2 it should move on to the sum after "
@@ -296,14 +299,11 @@ void look_at_e4m3(const record *r)
                          "with V's exponent, to 2^3 or so",
                          is.cut, query_of(is.q), is.tile * TILE);
                 const int V = of_tile(e.V_exponent, &is, 0);
-                const bool without_V = V < -2 && fabs(log2(largest) - 3 - V) < 0.5;
                 if (t == 0 && is.right && largest < 0.3)
-                    find(
-                        BY_MAXIMUM, without_V ? "max_without_V" : "weights_small", "softmax",
-                        "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few bits "
-                        "below 2^-6: it is to be 2^3 or so%s",
-                        query_of(is.q), largest,
-                        without_V ? ", and would be with V's exponent in the maximum, too" : "");
+                    find(BY_MAXIMUM, "weights_small", "softmax",
+                         "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few "
+                         "bits below 2^-6: with V's exponent in the maximum it is 2^3 or so",
+                         query_of(is.q), largest);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));

@@ -137,17 +137,11 @@ __attribute__((format(printf, 5, 6))) void add_form(const fit *f, form *forms, i
 // unless that is null.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
 
-// y = slope x + at; how far off the farthest point is.
-typedef struct line {
-    double slope, at, off;
-} line;
-line line_through(const double *x, const double *y, int count);
-
 // Weights as 2^(s2 S - m): whether there is one such m, within `close`; or another factor of S.
 typedef struct exponent {
     double m, close;
     bool one;
-    line through;
+    double slope, off;  // of the line through them; how far off the farthest point is
 } exponent;
 exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack);
 // If it is another factor, sees which, of a query; where: of a kernel. False if it is not.

@@ -211,32 +211,24 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
 }
 
-line line_through(const double *x, const double *y, int count)
-{
-    double sx = 0, sy = 0, sxx = 0, sxy = 0;
-    for (int n = 0; n < count; n++) sx += x[n], sy += y[n];
-    sx /= count, sy /= count;
-    for (int n = 0; n < count; n++) sxx += (x[n] - sx) * (x[n] - sx), sxy += (x[n] - sx) * (y[n] - sy);
-    line l = {sxx > 0 ? sxy / sxx : 0, 0, 0};
-    l.at = sy - l.slope * sx;
-    for (int n = 0; n < count; n++) l.off = fmax(l.off, fabs(y[n] - l.slope * x[n] - l.at));
-    return l;
-}
-
 exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack)
 {
     exponent is = {.one = true};
     for (int n = 0; n < count; n++) is.m += (S[n] * s2 - log2_weights[n]) / count;
     is.close = slack + 1e-4 * fabs(is.m);
     for (int n = 0; n < count; n++) is.one &= fabs(S[n] * s2 - log2_weights[n] - is.m) <= is.close;
-    if (!is.one) is.through = line_through(S, log2_weights, count);
+    double x = 0, y = 0, xx = 0, xy = 0;
+    for (int n = 0; n < count; n++) x += S[n] / count, y += log2_weights[n] / count;
+    for (int n = 0; n < count; n++) xx += pow(S[n] - x, 2), xy += (S[n] - x) * (log2_weights[n] - y);
+    is.slope = xx > 0 ? xy / xx : 0;
+    for (int n = 0; n < count; n++) is.off = fmax(is.off, fabs(log2_weights[n] - y - is.slope * (S[n] - x)));
     return is;
 }
 
 bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where)
 {
-    const double slope = is->through.slope;
-    if (!(fabs(slope) > 0.02 * s2 && is->through.off <= is->close)) return false;
+    const double slope = is->slope;
+    if (!(fabs(slope) > 0.02 * s2 && is->off <= is->close)) return false;
     if (sum_add(f, slope, 0.015 * fabs(slope), e.problem->on_host ? "+ S" : "+sl S", (double[]){1}))
         fit_says(f,
                  "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",

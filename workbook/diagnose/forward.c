@@ -37,8 +37,9 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
-    bool tell = false, own[HEADS] = {false};
+    bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
+    const char letter = of_V ? 'V' : 'K';
     for (int h = 0; h < heads; h++) reads[h] = NOBODYS_ROW;
     EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
@@ -53,7 +54,6 @@ bool look_at_heads(const record *r, bool of_V)
             }
         }
     }
-    char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         form forms[MAX_FORMS];
         const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
@@ -63,17 +63,11 @@ bool look_at_heads(const record *r, bool of_V)
             wrong += others;
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
-            tell |= fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms));
-        if (h >= 16) continue;
-        APPEND(list[0], reads[h] < 0 ? " ?" : " %d", reads[h]);
-        APPEND(list[1], " %d", right_key_head(h));
+            fit_see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
+                    "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: of "
+                    "none)",
+                    h, letter, reads[h], right_key_head(h));
     }
-    const char letter = of_V ? 'V' : 'K';
-    if (tell)
-        fit_says(&fit_heads[of_V],
-                 "query heads 0, 1, 2 ... read %c of key heads%s, where%s are right (counted through the batches; ?: "
-                 "of none)",
-                 letter, list[0], list[1]);
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
              "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
@@ -204,10 +198,8 @@ void look_at_forward(void)
         return;
     }
     EACH_WALK (&r, n) {
-        int t = 0;
-        while (t < step_count &&
-               !see_other_rows(&steps[t], steps[t].P, "P", "fetch|overlap|receive|next|send|skip|accumulate"))
-            t++;
+        for (int t = 0; t < step_count; t++)
+            if (see_other_rows(&steps[t], steps[t].P, "P", "fetch|overlap|receive|next|send|skip|accumulate")) break;
     }
     const bool scaled = !e.K_scale || look_at_scales(&r);
     if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);

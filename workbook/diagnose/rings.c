@@ -100,14 +100,6 @@ static const char *called(place p)
     return text;
 }
 
-static const char *times(double n)
-{
-    static char text[4][24];
-    static int turn;
-    snprintf(text[turn = (turn + 1) % 4], 24, "%.3g times", n);
-    return fabs(n) < 0.01 ? "not at all" : fabs(n - 1) < 0.01 ? "once" : fabs(n - 2) < 0.01 ? "twice" : text[turn];
-}
-
 // A product or a message. step: of the loop, by the messages that a product has waited for. mine, theirs: chunks.
 typedef struct held {
     wb_held h;
@@ -268,18 +260,18 @@ static void conclude_pairs(void)
 {
     static char id[16];
     const struct pair_seen *p = against(UNMASKED, MASKED, false);
-    const bool sizes_alone = !p;
-    if (sizes_alone && !backward()) p = against(UNMASKED, MASKED, true);
-    if (!p) return;
-    memcpy(e.text, p->text, sizeof e.text);
-    const int n = has_rows(p, 0);  // whose rows are wrong
-    const int rank = backward() ? BY_VALUE : BY_HEADS;
-    if (sizes_alone)
-        find(BY_HEADS, "chunk_rows", "chunk table",
+    const struct pair_seen *const sized = against(UNMASKED, MASKED, true);
+    const int rank = backward() ? BY_VALUE : BY_HEADS, n = sized ? has_rows(sized, 0) : 0;  // n: whose rows are wrong
+    if (!sized) return;
+    memcpy(e.text, p ? p->text : sized->text, sizeof e.text);
+    if (!p) {
+        find(BY_HEADS, "chunk_rows", "chunk table|share",
              "of %d rows rank %d takes chunk %d for %d; the first N %% (2 R) have one more than N / (2 R), the others "
              "as many",
-             p->N, p->rank, chunk_in(p, n), p->rows[n]);
-    for (int k = 0; k < RULES && !sizes_alone; k++)
+             sized->N, sized->rank, chunk_in(sized, n), sized->rows[n]);
+        return;
+    }
+    for (int k = 0; k < RULES; k++)
         if (!against(p->causal ? UNMASKED : k, p->causal ? k : MASKED, false)) {
             snprintf(id, sizeof id, "pairs_%d%d%d", k % 3, k / 3 % 3, k / 9);
             find(rank, id, "pairs|when", "%s a chunk sees of itself %s, of those before it %s, of those after it %s",
@@ -324,8 +316,6 @@ static void see_given(const held *c)
     char pair[96];
     snprintf(pair, sizeof pair, "in step %d on rank %d, of queries of chunk %d and keys of chunk %d,", c->step, c->rank,
              c->mine, c->theirs);
-    if (backward() && (c->h.q_len != wb_chunk_rows(e.c, c->mine) || c->h.kv_len != wb_chunk_rows(e.c, c->theirs)))
-        find(rank, "given_shape", "share", "%s the call is told of %d and %d rows", pair, c->h.q_len, c->h.kv_len);
     for (int n = 0; n < (backward() ? 9 : 3); n++) {
         const bool keys = n == TK || n == TV || n > 6;
         const int t = n < 6 ? n : keys ? TK : TQ;
@@ -403,11 +393,11 @@ static void see_sum(const float *is, int of, int added, const char *where, bool 
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s what rank %d found%s is in it %s", *text ? "," : ":", modulo(of + way * n),
+            APPEND(text, "%s what rank %d found%s is in it %.2g times", *text ? "," : ":", modulo(of + way * n),
                    n % ranks() ? ""
                    : n         ? " at last"
                                : " at first",
-                   times(share[n]));
+                   share[n]);
     if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is no sum of what ranks have found of them");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
@@ -428,16 +418,9 @@ static void see_gradients_sent(int r, int turn)
     char where[120];
     if (message(r, turn, WB_SENDS, true, 1)) return;
     if (!m || m->h.bytes[0] != 8 * numbers(of)) {
-        char sends[40] = "nothing";
-        if (m)
-            snprintf(sends, sizeof sends, "%zu numbers of %d bytes", m->h.bytes[0] / (size_t)m->h.element,
-                     m->h.element);
-        find(BY_RESCALING + turn - 1,
-             m                 ? "gradients_size"
-             : turn == ranks() ? "not_home"
-                               : "no_gradients",
-             "gradients", "in step %d rank %d sends %s as gradients of rank %d's keys; dK and dV are %zu of 4%s", turn,
-             r, sends, of, 2 * numbers(of), !m && turn == ranks() ? ", which go home" : "");
+        find(BY_RESCALING + turn - 1, m ? "gradients_size" : "no_gradients", "gradients",
+             "in step %d rank %d sends %zu numbers of %d bytes as gradients of rank %d's keys; dK and dV are %zu of 4",
+             turn, r, m ? m->h.bytes[0] / (size_t)m->h.element : 0, m ? m->h.element : 4, of, 2 * numbers(of));
         return;
     }
     EACH_CALL(c)

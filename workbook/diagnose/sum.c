@@ -158,9 +158,8 @@ static void look_at_weights(int rows, int cols)
             fit_see(&fit_w, is, 0, forms,
                     list_forms(&fit_w, forms,
                                "|w[j], without k, for all columns of a load|w from the first whole load on: the "
-                               "columns before it are not counted|w[k]|w[thread] for the columns at the ends",
-                               (double[]){j, in ? j - (j - head) % WIDE : j, in ? j - head : j,
-                                          in ? (j - head) % WIDE : j, j < tail ? j : j - tail + head}),
+                               "columns before it are not counted",
+                               (double[]){j, in ? j - (j - head) % WIDE : j, in ? j - head : j}),
                     "with %d rows of %d columns, y[%d] multiplies column %d by w[%d]", rows, cols, i, j, is);
         }
     }
@@ -205,5 +204,5 @@ void look_at_sum(bool (*run_)(int rows, int cols, wb_input input, int seed, floa
     const int n = is ? (int)(is - fit_counts.forms) : 0;
     fit_conclude(&fit_counts, BY_COUNT, n < COUNT(ways) ? ways[n].gaps : "reduce|who|store",
                  "who|load|ends|reduce|store", ": ");
-    fit_conclude(&fit_w, BY_WEIGHT, "who|load|ends", "who|load|ends", ": that is ");
+    fit_conclude(&fit_w, BY_WEIGHT, "who|load|ends", NULL, ": that is ");
 }
