@@ -323,6 +323,7 @@ static void see_given(const held *c)
         const held *came = keys ? message(c->rank, c->step - 1, WB_TAKES, false, n == TV) : NULL;
         const char *const at = c->h.at[n], *const to = came ? came->h.at[0] : NULL;
         const bool there = to && at >= to && at < to + came->h.bytes[0], own = is.of == n && is.rank == c->rank;
+        const bool its = is.of == n && is.rank == right.rank;  // of that rank, then, but of another chunk
         char where[80] = "";
         for (const held *o = calls; o < c && !*where && !to; o++) {
             const int other = keys ? o->theirs : o->mine;
@@ -333,17 +334,17 @@ static void see_given(const held *c)
         }
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
-        if (n >= 6 || same(is, right) || (!backward() && is.of == n && is.rank == right.rank)) continue;
-        const bool others = to && !own && !(is.of == n && is.rank == right.rank);
+        if (n >= 6 || same(is, right) || (!backward() && n != TV && its)) continue;
+        const bool others = to && !own && !its;
         find(rank - there, "given",
-             !backward() ? "travel"
+             !backward() ? its ? "" : "travel"
              : others    ? "keys"
                          : "share",
              "%s %s is given as %s%s", pair, called(is), names[n],
-             there        ? ": so it came"
-             : to && !own ? ": what came lies elsewhere"
-             : is.of < 0  ? where
-                          : "");
+             there && !its ? ": so it came"
+             : to && !own  ? ": what came lies elsewhere"
+             : is.of < 0   ? where
+                           : "");
     }
     const ptrdiff_t apart = ((const char *)c->h.at[8] - (const char *)c->h.at[7]) / 4;
     const ptrdiff_t want = (ptrdiff_t)numbers(wb_rank_with(e.c, c->theirs));
