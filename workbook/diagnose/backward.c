@@ -21,25 +21,18 @@ static const char *own(const char *of_keys, const char *of_queries) { return by_
 
 // What may be summed up for delta, and of which columns.
 static const char deltas[] =
-    "+ dO * O| O * O| dO * O, each product rounded to bfloat16| dO * dO| dO * O of 4 rows| dO * O of 8 rows| dO * O of "
-    "16 rows| dO * O of the first half of the columns| dO * O of every other column| dO * O of the first 8 columns| dO "
-    "* "
-    "O of the first of every 8 columns";
+    "+ dO * O| O * O| dO * dO| dO * O of the first half of the columns| dO * O of the first 8 columns| dO * O of the "
+    "first of every 8 columns";
 void look_at_delta(void)
 {
-    enum { SUMS_OF = 11, BESIDE = 4 };
+    enum { SUMS_OF = 6 };
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
     double(*sum)[SUMS_OF] = allocate((size_t)rows, sizeof *sum), *sizes = allocate((size_t)rows, sizeof *sizes);
     EACH_PAIR (i, rows, d, D) {
         const double x = e.O[i * D + d], y = e.dO[i * D + d], xy = x * y;
-        const double rounded = wb_from_bf16(wb_to_bf16((float)xy));
-        const double is[SUMS_OF] = {
-            xy, x * x, rounded, y * y, 0, 0, 0, xy * (d < D / 2), xy * (d % 2 == 0), xy * (d < 8), xy * (d % 8 == 0)};
+        const double is[SUMS_OF] = {xy, x * x, y * y, xy * (d < D / 2), xy * (d < 8), xy * (d % 8 == 0)};
         for (int n = 0; n < SUMS_OF; n++) sum[i][n] += is[n];
-        for (int k = 0; k < 3; k++)  // of the 3, 7 or 15 rows beside it, too
-            for (int row = i >> (k + 2) << (k + 2), end = row + (4 << k); row < min_int(rows, end); row++)
-                sum[row][BESIDE + k] += xy;
         sizes[i] += fabs(xy);
     }
     for (int i = 0; i < rows; i++)
@@ -64,40 +57,16 @@ static double weight_of(const step *t, int i, int c, int q)
 
 static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.delta); }
 
-// dP, or a sum, is what another product made.
-static void look_at_factors(const walk *w)
+// What dP is made of, and what the sums meet.
+static void look_at_factors(void)
 {
     static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
-    const owner sums[] = {OF_dO, by_keys ? OF_Q : OF_K};  // what P and dS meet
-    for (const product *p = w->first; p && p < w->at + w->count; p++) {
-        bool strange = p->cols == s->head_dim && !p->scores && p->right != NOBODY && p->right != sums[1] &&
-                       (!by_keys || p->right != sums[0]) && (p->right != OF_K || w->first->left != OF_K);
-        bool is_dV = by_keys && !p->scores && !has_negatives(p);
-        for (int t = 0; t < step_count && by_keys; t++) {
-            is_dV = p == steps[t].P || (is_dV && p != steps[t].dS);
-            strange |= (p == steps[t].P && p->right != sums[0]) || (p == steps[t].dS && p->right != sums[1]);
-        }
-        if (strange)
-            find(BY_FACTOR, "sum_of_others", is_dV ? "dV" : own("dK", "dQ"),
-                 "%s is summed up with the rows of %s, where those of %s are right", is_dV ? "dV" : own("dK", "dQ"),
-                 names[p->right], names[sums[!is_dV]]);
-    }
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {
-        const product *dP = steps[t].dP, *P = steps[t].P, *dS = steps[t].dS;
-        const product *const all[] = {dP, P, dS}, *S = steps[t].S;
-        const char *const gaps[] = {own("dS", "dS for dQ"), "dV", own("dK", "dQ")};
-        for (int n = 0; n < 3; n++)
-            if (all[n] && all[n]->b_row[0] != S->b_row[0] && S->b_row[0] >= 0 &&
-                (all[n]->b_row[0] >= 0 || isnan(all[n]->b[0])))
-                find(BY_FACTOR, "of_another_tile", gaps[n],
-                     "in the step of the tile from %s %d on, %s meets rows of %s that are %s", own("query", "key"),
-                     steps[t].first, n ? n == 1 ? "P" : "dS" : names[left], names[all[n]->right],
-                     all[n]->b_row[0] >= 0 ? "another tile's"
-                                           : "NaN: nobody has written them, or somebody is about to");
-        if (P && has_negatives(P))
-            find(BY_FACTOR, "dV_from_dS", "dV", "dV is summed up from %s, where P belongs: no weight is negative",
-                 dS && memcmp(P->a, dS->a, (size_t)(P->rows * P->depth) * 4) == 0 ? "dS" : "negative numbers, too");
+        const product *dP = steps[t].dP;
+        see_other_rows(&steps[t], dP, "dP", own("dS", "dS for dQ"));
+        see_other_rows(&steps[t], steps[t].P, "P", "dV");
+        see_other_rows(&steps[t], steps[t].dS, "dS", own("dK", "dQ"));
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],
@@ -123,7 +92,7 @@ static void look_at_tiles(const record *r)
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
             pairs p = pairs_of(&steps[t], block, last);
-            int strangers = 0, zeros = 0, weights = 0;  // of pairs that are to be hidden
+            int strangers = 0;
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
@@ -139,16 +108,7 @@ static void look_at_tiles(const record *r)
                 const fate unseen = !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
                 p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
                 strangers += strange;
-                const double P = left == steps[t].P ? weight : weight / x;
-                if (sees_pair(q, k) || weight == 0 || fabs(x) < 1e-3 || fabs(S->after[at] * s2) < 0.05) continue;
-                weights++, zeros += near_to(P, exp2(-e.L[q] * LOG2E), 0.02);
             }
-            if (weights >= 8 && zeros >= 0.95 * weights)
-                find(BY_MASK, "hidden_by_a_number",
-                     keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
-                     "in the kernel of %s the scores that are to be hidden become 0, where -infinity is meant: %d "
-                     "pairs of the tile of query %d and key %d have the weight exp(-L)",
-                     keys ? "dK and dV" : "dQ", zeros, query_of(q0), key_of(k0));
             if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
     }
@@ -243,7 +203,7 @@ static void look_at_end(const record *r, int output)
     static const char *const names[] = {"dQ", "dK", "dV"};
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
-    double *sum = allocate(3 * count, sizeof *sum), *first = sum + count, *last = first + count;
+    double *sum = allocate(2 * count, sizeof *sum), *first = sum + count;
     int *walks = allocate((size_t)rows, sizeof *walks);
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
@@ -255,7 +215,7 @@ static void look_at_end(const record *r, int output)
             walks[row]++;
             for (int d = 0; d < D; d++) {
                 const double x = p->after[i * D + d];
-                sum[row * D + d] += x, last[row * D + d] = x;
+                sum[row * D + d] += x;
                 if (walks[row] == 1) first[row * D + d] = x;
             }
         }
@@ -267,9 +227,8 @@ static void look_at_end(const record *r, int output)
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row] && sum_add(&fit_end[output], y, 0.012 * largest + 1e-6,
-                                  output == 2 ? "+ their sum| the first part's| the last part's"
-                                              : "+s their sum| the first part's| the last part's",
-                                  (double[]){x, first[at], last[at]}))
+                                  output == 2 ? "+ their sum| the first part's" : "+s their sum| the first part's",
+                                  (double[]){x, first[at]}))
             fit_says(&fit_end[output], "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s",
                      names[output], output ? key_of(row) : query_of(row),
                      output == 2 ? "the sum" : "scale times the sum", y, factor * x,
@@ -285,12 +244,12 @@ static fit fit_dsinks;
 static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row]) * e.delta[row]; }
 
 // What row i of head h in sequence b adds: to the right sum, and to others, of other terms or of other rows.
-enum { SUMS = 14 };
+enum { SUMS = 11 };
 static const char sums[] =
     "+ exp(s - L) delta| 2^(s - L) delta| 2^(s log2(e) - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of "
     "the key head| that, where s is not 0,| exp(s) exp(-L) delta, which overflows,| that of the first sequence alone| "
-    "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| that of rows counted "
-    "with the heads outside of the batches| the mean of that over all rows| exp(-L) delta| exp(s - L)";
+    "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| the mean of that over "
+    "all rows";
 static void add_row(int h, int b, int i, double *sum)
 {
     const int N = s->q_len, row = (b * s->q_heads + h) * N + i;
@@ -299,8 +258,7 @@ static void add_row(int h, int b, int i, double *sum)
     sum[3] -= exp(x * s->scale - L) * delta, sum[4] -= exp(e.sink_logits[h / (s->q_heads / s->kv_heads)] - L) * delta;
     sum[5] += x == 0 ? 0 : right, sum[6] -= (float)((float)exp(x) * (float)exp(-L)) * delta;
     sum[7] += b == 0 ? right : 0, sum[8] += i < 1024 ? right : 0, sum[9] += i % 1024 < 32 ? right : 0;
-    sum[10] += term_of(h, (h * s->batch + b) * N + i), sum[11] += right / (N * s->batch);
-    sum[12] -= exp(-L) * delta, sum[13] -= exp(x - L);
+    sum[10] += right / (N * s->batch);
 }
 
 // As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
@@ -339,7 +297,7 @@ void look_at_backward(void)
     if (e.dsinks) look_at_dsinks();
     if (!record_read(&r)) return;
     EACH_WALK (&r, n) {
-        look_at_factors(&r.walks[n]);
+        look_at_factors();
         if (by_keys || !r.dQ_elsewhere) look_at_sums(false);
         if (by_keys) look_at_sums(true);
     }

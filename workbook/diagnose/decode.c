@@ -12,25 +12,16 @@ static int page_size(void) { return e.c->page; }
 
 static const char page_names[] =
     "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
-    "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|those of the first key of "
-    "each tile alone|those of a table whose rows have B columns: they have max_pages|those of a table of max_pages "
-    "rows "
-    "of B columns: it has B rows|those one column further on|those one column before|the numbers of the columns: the "
-    "table is not asked|those of the sequence that comes next|those of the sequence before|those of the sequence "
-    "before in some columns: of the tiles that are sent for ahead, while that one is at hand";
+    "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|the numbers of the "
+    "columns: the table is not asked";
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
 {
-    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1, B = e.s->batch;
-    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * B, at = b * most + k;
+    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1;
+    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch, at = b * most + k;
     const bool in_tiles = k < (e.kv_len[b] + 63) / 64;  // a tile has 64 keys
 #define PAGE(at) ((at) < all && (at) >= 0 ? e.table[at] : -1)
-    // clang-format off
-    const double is[] = {
-        PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1, k * page_size() % 64 == 0 ? PAGE(at) : -1,
-        PAGE(b * B + k), PAGE(k * B + b), PAGE(at + 1), PAGE(at - 1), k, PAGE(at + most), PAGE(at - most),
-        PAGE(at - most)};
-    // clang-format on
+    const double is[] = {PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1, k};
 #undef PAGE
     return list_forms(&fit_pages, forms, page_names, is);
 }
@@ -61,10 +52,8 @@ bool look_at_pages(const record *r)
             memset(by, 0, sizeof by);
             for (int k = 0; k < used; k++) {
                 page_forms(b, k, used, of_column);
-                const int page = (int)of_column[f].is, right_one = (int)of_column[0].is;
-                const bool either = f == count - 1 && right_one >= 0 && right_one < MOST && read[right_one];
-                if (page >= 0 && page < MOST) by[page] = !either || read[page];
-                if (either) by[right_one] = true;
+                const int page = (int)of_column[f].is;
+                if (page >= 0 && page < MOST) by[page] = true;
             }
             for (int page = 0; page < MOST; page++) same &= by[page] == read[page], others |= read[page] && !by[page];
             if (f == 0) APPEND(text, "%s", list_of(by, MOST, 100));
@@ -82,7 +71,7 @@ bool look_at_pages(const record *r)
 }
 
 // Where the scale of a key is looked for: key `row` of `head` in `page`, the row of K with this number.
-enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, PAGES_OF_ONE_HEAD, BY_SEQUENCE, BY_HEAD, PLACES };
+enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, PAGES_OF_ONE_HEAD, PLACES };
 static int scale_at(int place, int raw)
 {
     const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
@@ -92,8 +81,6 @@ static int scale_at(int place, int raw)
     case FIRST_ROWS: return first + at + row % 16;  // a tile's rows begin at a multiple of 16
     case FIRST_PAGES: return at + row;
     case PAGES_OF_ONE_HEAD: return page * size + at + row;
-    case BY_SEQUENCE: return first + at + key_of(raw);
-    case BY_HEAD: return first + head * H + row;
     default: return first + at + row;
     }
 }
@@ -176,23 +163,19 @@ static size_t scale_count(void)
 }
 
 // What scores (A) and weights (B) may be multiplied by, and where scales may lie. Meetings are ways to do it: the right
-// one; another for the scores, or for the weights, or both exchanged; or another place; or scores have
-// their scales only after the maximum was taken.
-enum { FACTORS = 9, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, UNSCALED = EXCHANGED + PLACES, MEETINGS };
+// one; another for the scores, or for the weights, or both exchanged; or another place.
+enum { FACTORS = 7, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, MEETINGS = EXCHANGED + PLACES };
 // clang-format off
 static const char *const factors_are[FACTORS] = {
     "", "by nothing", "by the other's scale", "by their scale twice", "by 1 / their scale", "by the other's scale, too",
-    "by the scale of the tile's first key", "by 64 times their scale",
-    "by the scale of the key with the number of the lane's own column"};
+    "by the scale of the tile's first key"};
 static const char *const places_are[PLACES] = {
     "", "those of key head 0", "those of the page's first keys: the row in the page is left out", "those of page 0",
-    "looked for as if a page of scales had page_size for all heads: it has so many for each",
-    "looked for by the key's number in the sequence, not by its row in the page",
-    "looked for as if a page had Hkv numbers a head: it has page_size"};
+    "looked for as if a page of scales had page_size for all heads: it has so many for each"};
 // clang-format on
-static double factor(int what, double own, double other, double first, double slot)
+static double factor(int what, double own, double other, double first)
 {
-    return (double[]){own, 1, other, own * own, 1 / own, own * other, first, 64 * own, slot}[what];
+    return (double[]){own, 1, other, own * own, 1 / own, own * other, first}[what];
 }
 
 // False if there is no such scale.
@@ -200,18 +183,14 @@ static bool factors(int n, const product *S, int c, double *A, double *B)
 {
     const int what_A = n == EXCHANGED ? OTHER : n < FACTORS ? n : 0;
     const int what_B = n == EXCHANGED ? OTHER : n >= FACTORS && n < EXCHANGED ? n - FACTORS + 1 : 0;
-    const int at = scale_at(n > EXCHANGED && n < UNSCALED ? n - EXCHANGED : 0, S->b_row[c]),
-              column = S->b_row[c / 8 * 2 + c % 2];
+    const int at = scale_at(max_int(0, n - EXCHANGED), S->b_row[c]);
     const int first = S->b_row[0] >= 0 ? scale_at(AT_KEY, S->b_row[0]) : -1;
-    const int slot = column >= 0 ? scale_at(AT_KEY, column) : first;
     if (at < 0 || (size_t)at >= scale_count() || first < 0) return false;
     const double k = e.K_scale[at], v = e.V_scale[at];
-    *A = factor(what_A, k, v, e.K_scale[first], e.K_scale[slot]);
-    *B = factor(what_B, v, k, e.V_scale[first], e.V_scale[slot]);
+    *A = factor(what_A, k, v, e.K_scale[first]);
+    *B = factor(what_B, v, k, e.V_scale[first]);
     return true;
 }
-
-static int hidden_nan;  // a query that has the weight NaN for a key that it does not see; -1: none
 
 // How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or
 // was.
@@ -230,13 +209,12 @@ static int misfits(const record *r, int meeting, int *rows, int *query)
                 int count = 0;
                 for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
                     const double P = PV->a[i * S->cols + c];
-                    if (isnan(P) && !sees(S->a_row[i], key_of(S->b_row[c]))) hidden_nan = S->a_row[i];
                     if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
                     const bool there = factors(meeting, S, c, &A, &B);
                     strange |= there && isnan(P) && !isnan(A) && !isnan(B);
                     unclear |= !there || isnan(A) || isnan(B);  // as it may be where no scale is
                     if (unclear) break;
-                    run = fmax(run, S->after[i * S->cols + c] * s2 * (meeting == UNSCALED ? 1 : A));
+                    run = fmax(run, S->after[i * S->cols + c] * s2 * A);
                     if (!(P > 1e-25) || !isfinite(P)) continue;
                     const double m = S->after[i * S->cols + c] * s2 * A + log2(B) - log2(P);
                     low = fmin(low, m), high = fmax(high, m), count++;
@@ -258,20 +236,11 @@ static int seen_misfits[MEETINGS], seen_rows[MEETINGS];  // in all cases
 bool look_at_scales(const record *r)
 {
     int rows, query, other;
-    hidden_nan = -1;
     const bool wrong = misfits(r, 0, &rows, &query) > rows / 20;  // a row that keeps an old maximum may not fit
-    if (!wrong && hidden_nan >= 0)
-        find(
-            BY_SCALES, "scaled_after_mask", "scores",
-            "query %d has the weight NaN for a key that it does not see: that is -infinity times its scale, which is 0 "
-            "where no key is. Scores get their scales before the mask",
-            query_of(hidden_nan));
     form forms[MAX_FORMS] = {{"", 0}};
     int count = 1;
     for (int n = 0; n < MEETINGS; n++) {
-        if (n == UNSCALED)
-            add_form(&fit_scales, forms, &count, wrong, "the maximum is taken before scores have their scales");
-        else if (n > EXCHANGED)
+        if (n > EXCHANGED)
             add_form(&fit_scales, forms, &count, wrong, "the scales are %s", places_are[n - EXCHANGED]);
         else if (n == EXCHANGED)
             add_form(&fit_scales, forms, &count, wrong, "K's and V's scale are exchanged");
@@ -313,7 +282,7 @@ void conclude_decode(void)
             fit_scales.misses[n] = fit_scales.wrong;
     const form *scales = fit_form(&fit_scales);
     const int n = scales ? (int)(scales - fit_scales.forms) : 0;
-    const bool place = n > EXCHANGED && n < UNSCALED;
+    const bool place = n > EXCHANGED;
     fit_conclude(&fit_scales, BY_SCALES, place ? "scales sent" : "scores|weights|scales sent",
                  "scores|weights|scales sent", ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");

@@ -55,18 +55,24 @@ static bool needed_by(const char *name, const char *look)
     return (row && is_in("share|page lookup|packed rows", name)) || (merge && is_in("finalize", name));
 }
 
-bool worth_naming(const char *look)
+bool has_gap(const char *look)
 {
     bool some = false;
+    for (int n = 0; n < gap_count; n++) some |= is_in(look, gaps[n].name);
+    return some;
+}
+
+bool worth_naming(const char *look)
+{
+    const bool some = has_gap(look);  // else it is in code that was given
     if (mask_is_missing() && (is_in(look, "max") || is_in(look, "rescale") || is_in(look, "accumulate"))) return false;
     for (int n = 0; n < gap_count; n++) {
         if (gaps[n].untouched && strcmp(gaps[n].name, "delta") == 0 && strstr(look, "dS")) return false;  // dS needs it
         if (gaps[n].untouched && needed_by(gaps[n].name, look)) return false;
-        if (!is_in(look, gaps[n].name)) continue;
+        if (some && !is_in(look, gaps[n].name)) continue;
         if (gaps[n].untouched && !may_be_empty(&gaps[n])) return false;
-        some = true;
     }
-    return some;
+    return true;
 }
 
 // What is allocated for a case, to be given back after it.
@@ -305,8 +311,9 @@ int main(int argc, char **argv)
     if (!best.rank) return 1;
     const bool overflows = pass > VAST;
     if (verbose) printf("id %s\n", overflows ? "overflows" : *best.id ? best.id : "unpinned");
-    printf("step by step%s%s: %s%s\nlook at: ", *best.shown ? ", in " : "", best.shown, best.says,
-           overflows ? "; as smaller ones are right, a sum with this W, or with these sinks, overflows" : "");
+    printf("step by step%s%s: %s%s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
+           overflows ? "; as smaller ones are right, a sum with this W, or with these sinks, overflows" : "",
+           has_gap(best.gaps) ? "look at: " : "look at what was given, outside of the gaps");
     int listed = 0;
     for (int n = 0; n < gap_count; n++)
         if (is_in(best.gaps, gaps[n].name)) printf("%s%s", listed++ ? ", " : "", gaps[n].name);

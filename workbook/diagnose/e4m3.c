@@ -27,7 +27,6 @@ static int modulo_head(int q)
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
     double S[256], P[256], log_P[256];
-    int lane[256];           // of the four that have this row
     double top, all, all_V;  // in base 2: the largest score, log2 of the sum of 2^score, and that with V's exponent
     double at;               // log2(P) less the right score
     bool right;              // the factor of S is, as far as weights tell
@@ -58,7 +57,6 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
         x->kv_head = key_head_of(k), x->tile = key_of(k) / TILE;
         const double P = PV->a[i * PV->depth + c], s = S->after[i * S->cols + at] * right_factor(x);
         x->top = fmax(x->top, s), sum += exp2(s), x->cut += P >= LARGEST;
-        x->lane[x->count] = at % 8 / 2;
         x->log_P[x->count] = log2(P), x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
@@ -69,24 +67,19 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
 // Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing. Each lane of the row may have a factor of its own.
-static bool lanes_fit(const row_in_tile *x, const double factor[4], double *at, int *plain)
+// many these are: none tell nothing.
+static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
 {
     bool fits = true;
     *at = 0, *plain = 0;
     for (int n = 0; n < x->count; n++)
-        if (is_plain(x->P[n])) *at += x->log_P[n] - x->S[n] * factor[x->lane[n]], ++*plain;
+        if (is_plain(x->P[n])) *at += x->log_P[n] - x->S[n] * factor, ++*plain;
     *at /= max_int(1, *plain);
     for (int n = 0; n < x->count && *plain && fits; n++) {
-        const double is = x->S[n] * factor[x->lane[n]] + *at;
+        const double is = x->S[n] * factor + *at;
         fits = is_plain(x->P[n]) ? fabs(x->log_P[n] - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
     }
     return fits;
-}
-
-static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
-{
-    return lanes_fit(x, (double[]){factor, factor, factor, factor}, at, plain);
 }
 
 static fit fit_others;
@@ -103,99 +96,59 @@ static int another_tile(const step *now, int i)
     return -1;
 }
 
-// Whether each lane of a row has the right factor, and another shift than others; -1: that cannot be told.
-static int is_by_lanes(const row_in_tile *x)
-{
-    double at[4], low = INFINITY, high = -INFINITY;
-    for (int lane = 0; lane < 4; lane++) {
-        row_in_tile mine = {.q = x->q};
-        int plain;
-        for (int n = 0; n < x->count; n++)
-            if (x->lane[n] == lane)
-                mine.log_P[mine.count] = x->log_P[n], mine.S[mine.count] = x->S[n], mine.P[mine.count++] = x->P[n];
-        const bool fits = row_fits(&mine, right_factor(x), &at[lane], &plain);
-        if (!fits || plain < 2) return plain < 2 ? -1 : 0;
-        low = fmin(low, at[lane]), high = fmax(high, at[lane]);
-    }
-    return high - low > 0.5;
-}
-
-static const char others[] =
-    "|they are those of another tile, or meet the V of another|each lane subtracts a number of its own: the maximum is "
-    "not brought together over the lanes of a row";
-// The weights of a row that no factor explains. False if nothing can be told.
-static bool look_at_others(const row_in_tile *x, const step *now, int i)
-{
-    const int other = another_tile(now, i), lanes = is_by_lanes(x);
-    form forms[MAX_FORMS];
-    const int count = list_forms(&fit_others, forms, others, (double[]){0, other >= 0, lanes != 0});
-    if (other < 0 && lanes != 1) return false;
-    fit_see(&fit_others, 1, 0, forms, count,
-            "the weights that query %d has for keys from %d on are not 2^(factor S - m) with one m for the row",
-            query_of(x->q), now->first);
-    return true;
-}
-
 // Which exponent may be meant for that of the row, or of the tile, and what else the factor may have. A lane has rows g
-// and g + 8 of its warp's 16, g = lane / 4.
+// and g + 8 of its warp's 16.
 static const char factors[] =
-    "|Q's exponent is not in it|Q's exponent is there twice|Q's exponent is subtracted|Q's exponent is that of the "
-    "row 8 further up, which this lane has, too|Q's exponent is that of row 2 g or 2 g + 1 of the warp|Q's exponent "
-    "is that of row lane % 4 of the warp, or 8 behind that|Q's exponent is that of row lane / 2 of the warp, or 8 "
-    "behind that|Q's exponent is that of row lane / 8 of the warp, or 8 behind that|Q's exponent is that of row lane "
-    "/ 2 of the warp|Q's exponent is that of the row of the warpgroup's first warp|Q's exponent is that of the next "
-    "row|Q's exponent is that of the row before|Q's exponent is that of the head's row with its number in the block "
-    "of 64|Q's exponent is that of the first head|Q's exponent is that of the head with the key head's number|Q's "
-    "exponent is that of the row with its number in the group of heads|K's exponent is not in it|K's exponent is "
-    "there twice|K's exponent is subtracted|K's exponent is that of the tile that came before|K's exponent is that "
-    "of the tile that comes next|K's exponent is that of the head's first tile|K's exponent is that of the tile with "
-    "its number from the last one on|K's exponent is that of key head h modulo Hkv|K's exponent is V's|K's exponent "
-    "is K's and V's together|log2(e) is missing in it|scale is missing in it|scale is in it twice";
-static double exponent_of_row(int head, int row)
+    "|Q's exponent is not in it|Q's exponent is that of the row 8 further up, which this lane has, too|Q's exponent is "
+    "that of the row of the warpgroup's first warp|Q's exponent is that of the first head|Q's exponent is that of the "
+    "head with the key head's number|K's exponent is not in it|K's exponent is subtracted|K's exponent is that of the "
+    "tile that came before|K's exponent is that of the tile that comes next|K's exponent is that of the head's first "
+    "tile|K's exponent is that of key head h modulo Hkv|K's exponent is V's|log2(e) is missing in it|scale is missing "
+    "in it";
+// What each makes of the exponent of two. Returns how many there are.
+static int factors_by(const row_in_tile *x, int i, double *is)
 {
-    return row < 0 || row >= all_rows() || head_of(row) != head ? 0 : e.Q_exponent[row];
-}
-static double factor_by(int as, const row_in_tile *x, int i, int lane)
-{
-    const int N = e.s->q_len, group = e.s->q_heads / e.s->kv_heads, h = head_of(x->q), n = query_of(x->q);
-    const int first = x->q - i, g = i % 8, half = i / 8 * 8, t = x->tile, in_group = h / group * N + n;
-    const int8_t *of_K = e.K_exponent;
-    // clang-format off
-    const int rows[] = {first + g, first + 2 * g + half / 8, first + lane + half, first + 2 * g + lane / 2 + half,
-                        first + g / 2 + half, first + 2 * g + lane / 2, x->q - n % 64 / 16 * 16, x->q + 1, x->q - 1,
-                        h * N + n % 64};
-    const double Q = e.Q_exponent[x->q], K = of_tile(of_K, x, 0);
-    const double of_Q[] = {Q, 0, 2 * Q, -Q};
-    const double of_head[] = {e.Q_exponent[n], e.Q_exponent[in_group], e.Q_exponent[x->q / group]};
-    const double of_tiles[] = {K, 0, 2 * K, -K, of_tile(of_K, x, 1), of_tile(of_K, x, -1), of_tile(of_K, x, -t),
-                               exponent_at(of_K, x->kv_head, tiles() - 1 - t), exponent_at(of_K, modulo_head(x->q), t),
-                               of_tile(e.V_exponent, x, 0), K + of_tile(e.V_exponent, x, 0)};
-    const double more[] = {-log2(LOG2E), -log2(e.s->scale), log2(e.s->scale)};
-    // clang-format on
-    const int of_rows = COUNT(of_Q) + COUNT(rows), heads = of_rows + COUNT(of_head), all = heads + COUNT(of_tiles) - 1;
-    return as < COUNT(of_Q) ? of_Q[as] + K
-           : as < of_rows   ? exponent_of_row(h, rows[as - COUNT(of_Q)]) + K
-           : as < heads     ? of_head[as - of_rows] + K
-           : as < all       ? Q + of_tiles[as - heads + 1]
-                            : Q + K + more[as - all];
+    const int h = head_of(x->q), n = query_of(x->q), t = x->tile, first_warp = x->q - n % 64 / 16 * 16;
+    const int group = e.s->q_heads / e.s->kv_heads;
+    const int8_t *of_Q = e.Q_exponent, *of_K = e.K_exponent;
+    const double Q = of_Q[x->q], K = of_tile(of_K, x, 0);
+    const double all[] = {Q + K,
+                          K,
+                          of_Q[x->q - i + i % 8] + K,
+                          (head_of(first_warp) == h ? of_Q[first_warp] : 0) + K,
+                          of_Q[n] + K,
+                          of_Q[h / group * e.s->q_len + n] + K,
+                          Q,
+                          Q - K,
+                          Q + of_tile(of_K, x, 1),
+                          Q + of_tile(of_K, x, -1),
+                          Q + of_tile(of_K, x, -t),
+                          Q + exponent_at(of_K, modulo_head(x->q), t),
+                          Q + of_tile(e.V_exponent, x, 0),
+                          Q + K - log2(LOG2E),
+                          Q + K - log2(e.s->scale)};
+    memcpy(is, all, sizeof all);
+    return COUNT(all);
 }
 
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    enum { FACTORS = 30 };
-    double is[FACTORS], at;
+    double is[20], at;
     int plain;
     form forms[MAX_FORMS];
     bool known = false;
     x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
     if (x->right && fit_factor.count && fit_factor.right++ % 8) return;  // some of them will do
-    for (int f = 0; f < FACTORS; f++) {
-        double factor[4];
-        for (int lane = 0; lane < 4; lane++) factor[lane] = base2_scale() * exp2(factor_by(f, x, i, lane));
-        is[f] = !lanes_fit(x, factor, &at, &plain);
+    for (int count = factors_by(x, i, is), f = 0; f < count; f++) {
+        is[f] = !row_fits(x, base2_scale() * exp2(is[f]), &at, &plain);
         known |= !is[f] && plain > 3;
     }
-    if ((!x->right && !known && look_at_others(x, now, i)) || !x->plain) return;
+    const int other = x->right || known ? -1 : another_tile(now, i);
+    if (other >= 0)
+        fit_see(&fit_others, 1, 0, (form[]){{"", 0}, {"they are those of another tile, or meet the V of another", 1}},
+                2, "the weights that query %d has for keys from %d on are not 2^(factor S - m) with one m for the row",
+                query_of(x->q), now->first);
+    if (other >= 0 || !x->plain) return;
     const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
     fit_see(&fit_factor, 0, 0, forms, list_forms(&fit_factor, forms, factors, is),
             "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by scale * "
@@ -262,6 +215,13 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
+static bool begins_anew(int t, int i)
+{
+    bool zero = true;
+    for (int d = 0; d < e.s->head_dim; d++) zero &= steps[t].P->before[i * e.s->head_dim + d] == 0;
+    return zero;
+}
+
 static const char O_names[] =
     "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum| the sum that is not multiplied by "
     "2^(m_sum - m) when O goes on| the sum that is multiplied by 2^(m - m_sum) when O goes on| the sum that is, then "
@@ -274,9 +234,7 @@ static void look_at_O(int i, int q, const double *m)
     const int D = e.s->head_dim;
     int ends[SUMS], sums = 0;
     for (int t = 0; t < step_count && sums < SUMS; t++) {
-        bool anew = true;
-        for (int d = 0; d < D && t + 1 < step_count; d++) anew &= steps[t + 1].P->before[i * D + d] == 0;
-        if (anew) ends[sums++] = t;
+        if (t + 1 == step_count || begins_anew(t + 1, i)) ends[sums++] = t;
     }
     const int last = step_count - 1;
     const double m_end = m[last], m_sum = sums > 1 ? m[ends[sums - 2] + 1] : m_end;
@@ -307,9 +265,7 @@ void look_at_e4m3(const record *r)
     EACH_WALK (r, n) {
         int onto = 0;  // tiles since O began
         for (int t = 1; t < step_count && e.c->levels == 2; t++) {
-            bool zero = true;
-            for (int d = 0; steps[t].P && d < e.s->head_dim; d++) zero &= steps[t].P->before[d] == 0;
-            onto = zero ? 0 : onto + 1;
+            onto = !steps[t].P || begins_anew(t, 0) ? 0 : onto + 1;
             if (onto <= LEVEL) continue;
             find(BY_WASTE, "begins_never_anew", "level|overlap",
                  "O of query %d is added up over %d tiles of keys; with levels = 2 it should move on to the sum after "
@@ -343,14 +299,11 @@ void look_at_e4m3(const record *r)
                          "with V's exponent, to 2^3 or so",
                          is.cut, query_of(is.q), is.tile * TILE);
                 const int V = of_tile(e.V_exponent, &is, 0);
-                const bool without_V = V < -2 && fabs(log2(largest) - 3 - V) < 0.5;
                 if (t == 0 && is.right && largest < 0.3)
-                    find(
-                        BY_MAXIMUM, without_V ? "max_without_V" : "weights_small", "softmax",
-                        "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few bits "
-                        "below 2^-6: it is to be 2^3 or so%s",
-                        query_of(is.q), largest,
-                        without_V ? ", and would be with V's exponent in the maximum, too" : "");
+                    find(BY_MAXIMUM, "weights_small", "softmax",
+                         "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few "
+                         "bits below 2^-6: with V's exponent in the maximum it is 2^3 or so",
+                         query_of(is.q), largest);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
@@ -366,7 +319,6 @@ void look_at_e4m3(const record *r)
 
 void conclude_e4m3(void)
 {
-
     if (fit_others.wrong > fit_factor.wrong)
         fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, ": ");
     else

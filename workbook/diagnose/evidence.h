@@ -73,7 +73,8 @@ typedef struct finding {
 } finding;
 extern finding best;  // the first step that is wrong, in all cases so far; rank 0: nothing was found
 
-// Whether the problem has one of these gaps, and none of them is as shipped.
+bool has_gap(const char *gaps);  // whether the problem has one of these
+// Whether none of these gaps is as shipped, or, where the problem has none of them, none of all.
 bool worth_naming(const char *gaps);
 
 // Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose
@@ -136,17 +137,11 @@ __attribute__((format(printf, 5, 6))) void add_form(const fit *f, form *forms, i
 // unless that is null.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
 
-// y = slope x + at; how far off the farthest point is.
-typedef struct line {
-    double slope, at, off;
-} line;
-line line_through(const double *x, const double *y, int count);
-
 // Weights as 2^(s2 S - m): whether there is one such m, within `close`; or another factor of S.
 typedef struct exponent {
     double m, close;
     bool one;
-    line through;
+    double slope, off;  // of the line through them; how far off the farthest point is
 } exponent;
 exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack);
 // If it is another factor, sees which, of a query; where: of a kernel. False if it is not.
@@ -207,7 +202,6 @@ extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 
 void read_steps(const walk *w);
-bool has_negatives(const product *p);                            // on the left, as some of dS are, and no weight is
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
@@ -256,8 +250,9 @@ void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: wh
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);           // that sees no key
-bool look_at_pages(const record *r);   // decode.c
+void see_empty_row(int row);                                                               // that sees no key
+bool see_other_rows(const step *t, const product *p, const char *what, const char *gaps);  // true if it does
+bool look_at_pages(const record *r);                                                       // decode.c
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r), conclude_decode(void);

@@ -40,8 +40,9 @@ const char *list_of(const bool *in, int count, size_t room)
 
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
+    if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return;
+    if (!has_gap(gaps)) rank += BY_WASTE;  // rather a gap than what was given
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
-    if ((!e.wrong && rank < BY_WASTE) || !worth_naming(gaps)) return;
     best.rank = rank, best.id = id, best.gaps = gaps;
     WRITE(best.says, format);
     memcpy(best.shown, e.text, sizeof best.shown);
@@ -210,32 +211,24 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
 }
 
-line line_through(const double *x, const double *y, int count)
-{
-    double sx = 0, sy = 0, sxx = 0, sxy = 0;
-    for (int n = 0; n < count; n++) sx += x[n], sy += y[n];
-    sx /= count, sy /= count;
-    for (int n = 0; n < count; n++) sxx += (x[n] - sx) * (x[n] - sx), sxy += (x[n] - sx) * (y[n] - sy);
-    line l = {sxx > 0 ? sxy / sxx : 0, 0, 0};
-    l.at = sy - l.slope * sx;
-    for (int n = 0; n < count; n++) l.off = fmax(l.off, fabs(y[n] - l.slope * x[n] - l.at));
-    return l;
-}
-
 exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack)
 {
     exponent is = {.one = true};
     for (int n = 0; n < count; n++) is.m += (S[n] * s2 - log2_weights[n]) / count;
     is.close = slack + 1e-4 * fabs(is.m);
     for (int n = 0; n < count; n++) is.one &= fabs(S[n] * s2 - log2_weights[n] - is.m) <= is.close;
-    if (!is.one) is.through = line_through(S, log2_weights, count);
+    double x = 0, y = 0, xx = 0, xy = 0;
+    for (int n = 0; n < count; n++) x += S[n] / count, y += log2_weights[n] / count;
+    for (int n = 0; n < count; n++) xx += pow(S[n] - x, 2), xy += (S[n] - x) * (log2_weights[n] - y);
+    is.slope = xx > 0 ? xy / xx : 0;
+    for (int n = 0; n < count; n++) is.off = fmax(is.off, fabs(log2_weights[n] - y - is.slope * (S[n] - x)));
     return is;
 }
 
 bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where)
 {
-    const double slope = is->through.slope;
-    if (!(fabs(slope) > 0.02 * s2 && is->through.off <= is->close)) return false;
+    const double slope = is->slope;
+    if (!(fabs(slope) > 0.02 * s2 && is->off <= is->close)) return false;
     if (sum_add(f, slope, 0.015 * fabs(slope), e.problem->on_host ? "+ S" : "+sl S", (double[]){1}))
         fit_says(f,
                  "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
@@ -265,10 +258,9 @@ double shares_in(const double *y, double *const *terms, int count, size_t length
 
 // How parts may be merged: each counts exp(L - m) under the maximum m so far; O and the sum l of what they count are
 // multiplied by exp(m_old - m) when that grows, and O is divided by l at the end.
-enum { OF_ALL, OF_THESE_ALONE, OF_THE_FIRST, LOST };
 typedef struct merging {
     const char *says;
-    int ones, base_2, m, undivided, O_stays, l_stays, backwards, from, to;  // to: so many before the end
+    int ones, base_2, undivided, O_stays, l_stays, from;
 } merging;
 static const merging merges[] = {
     {.says = ""},
@@ -277,37 +269,28 @@ static const merging merges[] = {
     {.says = "neither O nor l is rescaled when the maximum grows", .O_stays = 1, .l_stays = 1},
     {.says = "a part counts 2^(L - m)", .base_2 = 1},
     {.says = "all parts count the same", .ones = 1, .O_stays = 1, .l_stays = 1},
-    {.says = "all parts count the same, but what came before is rescaled", .ones = 1},
-    {.says = "parts are added up as they are", .ones = 1, .undivided = 1},
     {.says = "nothing is divided by l", .undivided = 1},
-    {.says = "a part counts as much as the other should", .backwards = 1},
-    {.says = "the first part is left out", .from = 1},
-    {.says = "the last part is left out", .to = 1},
-    {.says = "the maximum is that of the parts at hand alone", .m = OF_THESE_ALONE},
-    {.says = "the maximum is that of the first of the parts at hand", .m = OF_THE_FIRST},
-    {.says = "L of what came before is log(l), without m", .m = LOST}};
+    {.says = "the first part is left out", .from = 1}};
 
 // How far O is from what this makes of the parts.
 static double merge_by(const merging *by, double *const *O_of, const double *L_of, int parts, int at_once,
                        const float *O)
 {
     double sum[WB_MAX_HEAD_DIM] = {0}, m = -FLT_MAX, l = 0, off = 0, size = 0;
-    const int D = e.s->head_dim, end = parts - by->to;
-    for (int n = by->from; n < end; n += at_once) {
-        double m_new = by->m == OF_THESE_ALONE ? -FLT_MAX : m;
-        for (int k = n; k < min_int(end, n + at_once); k++)
-            if (by->m != OF_THE_FIRST || k == n) m_new = fmax(m_new, L_of[k]);
+    const int D = e.s->head_dim;
+    for (int n = by->from; n < parts; n += at_once) {
+        double m_new = m;
+        for (int k = n; k < min_int(parts, n + at_once); k++) m_new = fmax(m_new, L_of[k]);
         const double alpha = m > -1e38 ? by->base_2 ? exp2(m - m_new) : exp(m - m_new) : 0;
         if (!by->l_stays) l *= alpha;
         for (int d = 0; d < D && !by->O_stays; d++) sum[d] *= alpha;
         m = m_new;
-        for (int k = n; k < min_int(end, n + at_once); k++) {
-            const double x = L_of[by->backwards ? parts - 1 - k : k] - m;
+        for (int k = n; k < min_int(parts, n + at_once); k++) {
+            const double x = L_of[k] - m;
             const double w = by->ones ? isfinite(x) : by->base_2 ? exp2(x) : exp(x);
             l += w;
             for (int d = 0; d < D; d++) sum[d] += w * O_of[k][d];
         }
-        if (by->m == LOST) m = 0;
     }
     for (int d = 0; d < D; d++) {
         const double x = by->undivided ? sum[d] : sum[d] / l;

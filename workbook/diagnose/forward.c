@@ -10,31 +10,23 @@ static fit fit_heads[2];
 // outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
-    static const char *const by[] = {"h",
-                                     "h / (Hq / Hkv)",
-                                     "h / 2",
-                                     "h / Hkv",
-                                     "(h + 1) / (Hq / Hkv)",
-                                     "h / (Hq / Hkv) * (Hq / Hkv)",
-                                     "h / (Hq / Hkv), rounded up,"};
-    static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"}, *const more[] = {" - 1", "", " + 1"};
-    static const char *const begins[] = {"", " of the first batch", ", where a batch begins at b Hq", " + b"};
-    enum { WAYS = 3 * COUNT(by) * COUNT(modulo) * 3 };
+    static const char *const by[] = {"h",       "h / (Hq / Hkv)",       "h / 2",
+                                     "h / Hkv", "(h + 1) / (Hq / Hkv)", "h / (Hq / Hkv) * (Hq / Hkv)"};
+    static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"};
+    static const char *const begins[] = {"", " of the first batch", ", where a batch begins at b Hq"};
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
-    const int divided[] = {q, q / group, q / 2, q / k, (q + 1) / group, q / group * group, (q + group - 1) / group};
-    const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads, b};
+    const int divided[] = {q, q / group, q / 2, q / k, (q + 1) / group, q / group * group};
+    const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
     add_form(f, forms, &n, b * k, "the first of all");
-    for (int way = 0; way < WAYS * COUNT(begins); way++) {
+    for (int way = 0; way < 9 * COUNT(by) * COUNT(begins); way++) {
         const int x = way % COUNT(by), y = way / COUNT(by) % 3, end = way / COUNT(by) / 3 % 3;
-        const int shift = (way / COUNT(by) / 9 + 1) % 3 - 1, from = way / WAYS;  // none comes first
-        const int at = divided[x] % most[y] + shift;
+        const int from = way / COUNT(by) / 9, at = divided[x] % most[y];
         const int head = begin[from] + (end == 0 ? at : end == 1 ? min_int(at, k - 1) : k - 1 - at);
-        if ((shift && end == 2) || (x == 1 && !shift && (y == 1 || end == 1))) continue;  // no other formula
-        add_form(f, forms, &n, head < 0 || head >= e.s->batch * k ? -1 : head, "%s%s%s%s%s%s",
-                 end == 2 ? "Hkv - 1 - " : "", by[x], modulo[y], more[shift + 1], end == 1 ? " or the last head" : "",
-                 begins[from]);
+        if (x == 1 && (y == 1 || end == 1)) continue;  // no other formula
+        add_form(f, forms, &n, head < 0 || head >= e.s->batch * k ? -1 : head, "%s%s%s%s%s",
+                 end == 2 ? "Hkv - 1 - " : "", by[x], modulo[y], end == 1 ? " or the last head" : "", begins[from]);
     }
     return n;
 }
@@ -45,8 +37,9 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
-    bool tell = false, own[HEADS] = {false};
+    bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
+    const char letter = of_V ? 'V' : 'K';
     for (int h = 0; h < heads; h++) reads[h] = NOBODYS_ROW;
     EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
@@ -61,7 +54,6 @@ bool look_at_heads(const record *r, bool of_V)
             }
         }
     }
-    char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         form forms[MAX_FORMS];
         const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
@@ -71,17 +63,11 @@ bool look_at_heads(const record *r, bool of_V)
             wrong += others;
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
-            tell |= fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms));
-        if (h >= 16) continue;
-        APPEND(list[0], reads[h] < 0 ? " ?" : " %d", reads[h]);
-        APPEND(list[1], " %d", right_key_head(h));
+            fit_see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
+                    "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: of "
+                    "none)",
+                    h, letter, reads[h], right_key_head(h));
     }
-    const char letter = of_V ? 'V' : 'K';
-    if (tell)
-        fit_says(&fit_heads[of_V],
-                 "query heads 0, 1, 2 ... read %c of key heads%s, where%s are right (counted through the batches; ?: "
-                 "of none)",
-                 letter, list[0], list[1]);
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
              "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
@@ -97,26 +83,22 @@ void conclude_heads(void)
         fit_conclude(&fit_heads[of_V], BY_HEADS, "head mapping|fetch|first key|page lookup|keys", NULL, ": it is ");
 }
 
-// P V with other keys' values than those of the scores.
-static void look_at_values(void)
+// A product of a step that meets other rows than those of the step's tile.
+bool see_other_rows(const step *t, const product *p, const char *what, const char *gaps)
 {
-    for (int t = 0; t < step_count; t++) {
-        const product *S = steps[t].S, *PV = steps[t].P;
-        for (int c = 0; PV && c < S->cols; c++) {
-            if (PV->b_row[c] == NOBODYS_ROW && S->b_row[c] >= 0 && isnan(PV->b[c * PV->cols]))
-                find(BY_FACTOR, "values_not_there", "fetch|overlap|receive|next|send|skip|accumulate",
-                     "for query %d, the weights of the tile of keys from %d on meet values that are NaN: what nobody "
-                     "has "
-                     "written, or what is still being written",
-                     query_of(S->a_row[0]), steps[t].first);
-            if (PV->b_row[c] == S->b_row[c] || PV->b_row[c] < 0 || S->b_row[c] < 0) continue;
-            find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|receive|next|send|skip",
-                 "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from "
-                 "%d on",
-                 query_of(S->a_row[0]), steps[t].first, key_of(PV->b_row[c]) - c);
-            return;
-        }
+    static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
+    for (int c = 0; p && c < t->S->cols; c++) {
+        const int row = p->b_row[c], right = t->S->b_row[c];
+        const bool none = row == NOBODYS_ROW && isnan(p->b[p->scores ? c : c * p->cols]);
+        if (row == right || (row < 0 && !none) || right < 0) continue;
+        char whose[80] = "NaN: what nobody has written, or what is still being written";
+        if (!none) snprintf(whose, sizeof whose, "those from %d on", (by_keys ? query_of(row) : key_of(row)) - c);
+        find(BY_FACTOR, "of_another_tile", gaps,
+             "in the step of the tile of %s from %d on, %s meets rows of %s that are %s", by_keys ? "queries" : "keys",
+             t->first, what, names[p->right], whose);
+        return true;
     }
+    return false;
 }
 
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
@@ -155,7 +137,7 @@ static double score_of(const product *S, int i, int c)
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
     const product *S = t->S, *PV = t->P;
-    const bool students = worth_naming("max|accumulate|softmax");
+    const bool students = has_gap("max|accumulate|softmax") && worth_naming("max|accumulate|softmax");
     bool alive = !students;  // where the weights are given code, it is the mask that leaves none
     for (int at = 0; at < S->rows * S->cols; at++) alive |= PV->a[at] != 0;
     for (int i = 0; i < S->rows; i++) {
@@ -174,46 +156,8 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
     }
 }
 
-// Hidden pairs of a row that have one weight, whatever their scores: these became a number that is not small enough.
-// True if there are.
-static bool hidden_by_number(const step *t, const pairs *p)
-{
-    const product *S = t->S;
-    for (int i = 0; i < S->rows; i++) {
-        const float *weights = t->P->a + i * t->P->depth;
-        double P = -1, low = INFINITY, high = -INFINITY, number = NAN;
-        int count = 0;
-        bool same = true;
-        for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
-            if (sees(S->a_row[i], p->key[c]) || p->key[c] < 0) continue;
-            if (count++ == 0) P = weights[c];
-            same &= weights[c] == P, low = fmin(low, score_of(S, i, c)), high = fmax(high, score_of(S, i, c));
-        }
-        if (count < 3 || !same || !(P > 0)) continue;
-        // What it became, from a visible pair of this row and tile.
-        for (int c = 0; c < S->cols; c++)
-            if (sees(S->a_row[i], p->key[c]) && weights[c] > 1e-20 && isfinite(weights[c]))
-                number = score_of(S, i, c) + log2(P / weights[c]) / base2_scale();
-        // Scores that are alike, as those of keys that do not exist, may have their own weight.
-        if ((high - low) * base2_scale() < 0.5 && !(fabs(number - low) > 1)) continue;
-        if (fabs(number) < 0.02 + 1e-3 * fabs(high)) number = 0;
-        char what[120] = "";
-        APPEND(what, isfinite(number) ? "about %.3g" : "a number that is not far enough below all scores", number);
-        find(BY_MASK, "hidden_by_a_number",
-             e.problem->mask == WB_NO_MASK
-                 ? "tail|mask|packed rows"
-                 : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
-             "the scores that are to be hidden from query %d become %s, where -infinity is meant: each of them keeps a "
-             "weight of %.3g",
-             query_of(S->a_row[i]), what, P);
-        return true;
-    }
-    return false;
-}
-
 static void look_at_tiles(const record *r)
 {
-    bool by_number = false;
     note_weights(r);
     EACH_WALK (r, n) {
         double largest[256];
@@ -225,12 +169,11 @@ static void look_at_tiles(const record *r)
                 if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
                     largest[i] = fmax(largest[i], score_of(steps[t].S, i, c) * base2_scale());
         }
-        for (int t = 0; t < step_count && !by_number; t++) {
+        for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
             pairs p = pairs_of(&steps[t], low, high);
             fill_fates(&p, &steps[t], largest);
-            if ((by_number = hidden_by_number(&steps[t], &p))) continue;
             if (e.problem->signature == WB_BLOCK_MASK)
                 look_at_bits(&p);
             else
@@ -254,7 +197,10 @@ void look_at_forward(void)
         look_at_e4m3(&r);
         return;
     }
-    EACH_WALK (&r, n) { look_at_values(); }
+    EACH_WALK (&r, n) {
+        for (int t = 0; t < step_count; t++)
+            if (see_other_rows(&steps[t], steps[t].P, "P", "fetch|overlap|receive|next|send|skip|accumulate")) break;
+    }
     const bool scaled = !e.K_scale || look_at_scales(&r);
     if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
     look_at_walks(&r, false);

@@ -9,36 +9,27 @@ static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
 // How the lists may be read, but for what is right.
-enum { OF_THE_FIRST = 1, OF_A_HEAD, FROM_0, OF_WHOLE, AS_TILES, FIRST_HALF, FIRST_OF_WHOLE, NEXT };
+enum { FROM_0 = 1, OF_WHOLE, AS_TILES };
 typedef struct reading {
     const char *says;
-    int mask, more, down, q_tile;       // whose lists; how many more starts a mask has; rounded down; 0: the mask's own
+    int mask, more, q_tile;             // the first mask's lists; how many more starts a mask has; 0: the mask's own
     int whole, part, steps, key, less;  // where they begin; what a step stands for; where its keys do; parts left out
 } reading;
 static const reading readings[] = {
     {.says = ""},
-    {.says = "it takes the lists of the first mask for all sequences", .mask = OF_THE_FIRST},
-    {.says = "it takes the mask with the number of the query head", .mask = OF_A_HEAD},
+    {.says = "it takes the lists of the first mask for all sequences", .mask = 1},
     {.says = "it takes a mask to have as many starts as tiles of queries: there is one more, the end", .more = -1},
-    {.says = "it takes a mask to have two starts more than tiles of queries: there is one more, the end", .more = 1},
-    {.says = "it rounds the number of tiles of queries of a mask down", .down = 1},
-    {.says = "it counts Nq / q_tile + 1 tiles of queries: one too many, if that has no rest", .down = 1, .more = 1},
     {.says = "it looks for queries in tiles of 128, where the mask has tiles of q_tile", .q_tile = 128},
     {.says = "it looks for queries in tiles of 64, where the mask has tiles of q_tile", .q_tile = 64},
     {.says = "it reads the list of whole tiles from the beginning of its array", .whole = FROM_0},
     {.says = "it reads the list of tiles seen in part from the beginning of its array", .part = FROM_0},
     {.says = "it begins in the list of tiles seen in part where that of whole ones begins", .part = OF_WHOLE},
     {.says = "it does not subtract the steps of the whole tiles in the list of tiles seen in part", .part = AS_TILES},
-    {.says = "it takes a step for a tile of the list of tiles seen in part", .steps = 1},
-    {.says = "it takes a step for a tile of the list of whole tiles", .steps = 2},
-    {.says = "it counts a whole tile as one step", .steps = 3},
-    {.says = "it counts a tile seen in part as one step", .steps = 4},
+    {.says = "it counts a whole tile as one step", .steps = 1},
+    {.says = "it counts a tile seen in part as one step", .steps = 2},
     {.says = "it leaves out the tiles that are seen in part", .less = 1 << 20},
     {.says = "it leaves out the last tile that is seen in part", .less = 1},
-    {.says = "it begins both steps of a tile at its first key", .key = FIRST_HALF},
-    {.says = "it begins both steps of a whole tile at its first key", .key = FIRST_OF_WHOLE},
-    {.says = "it begins in the list of whole tiles where the next list begins", .whole = NEXT},
-    {.says = "it leaves out the last step", .steps = 5},
+    {.says = "it begins both steps of a tile at its first key", .key = FROM_0},
     {.says = "it takes a tile for as many keys as a step", .key = AS_TILES}};
 
 // The first keys of all steps of a block, read so, into `keys`, and which step of all tiles in part each is, or -1.
@@ -46,23 +37,22 @@ static const reading readings[] = {
 static int steps_by(const reading *as, int head, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
-    const int b = head / e.s->q_heads, h = head % e.s->q_heads, all = m->masks * (q_tiles() + 1);
-    const int per_mask = (as->down ? e.s->q_len / m->q_tile : q_tiles()) + 1 + as->more;
-    const int of_mask = m->masks == 1 || as->mask == OF_THE_FIRST ? 0 : as->mask == OF_A_HEAD ? h % m->masks : b;
+    const int all = m->masks * (q_tiles() + 1), per_mask = q_tiles() + 1 + as->more;
+    const int of_mask = m->masks == 1 || as->mask ? 0 : head / e.s->q_heads;
     const int list = of_mask * per_mask + block_row / (as->q_tile ? as->q_tile : m->q_tile), per_tile = 64 / BC;
     if (list + 1 >= all) return -1;
     const int *whole = m->whole_start + list, *part = m->part_start + list;
-    const int whole_steps = (whole[1] - whole[0]) * (as->steps == 3 ? 1 : per_tile);
-    const int w0 = as->whole == FROM_0 ? 0 : whole[as->whole == NEXT];
+    const int whole_steps = (whole[1] - whole[0]) * (as->steps == 1 ? 1 : per_tile);
+    const int w0 = as->whole == FROM_0 ? 0 : whole[0];
     const int p0 = as->part == FROM_0 ? 0 : as->part == OF_WHOLE ? whole[0] : part[0];
-    const int parts = (max_int(0, part[1] - part[0] - as->less)) * (as->steps == 4 ? 1 : per_tile) - (as->steps == 5);
+    const int parts = max_int(0, part[1] - part[0] - as->less) * (as->steps == 2 ? 1 : per_tile);
     for (int turn = 0; turn < whole_steps + parts; turn++) {
         const bool is_whole = turn < whole_steps;
         const int n = is_whole || as->part == AS_TILES ? turn : turn - whole_steps;
-        const int at = (is_whole ? w0 : p0) + n / (as->steps == (is_whole ? 2 : 1) ? 1 : per_tile);
+        const int at = (is_whole ? w0 : p0) + n / per_tile;
         if (at >= (is_whole ? m->whole_start : m->part_start)[all - 1] || turn >= room) return -1;
         keys[turn] = (is_whole ? m->whole : m->part)[at] * (as->key == AS_TILES ? BC : 64) +
-                     (as->key == FIRST_HALF || (as->key == FIRST_OF_WHOLE && is_whole) ? 0 : turn % per_tile * BC);
+                     (as->key == FROM_0 ? 0 : turn % per_tile * BC);
         place[turn] = is_whole ? -1 : at * per_tile + (turn - whole_steps) % per_tile;
     }
     return whole_steps + parts;
@@ -148,10 +138,7 @@ static int hides(int first, int count, int n, int rows, int row, int word, int b
 static const char bit_names[] =
     "|what has its bit set is hidden, where that is what is seen|all keys of a step are hidden by its first word, of "
     "32 keys|each tile is hidden by the bits of the first in its list|a row is hidden by the bits of the row eight "
-    "away|tiles of bits are taken to have as many rows as a block: they have q_tile|no pair is hidden|all steps of a "
-    "tile are hidden by the bits of its first keys|a step is taken for a tile of bits|a row is hidden by the bits of "
-    "the row "
-    "eight further up, which this lane has, too";
+    "away|no pair is hidden";
 // Which bits of its word may be those that hide column c of it, as far as pairs tell.
 static uint32_t may_hide[32];
 static bool some_bits;
@@ -182,10 +169,7 @@ void look_at_bits(const pairs *t)
         const int count =
             list_forms(&fit_bits, forms, bit_names,
                        (double[]){!seen, !HIDES(n, rows, row, word, bit), HIDES(n, rows, row, half * t->keys / 32, bit),
-                                  HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit),
-                                  HIDES(n, 64, row, word, bit), 0, HIDES(n, rows, row, c / 32, bit),
-                                  HIDES(n * 64 / t->keys + half, rows, row, word, bit),
-                                  HIDES(n, rows, min_int(row, other_row), word, bit)});
+                                  HIDES(0, rows, row, word, bit), HIDES(n, rows, other_row, word, bit), 0});
 #undef HIDES
         for (int f = 1; f < count; f++)
             if (place < 0 || forms[f].is == 2) forms[f].is = place < 0 ? !seen : got == HIDDEN;
@@ -216,7 +200,7 @@ void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
     const reading *is = list ? &readings[list - fit_lists.forms] : NULL;
-    const bool by_key = is && (is->key || is->steps == 1 || is->steps == 2 || is->part == AS_TILES);
+    const bool by_key = is && (is->key || is->part == AS_TILES);
     const bool by_load = bits && strstr(bits->says, "of the first in its list");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");

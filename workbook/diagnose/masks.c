@@ -88,10 +88,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     static const char *const more[] = {" - 1", "", " + 1"};
     int n = 0;
     forms[n++] = (form){"", kind == MASK_TAIL ? j >= N : right};
-    add_form(f, forms, &n, false, "%s",
-             kind == MASK_TAIL
-                 ? "nothing is hidden: the condition never holds, or the score becomes 0, which it is here"
-                 : "nothing is hidden: the condition never holds here, in front of the mask or in it");
+    add_form(f, forms, &n, false,
+             "nothing is hidden: the condition never holds, or what it hides becomes a number that has a weight");
     static const char *const columns[] = {"c", "j", "r", "i"};
     for (int way = 1; kind == MASK_TAIL && way < 24; way++)
         add_form(f, forms, &n, (int[]){c, j, r, i}[way % 4] >= N - (way & 4 ? k0 : 0) + way / 8 - 1, "%s >= Nk%s%s",
@@ -109,10 +107,10 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     add_form(f, forms, &n, runs && hidden(false, old, no_sink), "j > i is missing");
     if (e.problem->window) add_form(f, forms, &n, runs && after, "j <= i - W is missing");
     for (int q = 1; q < COUNT(of_query); q++)
-        add_form(f, forms, &n, runs && runs && hidden(j > of_query[q].x, j <= of_query[q].x - W, no_sink),
-                 "%s stands for i", of_query[q].is);
+        add_form(f, forms, &n, runs && hidden(j > of_query[q].x, j <= of_query[q].x - W, no_sink), "%s stands for i",
+                 of_query[q].is);
     for (int k = 1; k < COUNT(of_key); k++)
-        add_form(f, forms, &n, runs && runs && hidden(of_key[k].x > i, of_key[k].x <= i - W, of_key[k].x >= sinks),
+        add_form(f, forms, &n, runs && hidden(of_key[k].x > i, of_key[k].x <= i - W, of_key[k].x >= sinks),
                  "%s stands for j", of_key[k].is);
     const int other_i = q0 + c, other_j = k0 + r;
     add_form(f, forms, &n, runs && hidden(other_j > other_i, other_j <= other_i - W, other_j >= sinks),

@@ -78,7 +78,14 @@ static place of_chunk(int t, int chunk)
     return (place){t, rank, rank == chunk ? 0 : rows_of(t, wb_chunk_rows(e.c, rank)),
                    rows_of(t, wb_chunk_rows(e.c, chunk))};
 }
-static bool same(place a, place b) { return a.of == b.of && a.rank == b.rank && a.row == b.row && a.run == b.run; }
+// Rows that are alike are the same.
+static bool same(place a, place b)
+{
+    const float *x = a.of < 0 ? NULL : shards[a.rank][a.of], *y = b.of < 0 ? NULL : shards[b.rank][b.of];
+    const size_t width = x ? width_of(a.of) : 0;
+    return a.of == b.of && a.run == b.run &&
+           (!x || (y && !memcmp(x + a.row * width, y + b.row * width, 4 * a.run * width)));
+}
 
 static const char *called(place p)
 {
@@ -91,14 +98,6 @@ static const char *called(place p)
     else
         snprintf(text, 80, "%s%s of rank %d", same(p, of_rank(p.of, p.rank)) ? "" : "a part of ", names[p.of], p.rank);
     return text;
-}
-
-static const char *times(double n)
-{
-    static char text[4][24];
-    static int turn;
-    snprintf(text[turn = (turn + 1) % 4], 24, "%.3g times", n);
-    return fabs(n) < 0.01 ? "not at all" : fabs(n - 1) < 0.01 ? "once" : fabs(n - 2) < 0.01 ? "twice" : text[turn];
 }
 
 // A product or a message. step: of the loop, by the messages that a product has waited for. mine, theirs: chunks.
@@ -197,14 +196,8 @@ static void see_keys_sent(int rank, int turn, tensor t)
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
 static const char *const what_is_seen[] = {"nothing", "all", "half, as under a diagonal", "something twice"};
 
-// Rules for a rank's first and second chunk, for whose keys are at hand, and for what a chunk sees of itself, of those
-// before it and after it, under the causal mask or without one.
-enum { CHUNKS = 48, FIRST = 26, SECOND = 9, OWNERS = 18, AS_IT_IS = -1, MASKS_OF = 27, MASKED = 5, UNMASKED = 13 };
-typedef struct rules {
-    int first, second, owner, mask[2];
-} rules;
-static const rules lesson = {FIRST, SECOND, AS_IT_IS, {UNMASKED, MASKED}};
-static int number_by(int rule, int R, int rank) { return rule % 4 - 2 + rule / 4 % 3 * R + (rule / 12 - 1) * rank; }
+// Rules for what a chunk sees of itself, of those before it and after it.
+enum { RULES = 27, MASKED = 5, UNMASKED = 13 };
 static seen sees_by(int rule, int mine, int theirs)
 {
     return (seen)(theirs == mine ? rule % 3 : theirs < mine ? rule / 3 % 3 : rule / 9);
@@ -225,6 +218,7 @@ static void learn_pairs(void)
     if (c->at[TQ].of != TQ || c->at[TK].of != TK || (in_steps() && c->at[TK].rank != whose(c->rank, c->step))) return;
     for (int n = 0; n < 4 * ranks() * ranks() && pair_count < 4 * MOST; n++) {
         const int rank = n / 4 / ranks(), from = n / 4 % ranks();
+        const int mine = wb_chunk_of(e.c, rank, n / 2 % 2), theirs = wb_chunk_of(e.c, from, n % 2);
         struct pair_seen p = {.R = ranks(),
                               .N = e.s->q_len,
                               .rank = rank,
@@ -234,69 +228,61 @@ static void learn_pairs(void)
                               .causal = e.s->causal};
         memcpy(p.text, e.text, sizeof p.text);
         EACH_CALL(c)
-        if (c->rank == rank && c->mine == wb_chunk_of(e.c, rank, p.half[0]) &&
-            c->theirs == wb_chunk_of(e.c, from, p.half[1]))
+        if (c->rank == rank && c->mine == mine && c->theirs == theirs)
             p.is = p.is ? SEVERAL : c->h.causal ? CAUSAL : WHOLE, p.rows[0] = c->h.q_len, p.rows[1] = c->h.kv_len;
         pairs_seen[pair_count++] = p;
     }
 }
 
-// The first that is not as these rules have it, in its rows if `sizes`, and in `chunk` its chunks by them; null: they
-// explain all.
-static const struct pair_seen *against(rules by, bool sizes, int chunk[2])
+static int chunk_in(const struct pair_seen *p, int n)
 {
-    for (const struct pair_seen *p = pairs_seen; p < pairs_seen + pair_count; p++) {
-        const int shift = by.owner > 8 || p->turn ? by.owner / 3 % 3 - 1 : 0;
-        const int from =
-            by.owner == AS_IT_IS ? p->from : (p->rank + (by.owner % 3 - 1) * p->turn + shift + 4 * p->R) % p->R;
-        bool right = true;
-        for (int n = 0; n < 2; n++) {
-            chunk[n] = number_by(p->half[n] ? by.second : by.first, p->R, n ? from : p->rank);
-            right &= !sizes || !p->is || p->rows[n] == p->N / (2 * p->R) + (chunk[n] < p->N % (2 * p->R));
-        }
-        if (!right || sees_by(by.mask[p->causal], chunk[0], chunk[1]) != p->is) return p;
-    }
+    const int rank = n ? p->from : p->rank;
+    return p->half[n] ? 2 * p->R - 1 - rank : rank;
+}
+
+static bool has_rows(const struct pair_seen *p, int n)
+{
+    return !p->is || p->rows[n] == p->N / (2 * p->R) + (chunk_in(p, n) < p->N % (2 * p->R));
+}
+
+// The first that is not as these rules have it, without and with the causal mask, or in its rows if `sizes`; null: they
+// explain all.
+static const struct pair_seen *against(int unmasked, int masked, bool sizes)
+{
+    for (const struct pair_seen *p = pairs_seen; p < pairs_seen + pair_count; p++)
+        if (sees_by(p->causal ? masked : unmasked, chunk_in(p, 0), chunk_in(p, 1)) != p->is ||
+            (sizes && !(has_rows(p, 0) && has_rows(p, 1))))
+            return p;
     return NULL;
 }
 
 static void conclude_pairs(void)
 {
-    static const char *const steps_by[] = {" - step", "", " + step"}, *const shifts[] = {" - 1", "", " + 1"};
     static char id[16];
-    int chunk[2], as[2];
-    const struct pair_seen *const size = against(lesson, true, as), *p = against(lesson, false, chunk);
-    const bool sizes_alone = size && !p;
-    if (sizes_alone) p = size, memcpy(chunk, as, sizeof chunk);
-    if (!p) return;
-    memcpy(e.text, p->text, sizeof e.text);
-    for (int n = 0; n < OWNERS; n++)
-        if (!against((rules){FIRST, SECOND, n, {UNMASKED, MASKED}}, true, as))
-            find(BY_HEADS, "owner", "owner",
-                 "the keys at hand are taken for those of rank me%s%s%s; in step %d rank %d has rank %d's",
-                 steps_by[n % 3], shifts[n / 3 % 3], n > 8 || n / 3 % 3 == 1 ? "" : " from step 1 on", p->turn, p->rank,
-                 p->from);
-    for (int n = 0; n < CHUNKS * CHUNKS; n++)
-        if ((!sizes_alone || n / CHUNKS == FIRST || n % CHUNKS == SECOND) &&
-            !against((rules){n / CHUNKS, n % CHUNKS, AS_IT_IS, {UNMASKED, MASKED}}, true, as))
-            find(BY_HEADS, "chunks", "zigzag", "of %d ranks rank %d takes its chunks for %d and %d; it has %d and %d",
-                 p->R, p->rank, number_by(n / CHUNKS, p->R, p->rank), number_by(n % CHUNKS, p->R, p->rank), p->rank,
-                 2 * p->R - 1 - p->rank);
-    for (int n = 0; n < MASKS_OF && !sizes_alone; n++)
-        if (!against((rules){FIRST, SECOND, AS_IT_IS, {p->causal ? UNMASKED : n, p->causal ? n : MASKED}}, false, as)) {
-            snprintf(id, sizeof id, "pairs_%d%d%d", n % 3, n / 3 % 3, n / 9);
-            find(BY_HEADS, id, "pairs", "%s a chunk sees of itself %s, of those before it %s, of those after it %s",
-                 p->causal ? "under the causal mask" : "without a mask", what_is_seen[n % 3], what_is_seen[n / 3 % 3],
-                 what_is_seen[n / 9]);
-        }
-    const int n = p->rows[0] == p->N / (2 * p->R) + (chunk[0] < p->N % (2 * p->R));  // whose rows are wrong
-    if (sizes_alone)
-        find(BY_HEADS, "chunk_rows", "chunk table",
+    const struct pair_seen *p = against(UNMASKED, MASKED, false);
+    const struct pair_seen *const sized = against(UNMASKED, MASKED, true);
+    const int rank = backward() ? BY_VALUE : BY_HEADS, n = sized ? has_rows(sized, 0) : 0;  // n: whose rows are wrong
+    if (!sized) return;
+    memcpy(e.text, p ? p->text : sized->text, sizeof e.text);
+    if (!p) {
+        find(BY_HEADS, "chunk_rows", "chunk table|share",
              "of %d rows rank %d takes chunk %d for %d; the first N %% (2 R) have one more than N / (2 R), the others "
              "as many",
-             p->N, p->rank, chunk[n], p->rows[n]);
-    else
-        find(BY_HEADS + 1, "", "zigzag|pairs|owner", "rank %d: queries of its chunk %d see of keys of chunk %d %s",
-             p->rank, chunk[0], chunk[1], what_is_seen[p->is]);
+             sized->N, sized->rank, chunk_in(sized, n), sized->rows[n]);
+        return;
+    }
+    for (int k = 0; k < RULES; k++)
+        if (!against(p->causal ? UNMASKED : k, p->causal ? k : MASKED, false)) {
+            snprintf(id, sizeof id, "pairs_%d%d%d", k % 3, k / 3 % 3, k / 9);
+            find(rank, id, "pairs|when", "%s a chunk sees of itself %s, of those before it %s, of those after it %s",
+                 p->causal ? "under the causal mask" : "without a mask", what_is_seen[k % 3], what_is_seen[k / 3 % 3],
+                 what_is_seen[k / 9]);
+        }
+    find(rank + 1, "pairs_of_chunks", "zigzag|pairs|owner|when",
+         "in step %d, when rank %d has the keys of rank %d, queries of its chunk %d see of keys of chunk %d %s; %s "
+         "belongs",
+         p->turn, p->rank, p->from, chunk_in(p, 0), chunk_in(p, 1), what_is_seen[p->is],
+         what_is_seen[sees_by(p->causal ? MASKED : UNMASKED, chunk_in(p, 0), chunk_in(p, 1))]);
 }
 
 static fit shares, logs;  // of merges of the first two parts, or of one
@@ -330,8 +316,6 @@ static void see_given(const held *c)
     char pair[96];
     snprintf(pair, sizeof pair, "in step %d on rank %d, of queries of chunk %d and keys of chunk %d,", c->step, c->rank,
              c->mine, c->theirs);
-    if (backward() && (c->h.q_len != wb_chunk_rows(e.c, c->mine) || c->h.kv_len != wb_chunk_rows(e.c, c->theirs)))
-        find(rank, "given_shape", "share", "%s the call is told of %d and %d rows", pair, c->h.q_len, c->h.kv_len);
     for (int n = 0; n < (backward() ? 9 : 3); n++) {
         const bool keys = n == TK || n == TV || n > 6;
         const int t = n < 6 ? n : keys ? TK : TQ;
@@ -339,6 +323,7 @@ static void see_given(const held *c)
         const held *came = keys ? message(c->rank, c->step - 1, WB_TAKES, false, n == TV) : NULL;
         const char *const at = c->h.at[n], *const to = came ? came->h.at[0] : NULL;
         const bool there = to && at >= to && at < to + came->h.bytes[0], own = is.of == n && is.rank == c->rank;
+        const bool its = is.of == n && is.rank == right.rank;  // of that rank, then, but of another chunk
         char where[80] = "";
         for (const held *o = calls; o < c && !*where && !to; o++) {
             const int other = keys ? o->theirs : o->mine;
@@ -349,17 +334,17 @@ static void see_given(const held *c)
         }
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
-        if (n >= 6 || same(is, right) || (!backward() && is.of == n && is.rank == right.rank)) continue;
-        const bool others = to && !own && !(is.of == n && is.rank == right.rank);
+        if (n >= 6 || same(is, right) || (!backward() && n != TV && its)) continue;
+        const bool others = to && !own && !its;
         find(rank - there, "given",
-             !backward() ? "travel"
+             !backward() ? its ? "" : "travel"
              : others    ? "keys"
                          : "share",
              "%s %s is given as %s%s", pair, called(is), names[n],
-             there        ? ": so it came"
-             : to && !own ? ": what came lies elsewhere"
-             : is.of < 0  ? where
-                          : "");
+             there && !its ? ": so it came"
+             : to && !own  ? ": what came lies elsewhere"
+             : is.of < 0   ? where
+                           : "");
     }
     const ptrdiff_t apart = ((const char *)c->h.at[8] - (const char *)c->h.at[7]) / 4;
     const ptrdiff_t want = (ptrdiff_t)numbers(wb_rank_with(e.c, c->theirs));
@@ -381,28 +366,6 @@ static void settle_chunks(held *c)
     const bool by_V = c->at[TK].of != TK || (c->at[TV].of == TV && same_V < same_K);
     c->mine = wb_chunk_of(e.c, c->rank, votes > 0);
     c->theirs = wb_chunk_of(e.c, whose(c->rank, c->step), c->at[by_V ? TV : TK].row > 0);
-}
-
-// How often each pair is worked on: of its own chunks with themselves, its own two, and others'.
-static void see_pairs(int rank)
-{
-    static const char *const which[] = {"a chunk of its own with itself", "its own two chunks",
-                                        "its first with another's first or second with second",
-                                        "its first with another's second or second with first"};
-    static char id[16];
-    int often[4] = {1, 1, 1, 1};
-    char text[400] = "";
-    for (int n = 0; n < 4 * ranks(); n++) {
-        const int mine = wb_chunk_of(e.c, rank, n % 2), theirs = wb_chunk_of(e.c, n / 4, n / 2 % 2);
-        int met = 0;
-        EACH_CALL(c) met += c->rank == rank && c->mine == mine && c->theirs == theirs;
-        if (met != (sees_by(lesson.mask[e.s->causal], mine, theirs) != EMPTY))
-            often[2 * (n / 4 != rank) + (n % 2 != n / 2 % 2)] = met;
-    }
-    for (int k = 0; k < 4; k++)
-        if (often[k] != 1) APPEND(text, "%s %s %s", *text ? "," : "", which[k], times(often[k]));
-    snprintf(id, sizeof id, "when_%d%d%d%d", often[0], often[1], often[2], often[3]);
-    if (*text) find(BY_VALUE, id, "when", "rank %d works on pairs of%s; once belongs", rank, text);
 }
 
 // What rank `from` found of dK and dV of all keys of rank `of`, in the first step with its own, or later.
@@ -431,11 +394,11 @@ static void see_sum(const float *is, int of, int added, const char *where, bool 
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s what rank %d found%s is in it %s", *text ? "," : ":", modulo(of + way * n),
+            APPEND(text, "%s what rank %d found%s is in it %.2g times", *text ? "," : ":", modulo(of + way * n),
                    n % ranks() ? ""
                    : n         ? " at last"
                                : " at first",
-                   times(share[n]));
+                   share[n]);
     if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is no sum of what ranks have found of them");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
@@ -456,16 +419,9 @@ static void see_gradients_sent(int r, int turn)
     char where[120];
     if (message(r, turn, WB_SENDS, true, 1)) return;
     if (!m || m->h.bytes[0] != 8 * numbers(of)) {
-        char sends[40] = "nothing";
-        if (m)
-            snprintf(sends, sizeof sends, "%zu numbers of %d bytes", m->h.bytes[0] / (size_t)m->h.element,
-                     m->h.element);
-        find(BY_RESCALING + turn - 1,
-             m                 ? "gradients_size"
-             : turn == ranks() ? "not_home"
-                               : "no_gradients",
-             "gradients", "in step %d rank %d sends %s as gradients of rank %d's keys; dK and dV are %zu of 4%s", turn,
-             r, sends, of, 2 * numbers(of), !m && turn == ranks() ? ", which go home" : "");
+        find(BY_RESCALING + turn - 1, m ? "gradients_size" : "no_gradients", "gradients",
+             "in step %d rank %d sends %zu numbers of %d bytes as gradients of rank %d's keys; dK and dV are %zu of 4",
+             turn, r, m ? m->h.bytes[0] / (size_t)m->h.element : 0, m ? m->h.element : 4, of, 2 * numbers(of));
         return;
     }
     EACH_CALL(c)
@@ -494,6 +450,7 @@ void look_at_ranks(void)
     // clang-format on
     const int R = ranks(), back = backward();
     if (!are_filled(alone_needs[back]) || (R > 1 && !are_filled(ring_needs[back]))) return;
+    if (!wb_chunk_rows(e.c, 2 * R - 1)) return;  // of steps in which a rank has nothing to do nothing is known
     cut_tensors();
     if (!read_record()) return;
     if (!back) learn_pairs();
@@ -501,10 +458,10 @@ void look_at_ranks(void)
     if (back) look_at_delta();
     for (int n = 0; n < 2 * R * (R - 1) && in_steps(); n++) see_keys_sent(n / 2 % R, n / 2 / R, n % 2 ? TV : TK);
     EACH_CALL(c) if (in_steps()) settle_chunks(c);
+    if (back) learn_pairs();
     EACH_CALL(c) if (in_steps()) see_given(c);
     for (int r = 0; r < R; r++) {
         for (int n = 0; n < 2 && !back; n++) see_merges(r, wb_chunk_of(e.c, r, n));
-        if (back) see_pairs(r);
         for (int turn = 1; turn <= R && back && R > 1 && in_steps() && are_filled(sums_need); turn++)
             see_gradients_sent(r, turn);
     }
@@ -518,8 +475,8 @@ void look_at_ranks(void)
 
 void conclude_ranks(void)
 {
-    if (backward()) return conclude_delta();
     if (e.wrong) conclude_pairs();
+    if (backward()) return conclude_delta();
     fit_conclude(&shares, BY_RESCALING, "merge", NULL, ": ");
     fit_conclude(&logs, BY_RESCALING, "merge", NULL, ": that is ");
 }

@@ -9,8 +9,6 @@
 static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L, fit_logit_l, fit_logit_L;
 
 static double s2;
-static double first_m[STEPS], first_grown[STEPS], first_l;  // of the walk's first row: what others may be given
-
 static double dot_of(const float *x, const float *y, int D)
 {
     double sum = 0;
@@ -61,39 +59,26 @@ static double subtracted(const step *t, int i, int *weights)
     return NAN;
 }
 
-// What the sink's term is of exp(L), by each form: L of the keys alone, which is ln(2) (m + log2(l)). Returns how many
-// forms there are.
-static int logit_forms(const fit *f, int head, double L, double m, double l, form *forms)
+// l with the term of the head's sink logit s, and what may stand for that term; m in base e.
+static const char sink_names[] =
+    "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(s - m), where s is not 0| exp(scale s - m)| exp(ln(2) s - m)| "
+    "exp(-s - m)| exp(0 - m)| l 2^(s - L)| exp(s)| exp(s - m) (2 + exp(s - m) / l)";
+static bool add_sink(fit *f, int head, double m, double l, double seen, double part)
 {
-    const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
-    const double s = logits[h], key = logits[h / (heads / e.s->kv_heads)], term = exp(s - L);
-    const double factors[] = {1, e.s->scale, LN2, LOG2E, -1, 0}, under[] = {L, L + log1p(term), log(l), m + log(l), 0};
-    static const char *const of_s[] = {"s", "scale s", "ln(2) s", "log2(e) s", "-s", "0"};
-    static const char *const less[] = {"exp(%s - L)", "exp(%s - L) with an L that has the sink in it already",
-                                       "exp(%s) added to l", "exp(%s - m) added to l, with m in base 2", "exp(%s)"};
-    int n = 0;
-    forms[n++] = (form){"", term};
-    add_form(f, forms, &n, 0, "the sink logit is not in it");
-    add_form(f, forms, &n, exp(key - L), "it is the logit with the number of the key head");
-    add_form(f, forms, &n, s == 0 ? 0 : term, "a logit of 0 counts as none");
-    add_form(f, forms, &n, 4 * term, "the logit's term is in it four times, once for each lane of a row");
-    add_form(f, forms, &n, 2 * term, "the logit's term is in it twice");
-    add_form(f, forms, &n, (1 + term) * (1 + term) - 1, "the factor 1 + exp(s - L) is in it twice");
-    for (int way = 1; way < COUNT(factors) * COUNT(under); way++) {
-        char what[120];
-        const int x = way % COUNT(factors), y = way / COUNT(factors);
-        snprintf(what, sizeof what, less[y], of_s[x]);
-        add_form(f, forms, &n, exp(factors[x] * (isfinite(s) || factors[x] != 0 ? s : 0) - under[y]),
-                 "the sink's term is %s", what);
-    }
-    add_form(f, forms, &n, exp2(s - L), "the sink's term is 2^(s - L)");
-    add_form(f, forms, &n, exp(fmax(L, s) - L) - 1, "it is the larger of L and s alone");
-    add_form(f, forms, &n, exp(fmin(L, s) - L) * (1 + exp(-fabs(L - s))) - 1,
-             "the smaller of L and s is taken for the larger");
-    add_form(f, forms, &n, exp(fmax(L, s) - L) * (1 + exp(L - s)) - 1,
-             "the exponent is the distance of L and s with its sign, and not always minus that");
-    return n;
+    const double s = e.sink_logits[h], key = e.sink_logits[h / (heads / e.s->kv_heads)], term = exp(s - m);
+    const double is[] = {l,
+                         term,
+                         exp(key - m),
+                         s == 0 ? 0 : term,
+                         exp(e.s->scale * s - m),
+                         exp(LN2 * s - m),
+                         exp(-s - m),
+                         exp(-m),
+                         l * exp2(s - m - log(l)),
+                         exp(s),
+                         term * (2 + term / l)};
+    return sum_add(f, seen, part * fmax(l + term, seen), sink_names, is);
 }
 
 static bool known(const double *runs, int count, double m)
@@ -106,7 +91,7 @@ static bool known(const double *runs, int count, double m)
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
 // subtracts, by how much that grew last, the tile's weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], m, raise, weights, l, plain, under_old, raw, twice;
+    double runs[STEPS], tile[STEPS], m, weights, l, plain, under_old, raw;
     int tiles, keys;
 } row_seen;
 
@@ -121,11 +106,10 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
     const double is_0 = fabs(m - (t > 0 ? before : 0)) < 0.012 ? m : fmax(run, 0);  // it may stay, too
 #define OTHERS                                                                                                         \
     "(max of S in this tile alone)| (the larger of that and 0, with which m begins)| (max of S, hidden ones too)| "    \
-    "(what it was)| (that of the tile's first row)"
-    if (sum_add(
-            &fit_m, m, 0.012 + 2e-4 * fabs(m),
-            e.problem->on_host ? "+ (max of S so far)| " OTHERS : "+sl (max of S so far)| " OTHERS,
-            (double[]){run * to_S, top * to_S, is_0 * to_S, all * to_S, t > 0 ? before * to_S : 0, first_m[t] * to_S}))
+    "(what it was)"
+    if (sum_add(&fit_m, m, 0.012 + 2e-4 * fabs(m),
+                e.problem->on_host ? "+ (max of S so far)| " OTHERS : "+sl (max of S so far)| " OTHERS,
+                (double[]){run * to_S, top * to_S, is_0 * to_S, all * to_S, t > 0 ? before * to_S : 0}))
         fit_says(
             &fit_m,
             "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
@@ -145,8 +129,7 @@ double rescaled_by(const step *from, const step *to, int i)
     return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
 }
 
-static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double raise,
-                              double l)
+static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
 {
     const int D = e.s->head_dim;
     const float *x = from->P->after + i * D;
@@ -159,10 +142,8 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
              t, t + 1, q, right);
         return;
     }
-    if (sum_add(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025,
-                "+ (m_old - m_new)| log2(l)| (m_old - m_new, if that is below -8)| (m_old - m_new of the last raise)| "
-                "(m_old - m_new of the tile's first row)",
-                (double[]){delta, l > 0 ? log2(l) : 0.0, delta < -8 ? delta : 0.0, raise, first_grown[t + 1]}))
+    if (sum_add(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)| log2(l)",
+                (double[]){delta, l > 0 ? log2(l) : 0.0}))
         fit_says(&fit_alpha,
                  "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
                  "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
@@ -171,7 +152,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
 
 static const char sum_names[] =
     "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)| (the sum of S = q k)| (l with each tile "
-    "under the old maximum)| (l of the tile's first row)| (l that is rescaled twice)";
+    "under the old maximum)";
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -182,13 +163,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const char *where = n == 1 ? "finalize|accumulate|softmax|empty rows|logit"
                                : "finalize|accumulate|rescale|softmax|empty rows|logit";
     const double L_keys = (end + log2(l)) * LN2;
-    form terms[MAX_FORMS] = {0};
-    const int term_count = e.sink_logits ? logit_forms(&fit_logit_l, head_of(row), L_keys, end, l, terms) : 0;
-    const double term = terms[0].is;
-    if (!isfinite(size)) {
-        find(BY_SUM, "", where, "O of query %d is not finite, though the sum of its weights is %.4g", q, l);
-        return;
-    }
+    const double term = e.sink_logits ? exp(e.sink_logits[head_of(row) % e.s->q_heads] - L_keys) : 0;
     const double factor = 1 + term, used = size > 0 ? dot_of(sum, O, D) / size : INFINITY;
     double off = 0, largest = 0, spread = 0, smallest = 0;
     for (int d = 0; d < D; d++) {
@@ -198,10 +173,12 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     }
     if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
-    if (O_wrong && size > 0 && spread > slack * largest) {
-        double parts = 0;
+    if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
+        double parts = 0, apart = 0;  // apart: of columns from what their lane has
         for (int p = 0; p < 4; p++) parts += size_of_lane[p] > 0 ? lane[p] / size_of_lane[p] : 0;
-        if (!e.problem->on_host &&
+        for (int d = 0; d < D; d++)
+            apart = fmax(apart, fabs(O[d] - sum[d] * size_of_lane[d % 8 / 2] / lane[d % 8 / 2]));
+        if (!e.problem->on_host && apart <= slack * largest &&
             (near_to(parts, l, 0.03) || near_to(parts, seen->plain, 0.03) || near_to(parts, seen->weights, 0.03)))
             find(BY_SUM, "l_of_a_lane", where,
                  "O of query %d is divided by another number in each lane's columns: l is not summed up over the four "
@@ -212,29 +189,28 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         return;
     }
     const double right = L_keys + log1p(term);
-    for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
-    if (!e.sink_logits &&
-        sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
-                (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old, first_l, seen->twice}))
+    const bool sink = e.sink_logits && l * term < 1e30;  // float32 overflows early
+    if (!e.sink_logits && sum_add(&fit_l, used, 0.012 * fabs(used), sum_names,
+                                  (double[]){l, 1, seen->weights, seen->plain, seen->raw, seen->under_old}))
         fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
-    if (e.sink_logits && isfinite(term))
-        fit_see(&fit_logit_l, used, slack * fmax(l * (1 + term), used), terms, term_count,
-                "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
-                q, l, l * factor, used);
+    if (sink && add_sink(&fit_logit_l, head_of(row), end * LN2, l, used, slack))
+        fit_says(&fit_logit_l,
+                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
+                 q, l, l * factor, used);
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row];
-    if (e.sink_logits) logit_forms(&fit_logit_L, head_of(row), L_keys, end, l, terms);
-    for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
     if (!e.sink_logits &&
         sum_add(&fit_L, L, 0.004 + 0.003 * fabs(right), "+n m|+n log2(l)| l", (double[]){end, log2(l), l}))
         fit_says(&fit_L,
                  "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, "
                  "but is %.4g",
                  q, right, end, l, L);
-    else if (e.sink_logits && isfinite(term))
-        fit_see(&fit_logit_L, L, 0.002 + 0.001 * fabs(right), terms, term_count,
-                "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q, L_keys,
-                right, L);
+    if (sink && add_sink(&fit_logit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right)))
+        fit_says(
+            &fit_logit_L,
+            "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g: exp(L - m) "
+            "should be l + exp(s - m)",
+            q, L_keys, right, L);
 }
 
 void see_empty_row(int row)
@@ -256,7 +232,7 @@ static void look_at_row(int i)
     int last = -1;
     double run = -INFINITY, all = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = seen.under_old = seen.raw = seen.twice = 0, seen.raise = -1e9;
+    seen.l = seen.plain = seen.under_old = seen.raw = 0;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -280,26 +256,18 @@ static void look_at_row(int i)
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0) {
-            if (visible && weights == 0 && tile > run - 60)
-                find(BY_MAXIMUM + 1, "", "accumulate|max|rescale|softmax|mask|tail",
-                     "query %d gives no weight at all to the tile of keys from %d on, of which it sees %d", q,
-                     steps[t].first, visible);
             if (visible) return;
             continue;
         }
         if (isnan(now)) return;
         const double old = seen.m;
-        if (seen.tiles && fabs(old - now) > 0.012) seen.raise = old - now;
         const double alpha = seen.tiles++ ? exp2(old - now) : 1;
         look_at_maximum(q, t, now, old, all, seen.runs, seen.tile);
-        if (last >= 0 && last == t - 1)
-            look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.raise, seen.l);
-        if (i == 0) first_m[t] = now, first_grown[t] = seen.tiles > 1 ? old - now : 0;
+        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);
         seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
-        seen.twice = seen.twice * alpha * alpha + weights, seen.plain += weights, seen.raw += scores;
+        seen.plain += weights, seen.raw += scores;
         seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
-    if (i == 0) first_l = seen.l;
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
     if (seen.tiles == 0 && seen.keys == 0) see_empty_row(row);
 }
@@ -329,16 +297,10 @@ void conclude_softmax(void)
         sum = "accumulate|rescale|softmax";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", NULL, ": that is ");
     fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, ": that is ");
-    const form *alpha = fit_form(&fit_alpha);
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
-                 alpha && !strcmp(alpha->says, "0") ? ": O is not rescaled, that is 2 to the power of "
-                                                    : ": that is 2 to the power of ");
+                 ": that is 2 to the power of ");
     fit_conclude(&fit_l, BY_SUM, sum, NULL, ": that is ");
-    const char *of_logit[2];  // whose logit it is, and its number, are the gap's that reads it
-    const fit *const of[] = {&fit_logit_l, &fit_logit_L};
-    for (int n = 0; n < 2; n++)
-        of_logit[n] = fit_form(of[n]) && strstr(fit_form(of[n])->says, "logit ") ? "logit" : "finalize|logit";
-    fit_conclude(&fit_logit_l, BY_SUM, of_logit[0], NULL, ": ");
+    fit_conclude(&fit_logit_l, BY_SUM, "finalize|logit", NULL, ": that is ");
+    fit_conclude(&fit_logit_L, BY_L, "finalize|logit", NULL, ", and is ");
     fit_conclude(&fit_L, BY_L, "finalize|empty rows", NULL, ": that is ");
-    fit_conclude(&fit_logit_L, BY_L, of_logit[1], NULL, ": ");
 }

@@ -8,31 +8,22 @@ enum { MOST_ROWS = 64, MOST_COLS = 2300, WIDE = 8, ROWS = 4, THREADS = 128 };
 static bool (*run)(int rows, int cols, wb_input input, int seed, float *y);
 static float y[MOST_ROWS];                // as it was run last
 static int counts[MOST_ROWS][MOST_COLS];  // how often y[i] has column j, of whatever row
-static fit fit_rows, fit_counts, fit_x, fit_w;
+static fit fit_rows, fit_counts, fit_w;
 
-// Which rows are never written, if blocks begin elsewhere, have other rows, or are not as many.
+// Which rows are never written, if there are other numbers of blocks.
 static int row_forms(int i, int rows, form *forms)
 {
-    static const char *const begins[] = {"", "a block begins at row 4 blockIdx.x", "a block begins at row blockIdx.x",
-                                         "a block begins at row 32 blockIdx.x"};
     static const char *const many[] = {"", "there are (rows - 1) / 4 + 1 blocks",
                                        "there are (rows - 1) / 32 + 1 blocks", "there are rows / 32 * 8 blocks",
                                        "there are (rows - 1) / 32 * 8 blocks"};
     const int team = ROWS * WIDE, all = (rows - 1) / team + 1;
     const int blocks[] = {all * WIDE, (rows - 1) / ROWS + 1, all, max_int(WIDE, rows / team * WIDE), (all - 1) * WIDE};
     int n = 0;
-    for (int way = 0; way < 3 * COUNT(begins) * COUNT(many); way++) {
-        const int x = way / 3 % COUNT(begins), m = way / 3 / COUNT(begins), apart = (int[]){WIDE, 1, ROWS}[way % 3];
+    for (int m = 0; m < COUNT(many); m++) {
         bool taken = false;
-        for (int b = 0; b < blocks[m] * ROWS; b++) {
-            const int k = b / ROWS, first[] = {k / WIDE * team + k % WIDE, k * ROWS, k, k * team};
-            taken |= first[x] < rows && first[x] + b % ROWS * apart == i;
-        }
-        add_form(&fit_rows, forms, &n, !taken, "%s%s%s%s%s", begins[x], x && m ? ", and " : "", many[m],
-                 way % 3 && x + m ? ", and " : "",
-                 way % 3 == 0   ? ""
-                 : way % 3 == 1 ? "the rows of a block lie side by side"
-                                : "the rows of a block lie 4 apart");
+        for (int b = 0; b < blocks[m] * ROWS; b++)
+            taken |= b / ROWS / WIDE * team + b / ROWS % WIDE + b % ROWS * WIDE == i;
+        add_form(&fit_rows, forms, &n, !taken, "%s", many[m]);
     }
     add_form(&fit_rows, forms, &n, true, "y is never written, or added to what was there before");
     return n;
@@ -61,34 +52,21 @@ static int first_load(int i, int cols) { return min_int(cols, (WIDE - i * cols %
 // How the columns of a row may be shared out among threads and their sums added up: by how much each number is off.
 typedef struct way {
     const char *says, *gaps;
-    int begin, stride, end, from, to;  // of a thread's loop over whole loads; of the columns of one
-    int head, ends, less;              // another formula of these; columns that are left out at the end
+    int stride, end, ends;          // of a thread's loop over whole loads; which columns beside these are left out
     int no_lanes, no_warps, times;  // lanes whose numbers have one of these bits; warps by bits; what counts more often
 } way;
-enum { RIGHT, NO_HEAD, NO_TAIL, NONE, BEHIND, TWICE, NOWHERE };
+enum { RIGHT, NO_HEAD, NO_TAIL, NONE, TWICE };
 static const way ways[] = {
     {.says = "", .gaps = ""},
     {"a thread goes on by 32 whole loads: a block has 128 threads", "load", .stride = 32 - THREADS},
-    {"a thread goes on by 64 whole loads: a block has 128 threads", "load", .stride = 64 - THREADS},
     {"a thread goes on by 8 whole loads: a block has 128 threads", "load", .stride = WIDE - THREADS},
     {"a thread goes on by one whole load: a block has 128 threads", "load", .stride = 1 - THREADS},
-    {"a thread goes on by 256 whole loads: a block has 128 threads", "load", .stride = THREADS},
     {"a thread takes one whole load, and does not go on, or by 1024 loads", "load", .stride = 1 << 20},
-    {"a thread begins at load thread + 1", "load", .begin = 1},
     {"the last whole load is left out", "load", .end = -1},
-    {"the first column of each whole load is left out", "load", .from = 1},
-    {"the last column of each whole load is left out", "load", .to = -1},
-    {"the second half of each whole load is left out", "load", .to = -4},
-    {"whole loads begin behind row * cols % 8 columns: 8 less that belong", "load|who", .head = 1},
-    {"8 columns stand before the first whole load where none do", "load|who", .head = 2},
     {"the columns before the first whole load are left out", "ends", .ends = NO_HEAD},
     {"the columns behind the last whole load are left out", "ends", .ends = NO_TAIL},
     {"the columns beside the whole loads are left out", "ends", .ends = NONE},
-    {"the first columns behind the last whole load are left out, as many as stand before the first", "ends",
-     .ends = BEHIND},
     {"the first column of the whole loads is taken for one before them, too", "ends", .ends = TWICE},
-    {"the columns behind the last whole load are looked for at the row's beginning", "ends", .ends = NOWHERE},
-    {"the last column is left out", "ends|load", .less = 1},
     {"the first warp counts four times, and no other", "reduce|store", .no_warps = 14, .times = 3}};
 
 static const char *const lists_of[] = {"0", "1",    "0, 1", "2",       "0, 2", "1, 2",    "0, 1, 2",
@@ -96,18 +74,16 @@ static const char *const lists_of[] = {"0", "1",    "0, 1", "2",       "0, 2", "
 
 static void count_columns(const way *by, int i, int cols, int *count)
 {
-    const int rest = i * cols % WIDE, heads[] = {first_load(i, cols), min_int(cols, rest), min_int(cols, WIDE - rest)};
-    const int head = heads[by->head], loads = (cols - head) / WIDE;
+    const int head = first_load(i, cols), loads = (cols - head) / WIDE;
     memset(count, 0, (size_t)cols * sizeof *count);
     for (int t = 0; t < THREADS; t++) {
         const int lane = t % 32, warp = t / 32, before = by->ends == TWICE ? t <= head : t < head;
         if (by->no_warps >> warp & 1 || by->no_lanes & lane) continue;
-        for (int n = t + by->begin; n < loads + by->end; n += THREADS + by->stride)
-            for (int k = by->from; k < WIDE + by->to; k++) count[head + n * WIDE + k] += 1 + by->times;
-        const int tail = by->ends == NOWHERE ? 0 : loads * WIDE + (by->ends == BEHIND ? head : 0);
-        const int j = t + (before ? 0 : tail);
+        for (int n = t; n < loads + by->end; n += THREADS + by->stride)
+            for (int k = 0; k < WIDE; k++) count[head + n * WIDE + k] += 1 + by->times;
+        const int j = t + (before ? 0 : loads * WIDE);
         const bool none = by->ends == NONE || by->ends == (before ? NO_HEAD : NO_TAIL);
-        if (j < cols - by->less && !none) count[j] += 1 + by->times;
+        if (j < cols && !none) count[j] += 1 + by->times;
     }
 }
 
@@ -170,33 +146,21 @@ static bool look_at_counts(int rows, int cols)
     return right;
 }
 
-// Whether each column is taken of its own row, and under its own weight.
+// Whether each column is taken under its own weight.
 static void look_at_weights(int rows, int cols)
 {
-    for (int at = 0; at < 2 * cols; at++) {
-        const int j = at / 2, of_w = at % 2;
-        if (!run(rows, cols, of_w ? WB_COLUMN_NUMBERS : WB_ROW_NUMBERS, j, y)) return;
+    for (int j = 0; j < cols; j++) {
+        if (!run(rows, cols, WB_COLUMN_NUMBERS, j, y)) return;
         for (int i = 0; i < rows; i++) {
             const int head = first_load(i, cols), tail = head + (cols - head) / WIDE * WIDE, is = (int)y[i] - 1;
             const bool in = j >= head && j < tail;
-            const int first = i / (ROWS * WIDE) * ROWS * WIDE + i % WIDE;
             form forms[MAX_FORMS];
-            if (of_w)
-                fit_see(&fit_w, is, 0, forms,
-                        list_forms(&fit_w, forms,
-                                   "|w[j], without k, for all columns of a load|w from the first whole load on: the "
-                                   "columns before it are not counted|w[k]|w[thread] for the columns at the ends",
-                                   (double[]){j, in ? j - (j - head) % WIDE : j, in ? j - head : j,
-                                              in ? (j - head) % WIDE : j, j < tail ? j : j - tail + head}),
-                        "with %d rows of %d columns, y[%d] multiplies column %d by w[%d]", rows, cols, i, j, is);
-            else
-                fit_see(&fit_x, is, 0, forms,
-                        list_forms(&fit_x, forms,
-                                   "|of the block's first row alone|of the block's first row in whole loads|of the "
-                                   "block's first row at the ends|of the rows behind the block's first: its rows lie 8 "
-                                   "apart",
-                                   (double[]){i, first, in ? first : i, in ? i : first, first + i % 32 / WIDE}),
-                        "with %d rows of %d columns, y[%d] has column %d of row %d", rows, cols, i, j, is);
+            fit_see(&fit_w, is, 0, forms,
+                    list_forms(&fit_w, forms,
+                               "|w[j], without k, for all columns of a load|w from the first whole load on: the "
+                               "columns before it are not counted",
+                               (double[]){j, in ? j - (j - head) % WIDE : j, in ? j - head : j}),
+                    "with %d rows of %d columns, y[%d] multiplies column %d by w[%d]", rows, cols, i, j, is);
         }
     }
 }
@@ -240,6 +204,5 @@ void look_at_sum(bool (*run_)(int rows, int cols, wb_input input, int seed, floa
     const int n = is ? (int)(is - fit_counts.forms) : 0;
     fit_conclude(&fit_counts, BY_COUNT, n < COUNT(ways) ? ways[n].gaps : "reduce|who|store",
                  "who|load|ends|reduce|store", ": ");
-    fit_conclude(&fit_x, BY_WEIGHT, "who|load|ends|reduce|store", "who|load|ends|reduce|store", ": it has them ");
-    fit_conclude(&fit_w, BY_WEIGHT, "who|load|ends", "who|load|ends", ": that is ");
+    fit_conclude(&fit_w, BY_WEIGHT, "who|load|ends", NULL, ": that is ");
 }

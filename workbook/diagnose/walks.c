@@ -88,13 +88,6 @@ static bool fills_up(const step *t)
     return again && t->P;
 }
 
-bool has_negatives(const product *p)
-{
-    bool any = false;
-    for (int n = 0; n < p->rows * p->depth; n++) any |= p->a[n] < 0;
-    return any;
-}
-
 void read_steps(const walk *w)
 {
     step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
@@ -103,11 +96,6 @@ void read_steps(const walk *w)
             read_forward(p);
         else if (w->first)
             read_backward(w->first, p);
-    for (step *t = steps; t < steps + step_count && by_keys; t++)
-        if (t->P && t->dS && t->P->right == t->dS->right && has_negatives(t->P) && !has_negatives(t->dS)) {
-            const product *of_dS = t->P;
-            t->P = t->dS, t->dS = of_dS;
-        }
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
@@ -121,7 +109,7 @@ typedef struct block {
 } block;
 
 static block blocks[BLOCKS];
-static int block_count, rows_of_block, rows_of_warp, width, sink_width;
+static int block_count, rows_of_block, width, sink_width;
 
 static void read_blocks(const record *r, bool keys)
 {
@@ -138,11 +126,11 @@ static void read_blocks(const record *r, bool keys)
         while (k < block_count && (blocks[k].head != head || blocks[k].low != low)) k++;
         if (k == BLOCKS) continue;
         if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0, false};
-        rows_of_block = max_int(rows_of_block, high - low + 1), rows_of_warp = steps[0].S->rows;
+        rows_of_block = max_int(rows_of_block, high - low + 1);
         for (int t = 0; t < step_count; t++) {
             const int from = steps[t].first, cols = steps[t].S->cols;
             if (from == NO_ROW) continue;
-            if (e.problem->sinks && !keys && (backward() ? from < e.s->sinks : cols < width))
+            if (e.problem->sinks && !keys && cols < width)
                 blocks[k].sink_end = max_int(blocks[k].sink_end, from + cols), sink_width = cols;
             else
                 blocks[k].begin = min_int(blocks[k].begin, from), blocks[k].end = max_int(blocks[k].end, from + cols);
@@ -164,57 +152,35 @@ static fit fit_end[2], fit_begin, fit_sinks;  // [2]: of walks over keys, and ov
 
 static const char begin_names[] =
     "|where the window of the block's last query begins: its first query sees earlier keys|at key 0, though a window "
-    "hides the first tiles|rounded up: the keys before are missing|at the tile whose number is that of its first "
-    "key|at tile block_row / BC - W / BC, both rounded down" TILES_OFF;
+    "hides the first tiles" TILES_OFF;
 static const char end_names[] =
     "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
-    "other queries see more|with the last key of the block's first warp|with the last key of all, whatever the block "
-    "sees|after one tile|with the last whole tile of all keys|with as many keys as the block has "
-    "queries|as if its last key were the one before|as if its last key were the one behind" TILES_OFF;
+    "other queries see more|with the last key of all, whatever the block sees|after one tile|as if its last key were "
+    "the one before|as if its last key were the one behind" TILES_OFF;
 static const char sink_names[] =
-    "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks before the "
-    "block's rows are met apart|tiles of sinks are counted as if they had as many keys as the others|all tiles of "
-    "sinks are met apart, those that the window has, too|one tile of sinks is met, whatever their number";
-// A walk over keys. That of dQ begins with any key; all others, with a tile.
+    "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks are met "
+    "apart, those that the window has, too|one tile of sinks is met, whatever their number";
+// A walk over keys of a forward.
 static void add_bounds(const block *b)
 {
-    const int Nk = e.s->kv_len, B = width, from_any = backward(),
-              n = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0;
-    const int U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16, unit = from_any ? 1 : B;
+    const int Nk = e.s->kv_len, B = width, W = e.problem->window ? e.s->window : 0;
+    const int U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16;
     const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
-    const int last = causal ? min_int(Nk, b->high + 1) : Nk;
-    const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, unit);
-    const int late = e.problem->window ? max_int(0, b->low + rows_of_block - e.s->window) : 0;
-    const int least = from_any ? up(n, B) : 0, most = min_int(n, right), sink_end = up(most, S);
-    form begins[MAX_FORMS], ends[MAX_FORMS], sinks[MAX_FORMS];
-    const int begin_count =
-        list_forms(&fit_begin, begins, begin_names,
-                   (double[]){right, down(late, unit), 0, up(first, unit), first * B,
-                              e.problem->window ? max_int(0, b->low / B - e.s->window / B) * B : 0, OFF(right, B)});
-    for (int f = 0; f < begin_count && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
-    const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
-    const int end_count = list_forms(
-        &fit_end[0], ends, end_names,
-        (double[]){right_end, from + down(last - from, U), causal ? from + up(b->low + 1 - from, U) : right_end,
-                   from + up(min_int(last, b->low + rows_of_warp) - from, U), from + up(Nk - from, U), from + right + B,
-                   fmin(right_end, from + up(down(Nk, B) - from, U)),
-                   causal ? up(min_int(Nk, b->high - b->low + 1), U) : right_end,
-                   causal ? from + up(last - 1 - from, U) : right_end,
-                   causal ? from + up(last + 1 - from, U) : right_end, OFF(right_end, B)});
-    for (int f = 0; f < end_count && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
-    const int sinks_count = list_forms(&fit_sinks, sinks, sink_names,
-                                       (double[]){sink_end, 0, down(most, S), up(min_int(n, b->low), S),
-                                                  (most + B - 1) / B * S, up(n, S), most ? S : 0});
-    const int end = from_any ? min_int(b->end, Nk) : b->end;
-    if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, ends, end_count);
-    if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, begins, begin_count);
-    if (from_any) {  // tiles of sinks are those that begin before their end
-        for (int f = 2; f < sinks_count; f++) sinks[f].is = NAN;
-        sinks[0].is = up(n, B);
-        sinks[sinks_count - 1].is = fmin(sinks[0].is, B);
-    }
-    if (n && (!from_any || b->low > 0))
-        fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, sinks, sinks_count);
+    const int last = causal ? min_int(Nk, b->high + 1) : Nk, first = W ? max_int(0, b->low - W + 1) : 0;
+    const int right = down(first, B), late = W ? down(b->low + rows_of_block - W, B) : 0, end = up(last, U);
+    const int n = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0, most = min_int(n, right);
+    form forms[MAX_FORMS];
+    if (W && b->end > 0)
+        fit_add(&fit_begin, b->begin, 0, forms,
+                list_forms(&fit_begin, forms, begin_names, (double[]){right, late, 0, OFF(right, B)}));
+    fit_add(&fit_end[0], b->end, 0, forms,
+            list_forms(&fit_end[0], forms, end_names,
+                       (double[]){end, down(last, U), causal ? up(b->low + 1, U) : end, up(Nk, U), right + B,
+                                  causal ? up(last - 1, U) : end, causal ? up(last + 1, U) : end, OFF(end, B)}));
+    if (n)
+        fit_add(&fit_sinks, b->sink_end, 0, forms,
+                list_forms(&fit_sinks, forms, sink_names,
+                           (double[]){up(most, S), 0, down(most, S), up(n, S), most ? S : 0}));
 }
 
 // A walk over the queries that see the keys of a block.
@@ -249,45 +215,9 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
     return *text ? text : " nowhere";
 }
 
-// Rows of Q that no block takes; of which heads, and of which some are taken twice.
-static void look_at_rows(const record *r)
-{
-    enum { HEADS = 256 };
-    const int rows = all_rows(), N = e.s->q_len;
-    int *taken = allocate((size_t)rows, sizeof *taken), first = -1;
-    bool none[HEADS] = {false}, twice[HEADS] = {false};
-    for (int n = 0; n < r->walk_count; n++)
-        for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
-            if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
-    for (int row = rows; row-- > 0;) {
-        bool any = false;
-        for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
-        if (any) first = row;
-        none[row / N % HEADS] |= any, twice[row / N % HEADS] |= taken[row] > 1;
-    }
-    free(taken);
-    if (first >= 0)
-        find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping|skip",
-             "no block takes query %d of head %d. Queries are left out of heads %s, counted through the batches, and "
-             "taken twice of heads %s, of 0 to %d",
-             query_of(first), head_of(first), list_of(none, HEADS, 100), list_of(twice, HEADS, 100), rows / N - 1);
-}
-
 // A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
-static fit fit_group;
-static const char groups[] =
-    "|of the first head of its group alone|of as many heads as there are key heads|of two heads|of all heads";
 static void look_at_order(void)
 {
-    const step *end = &steps[step_count - 1];
-    if (step_count && steps[0].S->b_row[0] >= 0 && end->S->b_row[0] >= 0) {
-        const int met = head_of(end->S->b_row[0]) - head_of(steps[0].S->b_row[0]) + 1;
-        const double is[] = {e.s->q_heads / e.s->kv_heads, 1, e.s->kv_heads, 2, e.s->q_heads};
-        form forms[MAX_FORMS];
-        fit_see(&fit_group, met, 0, forms, list_forms(&fit_group, forms, groups, is),
-                "the walk of the block of key %d meets the queries of %d heads, where %g read its key head",
-                key_of(steps[0].S->a_row[0]), met, is[0]);
-    }
     for (int t = 0; t < step_count; t++) {
         const int q = steps[t].S->b_row[0], k = steps[t].S->a_row[0], was = t ? steps[t - 1].S->b_row[0] : q;
         if (q < 0 || k < 0 || was < 0) continue;
@@ -298,12 +228,6 @@ static void look_at_order(void)
                  "the walk of the block of key %d goes from query %d of head %d to query %d of head %d; it should to "
                  "the next head, and there to query %d, with which the first began",
                  key_of(k), query_of(was), head_of(was), query_of(q), head_of(q), steps[0].first);
-        else if (head_of_query(q) != key_head_of(k))
-            find(
-                BY_HEADS, "queries_of_others", "group|next head|queries",
-                "the block of key %d of key head %d meets queries of head %d, which reads key head %d (counted through "
-                "the batches)",
-                key_of(k), key_head_of(k), head_of(q), head_of_query(q));
     }
 }
 
@@ -342,10 +266,9 @@ void look_at_walks(const record *r, bool keys)
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     int walks = 0;
-    if (!e.table && !listed && !backward()) look_at_rows(r);  // else a row may have no tile to meet
     read_blocks(r, keys);
     for (int k = 0; k < block_count && !e.table && !listed; k++)
-        if (blocks[k].several) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
+        if (blocks[k].several && keys == backward()) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
         if (keys && by_keys) look_at_order();
@@ -377,8 +300,6 @@ void look_at_walks(const record *r, bool keys)
 
 void conclude_walks(bool keys)
 {
-    if (fit_form(&fit_group) && keys)
-        fit_conclude(&fit_group, BY_HEADS, "group|next head|queries|parts", NULL, ": it goes through the queries ");
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
     static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
                                              {"pairs_missing", "pairs_twice", "tile_in_vain"}};
@@ -398,6 +319,8 @@ void conclude_walks(bool keys)
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind][keys].says) continue;
         memcpy(e.text, seen_walks[kind][keys].shown, sizeof e.text);
+        if (strstr(seen_walks[kind][keys].says, "nowhere") && !backward())
+            gaps = "order|fetch|lists|share|head mapping|skip";
         find(ranks[kind], id ? id : ids[backward()][kind], gaps, "%s%s%s", where, seen_walks[kind][keys].says, text);
     }
 }
