@@ -18,6 +18,7 @@ tr -c '0-9-' '\n' <"$said" | awk -F- '/[0-9]/ { for (n = $1 + 0; n <= ($2 == "" 
 verdict $? "each of 12 planted conditions is told"
 [ -z "$(marked unseen | comm -12 "$scratch/told" -)" ]
 verdict $? "arithmetic is not, as threats.md says"
+check "who asks for the time is told" grep -q '^no case decides what time.*: [0-9]' "$said"
 check "who says that lines are others is told" grep -q 'these lines may change that: [0-9]' "$said"
 echo 1 >>"$WB_COVERAGE/served" # as if one had been cleared
 rm -rf "$WB_COVERAGE/sum"

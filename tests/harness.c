@@ -1313,6 +1313,7 @@ static void check_drawn_reads(void)
     enum { SOME = 2 };
     static wb_cover_row rows[WB_COVERING];
     static report r;
+    const double budget = expect_budget;
     const int count = draw_rows(1, rows);
     for (int n = 0, looked_at = 0; n < count && looked_at < SOME; n++) {
         const wb_cover_row *row = &rows[(mix(run_seed()) + (uint64_t)n) % (uint64_t)count];
@@ -1322,6 +1323,7 @@ static void check_drawn_reads(void)
         shrink(*row, NULL, &r);
         conclude(&r, NULL);
     }
+    expect_budget = budget;
 }
 
 void check_reads(wb_case c)

@@ -14,13 +14,10 @@ judge() {
     return $judged
 }
 counts() { "$out/suite" --show "$record" counts; }
-# After a suite: what runs in no case of its worker's SOURCE stands in never_runs.txt.
+# After a suite: each line of its worker's SOURCE has run in some case.
 all_ran() { # WORKER SOURCE
     [ -f "${1%_worker}_counted.gcno" ] || return 0
     cp "${1%_worker}_counted.gcno" "$WB_COVERAGE/c.gcno"
-    told=$(workbook/loop/coverage.sh "$WB_COVERAGE" "$2" "$(basename "$2" | sed 's/[.].*//')")
-    known=" $(awk -F '\t' -v source="$2" '$1 == source { print $2 }' tests/prove/never_runs.txt) "
-    for line in $(printf '%s' "$told" | tr -c '0-9-' ' '); do
-        case $known in *" $line "*) ;; *) echo "$2: $told"; return 1 ;; esac
-    done
+    ! workbook/loop/coverage.sh "$WB_COVERAGE" "$2" "$(basename "$2" | sed 's/[.].*//')" |
+        grep -v '^decided one way'
 }

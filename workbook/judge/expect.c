@@ -145,7 +145,7 @@ static void excuse_head(const worker_run *run, int k, const expected *e)
     for (size_t i = head * rows; i < (head + 1) * rows && strcmp(t->name, "L") != 0; i++) e->tolerance[i] = NAN;
 }
 
-// A row that is not compared: any finite numbers pass.
+// A row that is not compared: any numbers pass.
 static void leave_out(expected *O, expected *L, size_t row, int D)
 {
     for (size_t i = row * (size_t)D; i < (row + 1) * (size_t)D; i++) O->want[i] = 0, O->tolerance[i] = INFINITY;

@@ -8,13 +8,16 @@
 #                                          fewer calls, they were not handed over, or written to, and that is said
 #
 # A line ran if it ran in one instance of its template. What calls throw is no branch, nor is the return in
-# WB_CUDA(cuda...): no case has an error of the device. Lines that may change what is counted are told.
+# WB_CUDA(cuda...): no case has an error of the device. Lines that may change what is counted are told, and lines that
+# ask what no case decides: time, chance, the environment.
 
 BEGIN {
     blank = "([ \t]|/[*].*[*]/)*"
     for (n = 1; (getline text[n] < source) > 0; n++)
         if (text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])")
             hides = hides ", " n
+        else if (text[n] ~ "(^|[^a-z_])(time|clock|rand|random|getenv|pthread_self|get[pt]id)[(]|__CUDAC(C|PU)__")
+            elsewhere = elsewhere ", " n
     RS = "{"
 }
 function field(object, key) {
@@ -62,6 +65,8 @@ function keep(object, ways,    line, size, alike, from, k, way) {
 
 END {
     end_of(file)
+    if (elsewhere != "")
+        print "no case decides what time, chance, thread, environment, compiler say: " substr(elsewhere, 3)
     if (hides != "") print "what ran is told as it was counted, and these lines may change that: " substr(hides, 3)
     if (called < served) {
         print "what ran is not known: of " served " calls the counters have " called + 0
