@@ -23,7 +23,7 @@ struct buffer {
     char *pages;
     size_t page_bytes;
     call_site site;  // of cudaMalloc
-    bool freed, pinned, constant;
+    bool freed, managed, constant;
 };
 
 enum { ALIGNMENT = 256 };
@@ -142,7 +142,7 @@ static void forget_freed(const char *pages, size_t bytes)
     buffers.resize(kept);
 }
 
-static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool pinned, call_site site)
+static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool managed, call_site site)
 {
     if (!pointer) return set_error(cudaErrorInvalidValue);
     *pointer = nullptr;
@@ -156,9 +156,9 @@ static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool pinned, ca
     char *pages = find_room(page_bytes);
     if (!pages || mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
     forget_freed(pages, page_bytes);
-    const buffer x = {pages + page_bytes - body, bytes, pages, page_bytes, site, false, pinned, false};
+    const buffer x = {pages + page_bytes - body, bytes, pages, page_bytes, site, false, managed, false};
     memset(x.at, 0xff, body);
-    if (!pinned && !d.open) protect(x, PROT_NONE);
+    if (!managed && !d.open) protect(x, PROT_NONE);
     d.buffers.push_back(x);
     d.now += bytes;
     if (d.now > d.peak) d.peak = d.now;
@@ -172,7 +172,7 @@ cudaError_t allocate(void **pointer, size_t bytes, call_site site)
     return allocate_buffer(pointer, bytes, false, site);
 }
 
-cudaError_t allocate_pinned(void **pointer, size_t bytes, call_site site)
+cudaError_t allocate_managed(void **pointer, size_t bytes, call_site site)
 {
     return allocate_buffer(pointer, bytes, true, site);
 }
@@ -213,7 +213,7 @@ extern "C" void wb_memory_reset_peak(void)
 static void protect_all(int protection)
 {
     for (const buffer &x : device().buffers)
-        if (!x.freed && !x.pinned) protect(x, x.constant ? protection & PROT_READ : protection);
+        if (!x.freed && !x.managed) protect(x, x.constant ? protection & PROT_READ : protection);
 }
 
 void open_device_memory()
@@ -237,7 +237,7 @@ static bool usable(const void *at, size_t bytes, bool on_device, const char *cal
     const buffer *x = find(at);
     const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
     char why[320] = "";
-    if (!on_device && x && !x->pinned)
+    if (!on_device && x && !x->managed)
         snprintf(why, sizeof why, "the %s is device memory, but the direction says host", role);
     else if (on_device && !x)
         snprintf(why, sizeof why, "the %s is not device memory", role);
@@ -255,7 +255,7 @@ struct opened {  // lets this thread touch a buffer for a moment
     buffer *x;
     explicit opened(const void *at) : x(find(at))
     {
-        if (x && (x->pinned || device().open)) x = nullptr;
+        if (x && (x->managed || device().open)) x = nullptr;
         if (x) protect(*x, PROT_READ | PROT_WRITE);
     }
     ~opened()
@@ -306,7 +306,7 @@ bool page_of_device(const char *at)
 {
     if (!is_device_address(at)) return false;
     for (const buffer &x : device().buffers)
-        if (!x.freed && !x.pinned && at >= x.at && at < x.pages + x.page_bytes) return true;
+        if (!x.freed && !x.managed && at >= x.at && at < x.pages + x.page_bytes) return true;
     return false;
 }
 

@@ -204,6 +204,7 @@ cudaError_t cudaDeviceSynchronize()
     catch_up_all();
     return cudaSuccess;
 }
+cudaError_t cudaDeviceReset() { return cudaDeviceSynchronize(); }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : set_error(cudaErrorInvalidDevice); }
 
 static cudaError_t answer(int *to, int what)
@@ -213,6 +214,8 @@ static cudaError_t answer(int *to, int what)
 }
 cudaError_t cudaGetDevice(int *device) { return answer(device, 0); }
 cudaError_t cudaGetDeviceCount(int *count) { return answer(count, 1); }
+cudaError_t cudaRuntimeGetVersion(int *version) { return answer(version, CUDART_VERSION); }
+cudaError_t cudaDriverGetVersion(int *version) { return answer(version, CUDART_VERSION); }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
 {
@@ -223,6 +226,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     p.sharedMemPerBlock = SHARED_BY_DEFAULT;
     p.sharedMemPerBlockOptin = static_cast<size_t>(shared_at_most());
     p.sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
+    p.regsPerBlock = p.regsPerMultiprocessor = 65536;
     p.warpSize = WARP;
     p.maxThreadsPerBlock = MAX_THREADS;
     p.maxThreadsDim[0] = p.maxThreadsDim[1] = MAX_THREADS;
@@ -233,7 +237,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     p.maxBlocksPerMultiProcessor = 32;
     p.multiProcessorCount = processors;
     p.l2CacheSize = 50 << 20;
+    p.memoryBusWidth = 64;
     p.major = 9;
+    p.integrated = 1;
+    p.unifiedAddressing = p.managedMemory = 1;
     *properties = p;
     return cudaSuccess;
 }
@@ -297,10 +304,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     wait_for(stream);
     return cudaSuccess;
 }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     if (flying) flight_wait(stream, event->clock);
     if (stream && event->had_queued) stream->had_queued = true;
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
+{
+    if (flying)
+        flight_work("cudaLaunchHostFunc()", {nullptr, 0}, stream, {}, [=] { function(argument); });
+    else
+        in_turn(stream, [=] { function(argument); });
     return cudaSuccess;
 }
 
@@ -335,6 +352,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)  // what came before it has 
     if (flying) flight_host_waits(event->clock);
     return cudaSuccess;
 }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
 {

@@ -13,9 +13,19 @@ typedef enum cudaError {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidSymbol = 13,
+    cudaErrorInvalidDevicePointer = 17,
     cudaErrorInvalidMemcpyDirection = 21,
+    cudaErrorInvalidDeviceFunction = 98,
+    cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
     cudaErrorInvalidResourceHandle = 400,
+    cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
+    cudaErrorLaunchOutOfResources = 701,
+    cudaErrorLaunchTimeout = 702,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorNotSupported = 801,
     cudaErrorUnknown = 999
 } cudaError_t;
 
@@ -30,6 +40,13 @@ enum cudaMemcpyKind {
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+
+enum cudaFuncCache {
+    cudaFuncCachePreferNone,
+    cudaFuncCachePreferShared,
+    cudaFuncCachePreferL1,
+    cudaFuncCachePreferEqual
 };
 
 enum cudaDeviceAttr {
@@ -51,6 +68,8 @@ struct cudaDeviceProp {
     size_t sharedMemPerBlock;
     size_t sharedMemPerBlockOptin;
     size_t sharedMemPerMultiprocessor;
+    int regsPerBlock;
+    int regsPerMultiprocessor;
     int warpSize;
     int maxThreadsPerBlock;
     int maxThreadsDim[3];
@@ -59,21 +78,30 @@ struct cudaDeviceProp {
     int maxBlocksPerMultiProcessor;
     int multiProcessorCount;
     int l2CacheSize;
+    int memoryBusWidth;
     int major, minor;
+    int integrated;
+    int concurrentKernels;
+    int asyncEngineCount;
+    int unifiedAddressing;
+    int managedMemory;
+    int cooperativeLaunch;
 };
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
+typedef void (*cudaHostFn_t)(void *);
 
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
+enum { cudaHostAllocDefault = 0, cudaMemAttachGlobal = 1 };
 
 // ------------------------ memory
 
 namespace cudacpu
 {
 cudaError_t allocate(void **pointer_, size_t bytes_, call_site site_);
-cudaError_t allocate_pinned(void **pointer_, size_t bytes_, call_site site_);
+cudaError_t allocate_managed(void **pointer_, size_t bytes_, call_site site_);
 cudaError_t copy_async(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, cudaStream_t stream_,
                        call_site site_);
 cudaError_t set_shared_limit(const void *kernel_, int bytes_, call_site site_);
@@ -89,6 +117,11 @@ template <class Type_>
 cudaError_t cudaMallocAsync(Type_ **pointer_, size_t bytes_, cudaStream_t, cudacpu::call_site site_ = cudacpu::here())
 {
     return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, site_);
+}
+template <class Type_> cudaError_t cudaMallocManaged(Type_ **pointer_, size_t bytes_, unsigned = cudaMemAttachGlobal,
+                                                     cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::allocate_managed(reinterpret_cast<void **>(pointer_), bytes_, site_);
 }
 cudaError_t cudaFree(void *pointer_, cudacpu::call_site site_ = cudacpu::here());
 cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
@@ -112,7 +145,12 @@ inline cudaError_t cudaMemcpyAsync(void *to_, const void *from_, size_t bytes_, 
 template <class Type_>
 cudaError_t cudaMallocHost(Type_ **pointer_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudacpu::allocate_pinned(reinterpret_cast<void **>(pointer_), bytes_, site_);
+    return cudacpu::allocate_managed(reinterpret_cast<void **>(pointer_), bytes_, site_);
+}
+template <class Type_>
+cudaError_t cudaHostAlloc(Type_ **pointer_, size_t bytes_, unsigned, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudaMallocHost(pointer_, bytes_, site_);
 }
 inline cudaError_t cudaFreeHost(void *pointer_, cudacpu::call_site site_ = cudacpu::here())
 {
@@ -120,15 +158,21 @@ inline cudaError_t cudaFreeHost(void *pointer_, cudacpu::call_site site_ = cudac
 }
 
 // A __device__ or __constant__ variable is an ordinary variable.
-template <class Type_> cudaError_t cudaMemcpyToSymbol(Type_ &symbol_, const void *from_, size_t bytes_,
-                                                      size_t offset_ = 0, cudaMemcpyKind kind_ = cudaMemcpyHostToDevice,
-                                                      cudacpu::call_site site_ = cudacpu::here())
+template <class Type_> cudaError_t cudaMemcpyToSymbolAsync(Type_ &symbol_, const void *from_, size_t bytes_,
+                                                           size_t offset_, cudaMemcpyKind kind_, cudaStream_t stream_,
+                                                           cudacpu::call_site site_ = cudacpu::here())
 {
     if (offset_ > sizeof(Type_) || bytes_ > sizeof(Type_) - offset_) return cudaErrorInvalidValue;
     void *at_ = const_cast<char *>(reinterpret_cast<const volatile char *>(&symbol_) + offset_);
     return cudacpu::copy_async(at_, from_, bytes_,
                                kind_ == cudaMemcpyDeviceToDevice ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost,
-                               nullptr, site_);
+                               stream_, site_);
+}
+template <class Type_> cudaError_t cudaMemcpyToSymbol(Type_ &symbol_, const void *from_, size_t bytes_,
+                                                      size_t offset_ = 0, cudaMemcpyKind kind_ = cudaMemcpyHostToDevice,
+                                                      cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudaMemcpyToSymbolAsync(symbol_, from_, bytes_, offset_, kind_, nullptr, site_);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream_);
 template <class Type_> cudaError_t cudaMemcpyFromSymbol(void *to_, const Type_ &symbol_, size_t bytes_,
@@ -152,11 +196,14 @@ const char *cudaGetErrorName(cudaError_t error_);
 const char *cudaGetErrorString(cudaError_t error_);
 
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceReset();
 cudaError_t cudaSetDevice(int device_);
 cudaError_t cudaGetDevice(int *device_);
 cudaError_t cudaGetDeviceCount(int *count_);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties_, int device_);
 cudaError_t cudaDeviceGetAttribute(int *value_, cudaDeviceAttr attribute_, int device_);
+cudaError_t cudaRuntimeGetVersion(int *version_);
+cudaError_t cudaDriverGetVersion(int *version_);
 
 template <class Result_, class... Parameters_>
 cudaError_t cudaFuncSetAttribute(Result_ (*kernel_)(Parameters_...), cudaFuncAttribute attribute_, int value_,
@@ -171,6 +218,7 @@ inline cudaError_t cudaFuncSetAttribute(const void *kernel_, cudaFuncAttribute a
     if (attribute_ != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     return cudacpu::set_shared_limit(kernel_, value_, site_);
 }
+template <class Kernel_> cudaError_t cudaFuncSetCacheConfig(Kernel_ *, cudaFuncCache) { return cudaSuccess; }
 
 // As an H200 would answer for a kernel whose registers are no limit.
 template <class Kernel_>
@@ -187,11 +235,14 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream_, unsigned flags_,
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least_, int *greatest_);
 cudaError_t cudaStreamDestroy(cudaStream_t stream_);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream_);
+cudaError_t cudaStreamQuery(cudaStream_t stream_);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_, cudaEvent_t event_, unsigned flags_ = 0);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream_, cudaHostFn_t function_, void *argument_);
 
 cudaError_t cudaEventCreate(cudaEvent_t *event_);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event_, unsigned flags_);
 cudaError_t cudaEventDestroy(cudaEvent_t event_);
 cudaError_t cudaEventRecord(cudaEvent_t event_, cudaStream_t stream_ = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event_);
+cudaError_t cudaEventQuery(cudaEvent_t event_);
 cudaError_t cudaEventElapsedTime(float *milliseconds_, cudaEvent_t start_, cudaEvent_t stop_);
