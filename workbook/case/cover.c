@@ -210,9 +210,12 @@ static int near_named(const wb_problem *p, int d, int class, uint64_t dice, int 
     return any;
 }
 
-// Where V and dO are 2^40 times larger, a weight that float32 no longer has would be seen: nothing else may draw logits
-// apart.
-static bool is_moderate(const int v[]) { return v[INPUT] == WB_LARGE || v[INPUT] == WB_SMALL || v[INPUT] == WB_LIGHT; }
+// Where V and dO are 2^40 times larger, or V of some keys, a weight that float32 no longer has would be seen: nothing
+// else may draw logits apart.
+static bool is_moderate(const int v[])
+{
+    return v[INPUT] == WB_LARGE || v[INPUT] == WB_SMALL || v[INPUT] == WB_LIGHT || v[INPUT] == WB_WIDE_SCALES;
+}
 
 // The scale must not draw logits of 14 bits' sums further apart: of -30000, or of hundreds. Nor may it be so small that
 // their own error is all there is.
