@@ -398,7 +398,7 @@ static void see_sum(const float *is, int of, int added, const char *where, bool 
                    n % ranks() ? ""
                    : n         ? " at last"
                                : " at first",
-                   share[n]);
+                   fabs(share[n]) < 0.02 ? 0 : share[n]);
     if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is no sum of what ranks have found of them");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
