@@ -14,7 +14,7 @@ function model(N, R, GBs,    rows, work, call, merge, comp, comm, t) {
     comp = work / R + 2 * call                            # a step
     comm = R > 1 ? 0.03 + rows * 2 * 8 * 128 * 2 / (GBs * 1e9) * 1e3 : 0
     t = comp + call + (R - 1) * (comp > comm ? comp : comm)
-    return sprintf("%s, %.2f", t < 1e3 ? sprintf("%.3g ms", t) : sprintf("%.3g s", t < 1e5 ? t / 1e3 : int(t / 1e3)), work / t)
+    return sprintf(t < 1e3 ? "%.3g ms, %.2f" : t < 1e6 ? "%.3g s, %.2f" : "%.0f s, %.2f", t < 1e3 ? t : t / 1e3, work / t)
 }
 function named(N) { return N >= 2 ^ 20 ? N / 2 ^ 20 "M" : N / 1024 "k" }
 BEGIN {
