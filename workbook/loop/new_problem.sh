@@ -125,8 +125,10 @@ for entry in $entries; do # with as many lines around it as it is found by
     for around in 0 1 2 3 5 9 20; do
         {
             known=$(awk -v list="$list" -v entry="$entry" -v tell=known -f workbook/loop/edit.awk)
-            awk -v list="$list" -v entry="$entry" -v tell=sentence -f workbook/loop/edit.awk |
-                sed "s/^/@@ $entry${known:+ ($known)}: /" | copied
+            {
+                printf '@@ %s: ' "$entry${known:+ ($known)}"
+                awk -v list="$list" -v entry="$entry" -v tell=sentence -f workbook/loop/edit.awk
+            } | copied
             diff -U $around "$new_key" "$source" | sed '1,3d; s/^@@ .*/@@/; s/^ $//'
             echo
         } >"$wrong/entry"
