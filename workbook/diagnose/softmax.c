@@ -297,8 +297,10 @@ void conclude_softmax(void)
         sum = "accumulate|rescale|softmax";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", NULL, ": that is ");
     fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, ": that is ");
+    const form *alpha = fit_form(&fit_alpha);
+    const bool stays = alpha && !strcmp(alpha->says, "0");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
-                 ": that is 2 to the power of ");
+                 stays ? ": O is not rescaled, or by 2 to the power of " : ": that is 2 to the power of ");
     fit_conclude(&fit_l, BY_SUM, sum, NULL, ": that is ");
     fit_conclude(&fit_logit_l, BY_SUM, "finalize|logit", NULL, ": that is ");
     fit_conclude(&fit_logit_L, BY_L, "finalize|logit", NULL, ", and is ");
