@@ -266,7 +266,8 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .dry = row->vast ? 2 : 0,
         .prior = v[PRIOR],
         .place = v[PRIOR] != 0,
-        .processors = v[PROCESSORS],
+        // who makes blocks for each of many processors makes them five times
+        .processors = v[LATE] == 3 && v[PROCESSORS] > 31 ? 1 + v[PROCESSORS] % 31 : v[PROCESSORS],
         .watched = has_hidden && !tied(v) &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
     if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2;         // the buffers of K and V change places
