@@ -340,7 +340,9 @@ __global__ void bf16_arithmetic(seen *all)
     IS(__bfloat162float(__hadd(a, b)), 1.75);
     IS(__bfloat162float(__hmul(a, b)), 0.375);
     IS(__bfloat162float(c * d), -6);
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
     IS(__bfloat162float(__hfma(a, b, a)), 1.875);
+#endif
     IS(u.x + 10 * u.y, 42);
     IS(v.x + 100 * v.y, 1609);
     IS(__bfloat162float(__hmax(c, d)), 3);
