@@ -145,11 +145,19 @@ static void excuse_head(const worker_run *run, int k, const expected *e)
     for (size_t i = head * rows; i < (head + 1) * rows && strcmp(t->name, "L") != 0; i++) e->tolerance[i] = NAN;
 }
 
-// A row that is not compared: any numbers pass.
+// A row that is not compared: any finite numbers pass.
 static void leave_out(expected *O, expected *L, size_t row, int D)
 {
     for (size_t i = row * (size_t)D; i < (row + 1) * (size_t)D; i++) O->want[i] = 0, O->tolerance[i] = INFINITY;
     L->want[row] = 0, L->tolerance[row] = INFINITY;
+}
+
+// Such a row is judged in any case: its L is -infinity, and that is no finite number.
+static bool sees_nothing(const wb_named_mask *mask, int b, int i)
+{
+    for (int j = 0; j < mask->kv_len; j++)
+        if (wb_named_mask_sees(mask, b % mask->masks, i, j)) return false;
+    return true;
 }
 
 static void excuse_queries(const worker_run *run, expected *O)
@@ -182,7 +190,8 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-            if (!is_judged(run, i + bh, every) || !is_written(run, row)) {
+            const bool judged = is_judged(run, i + bh, every) || (mask && sees_nothing(mask, bh / s->q_heads, i));
+            if (!judged || !is_written(run, row)) {
                 leave_out(O, L, row, D);
                 continue;
             }
