@@ -266,8 +266,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .dry = row->vast ? 2 : 0,
         .prior = v[PRIOR],
         .place = v[PRIOR] != 0,
-        // who makes blocks for each of many processors makes them five times
-        .processors = v[LATE] == 3 && v[PROCESSORS] > 31 ? 1 + v[PROCESSORS] % 31 : v[PROCESSORS],
+        .processors = v[PROCESSORS],
         .watched = has_hidden && !tied(v) &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
     if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2;         // the buffers of K and V change places
@@ -301,8 +300,10 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
     const double calls = (c.late == 2 ? 2 : c.late == 3 ? 5 : 1) * (c.ranks ? c.ranks : 1);
-    // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is.
-    const double out = decode ? (double)s->batch * s->q_heads * s->q_len / (c.pages ? 0.4 : 4) : 0;
+    // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is; and blocks for
+    // each processor. Those of five calls at a time change places, which takes as long again many times.
+    const double rows_out = decode ? (double)s->batch * s->q_heads * s->q_len : 0;
+    const double out = rows_out / (c.pages ? 0.4 : 4) * (c.late == 3 ? 30 * fmax(1, c.processors / 100.0) : calls);
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 

@@ -16,7 +16,8 @@ BEGIN {
     for (n = 1; (getline text[n] < source) > 0; n++)
         if (text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])")
             hides = hides ", " n
-        else if (text[n] ~ "(^|[^a-z_])(time|clock|rand|random|getenv|pthread_self|get[pt]id)[(]|__CUDAC(C|PU)__")
+        else if (text[n] ~ "(^|[^a-z_])(time|clock(_gettime)?|gettimeofday|rand(om)?|getenv|pthread_self|get[pt]id)[(]" \
+            "|chrono|__CUDAC(C|PU)__|__(DATE|TIME)__")
             elsewhere = elsewhere ", " n
     RS = "{"
 }
