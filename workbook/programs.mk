@@ -4,6 +4,16 @@
 $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) \
   $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o score/results.o)
 	$Q$(LINK) $^ -lmd -lm -o $@
+# Looks for a change that mends a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
+# this makes its worker. What is in C is read as C++ (repair/choice.h).
+$B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*.c)) $(JUDGE) \
+  $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o)
+	$Q$(LINK) $^ -lm -o $@
+$(foreach n,$(NUMBERS),$(eval $(call implementation,repaired,$n,$B/repaired/$n.cu)))
+$B/repaired/%.o: WARNINGS = -w
+$B/repaired/%.o: KERNELFLAGS = -gdwarf-4 -O0 -g1 -Iproblems/$* -Isolutions/$*
+C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
+$(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict=__restrict__ -fpermissive $(OPENBLAS_CFLAGS)
 
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
@@ -59,7 +69,7 @@ $B/filter: workbook/class/filter.c $B/flags.mk
 $B/%.filter: $B/filter
 	$Q$< $* >$@
 
-EVERYTHING := $(addprefix $B/,within bench diagnose score suite mask timeline)
+EVERYTHING := $(addprefix $B/,within bench diagnose repair score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
 judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter) $(MACHINERY) \
   check-machinery \

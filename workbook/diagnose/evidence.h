@@ -5,6 +5,7 @@
 // from results alone.
 #pragma once
 
+#include "diagnose/cases.h"
 #include "case/case.h"
 #include "reference/oracle.h"
 
@@ -53,11 +54,6 @@ void *allocate(size_t count, size_t size);  // of zeros; ends the program where 
 
 // Numbers as "3, 5 to 9", as many as there is room for. Stays for two calls.
 const char *list_of(const bool *in, int count, size_t room);
-
-// Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same
-// arguments, mask and heads, and small cases if there is none.
-enum { MAX_CASES = 32 };
-int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT]);
 
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };

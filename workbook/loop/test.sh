@@ -71,7 +71,7 @@ build() {
     if [ -n "${WB_BUILD:-}" ]; then
         $WB_BUILD "$number"
     else
-        compile "$out/tests/${number}_test" "$out/diagnose" "$worker" &&
+        compile "$out/tests/${number}_test" "$out/diagnose" "$out/repair" "$worker" &&
             tried=$work/${number}_worker && ln "$worker" "$tried"
     fi
 }
@@ -79,7 +79,7 @@ build() {
 compile() {
     set -- "$MAKE" --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$@"
     files=0
-    [ -e "$5" ] && [ -e "$6" ] || files=$("$@" -n 2>&1 | grep -c '^  [A-Z]*	')
+    [ -e "$5" ] && [ -e "$6" ] && [ -e "$7" ] || files=$("$@" -n 2>&1 | grep -c '^  [A-Z]*	')
     if [ "$files" -lt 9 ]; then "$@"; return; fi
     { "$@" 2>&1; echo "made: $?"; } | awk -v all="$files" -v bar="$([ -t 8 ] && echo yes)" '
         function show(text) { printf "%s", text | "cat >&8"; fflush("cat >&8") }
@@ -120,7 +120,9 @@ judge() {
     fi
     [ ! -s "$work/$number.log" ] ||
         awk '/warning:/ && !said[$0]++' "$work/$number.log" | plain | tee "$work/$number.compiler"
-    if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" gaps "$number"; fi
+    unwritten=
+    if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then unwritten=$("$out/score" gaps "$number"); fi
+    [ -z "$unwritten" ] || echo "$unwritten"
     rm -rf "$work/counted" && mkdir "$work/counted" && counts=${worker%_worker}_counted.gcno
     [ ! -f "$counts" ] || cp "$counts" "$work/counted/c.gcno"
     WB_COVERAGE=$work/counted WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results \
@@ -162,6 +164,7 @@ explain() {
         echo "  now a search for the cause, in smaller cases and in the check build: a minute or two"
     fi
     diagnose "$given"
+    repair "$given"
     [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ] || return
     WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
     looked=$?
@@ -196,6 +199,21 @@ diagnose() {
         WB_WORKER=$looker WB_BACKEND=cpu WB_SPENT=$work/$number.spent WB_TIMEOUT=5 OMP_WAIT_POLICY=passive \
             "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
     } | plain | sed 's/^/  /' | tee "$work/$number.mistake"
+}
+
+# One change, or two, that makes what is wrong right: looked for when nothing is left to be written, since what is found
+# has been tried.
+repair() {
+    [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] && [ "${REPAIR:-1}" != 0 ] || return 0
+    echo "  now a search for one change that mends it: up to a minute (REPAIR=0: none)" >&8
+    made=build/cpu/repaired
+    mkdir -p $made
+    (
+        exec 9>>$made/$number.lock
+        flock -n 9 2>/dev/null || exit 0
+        WB_WORKER=$made/${number}_worker WB_BACKEND=cpu WB_SPENT=$work/$number.spent OMP_WAIT_POLICY=passive "$out/repair" \
+            "$file" $made/$number.cu "$MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
+    ) | plain | sed 's/^/  /' | tee -a "$work/$number.mistake"
 }
 
 # Also of what has failed: who gives up a point or two must not save the promises by it.

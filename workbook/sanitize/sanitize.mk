@@ -56,7 +56,6 @@ $(CHECK)/$(1)/worker_$(2).o: workbook/worker/worker.c $B/flags.mk workbook/sanit
 	@mkdir -p $$(@D)
 	$Q$(call CHECK_C,$(1)) -MMD -MP -DWB_NAME=$(call name,$(2)) -c $$< -o $$@
 endef
-C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
 $(foreach s,address threads,$(eval $(call check_machinery,$s))$(foreach \
   n,$(C_NUMBERS),$(eval $(call check_worker,$s,$n))))
 check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJECTS,$s) \

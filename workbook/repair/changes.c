@@ -1,0 +1,781 @@
+// changes.c - finds the places of a source where something else might stand: by its tokens alone, for what does not
+// compile is dropped afterwards, line by line (repair.c). So every piece that is put in has a line of its own.
+#include "repair/changes.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+change changes[REPAIR_IDS];
+int change_count;
+
+enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10 };
+
+typedef struct token {
+    int at, end;  // in the text
+    int line;
+    int mate;   // of a bracket
+    char kind;  // i: a word, n: a number, p: any other
+} token;
+
+// What is put into the text at a place: `deep` orders those of one place, the outermost first where it opens and last
+// where it closes.
+typedef struct piece {
+    int at, deep;
+    bool closes;
+    int site;    // dropped with it
+    bool alone;  // this piece alone is dropped, not its site
+    bool dropped;
+    int line;  // where it was written
+    int lines;
+    char *text;
+} piece;
+
+static char *text;
+static token all[TOKENS];
+static int count;
+static bool *mine;  // by line: it is not in the skeleton
+static piece pieces[PIECES];
+static int piece_count, sites, order[PIECES];
+static bool site_dropped[REPAIR_IDS];
+
+// ------------------------ reading
+
+static bool is_word(int c) { return isalnum(c) || c == '_'; }
+
+static void read_tokens(void)
+{
+    static const char *const longer[] = {"<<<", ">>>", "<<=", ">>=", "...", "->", "::", "<=", ">=", "==", "!=", "&&",
+                                         "||",  "++",  "--",  "+=",  "-=",  "*=", "/=", "%=", "|=", "&=", "^=", "<<"};
+    int line = 1, open[200], depth = 0;
+    bool fresh = true;  // nothing but space since the line began
+    for (int i = 0; text[i] && count < TOKENS;) {
+        const char c = text[i];
+        if (c == '\n')
+            line++, fresh = true, i++;
+        else if (isspace((unsigned char)c))
+            i++;
+        else if ((c == '#' && fresh) || strncmp(text + i, "//", 2) == 0) {
+            while (text[i] && text[i] != '\n') i += text[i] == '\\' && text[i + 1] == '\n' ? (line++, 2) : 1;
+        } else if (strncmp(text + i, "/*", 2) == 0) {
+            for (i += 2; text[i] && strncmp(text + i, "*/", 2); i++) line += text[i] == '\n';
+            i += text[i] ? 2 : 0;
+        } else {
+            token *t = &all[count];
+            *t = (token){i, i + 1, line, -1, 'p'};
+            fresh = false;
+            if (c == '"' || c == '\'') {
+                for (i++; text[i] && text[i] != c && text[i] != '\n'; i++) i += text[i] == '\\';
+                t->end = i + 1, t->kind = 's';
+            } else if (isdigit((unsigned char)c) || (c == '.' && isdigit((unsigned char)text[i + 1]))) {
+                while (is_word(text[t->end]) || text[t->end] == '.') t->end++;
+                t->kind = 'n';
+            } else if (is_word(c)) {
+                while (is_word(text[t->end])) t->end++;
+                t->kind = 'i';
+            } else
+                for (size_t n = 0; n < sizeof longer / sizeof *longer; n++)
+                    if (strncmp(text + i, longer[n], strlen(longer[n])) == 0) {
+                        t->end = i + (int)strlen(longer[n]);
+                        break;
+                    }
+            i = t->end;
+            if (t->end - t->at == 1 && strchr("([{", c) && depth < 200) open[depth++] = count;
+            if (t->end - t->at == 1 && strchr(")]}", c) && depth > 0)
+                t->mate = open[--depth], all[t->mate].mate = count;
+            count++;
+        }
+    }
+    all[count] = (token){(int)strlen(text), (int)strlen(text), line, -1, 'p'};
+}
+
+static bool is(int t, const char *what)
+{
+    return t >= 0 && t < count && (size_t)(all[t].end - all[t].at) == strlen(what) &&
+           strncmp(text + all[t].at, what, strlen(what)) == 0;
+}
+static bool is_one_of(int t, const char *words)  // "|a|b|"
+{
+    char word[80];
+    if (t < 0 || t >= count || all[t].end - all[t].at > 70) return false;
+    snprintf(word, sizeof word, "|%.*s|", all[t].end - all[t].at, text + all[t].at);
+    return strstr(words, word) != NULL;
+}
+static char kind(int t) { return t >= 0 && t < count ? all[t].kind : 'p'; }
+static char *plain(int from, int to)  // in one line, without comments
+{
+    char *s = calloc((size_t)(all[to - 1].end - all[from].at) + 2, 1);
+    for (int t = from; t < to; t++) {
+        strncat(s, text + all[t].at, (size_t)(all[t].end - all[t].at));
+        if (t + 1 < to && all[t + 1].at > all[t].end) strcat(s, " ");
+    }
+    return s;
+}
+
+#define TYPES                                                                                                          \
+    "|int|float|double|unsigned|size_t|bool|char|bf16|auto|const|constexpr|static|void|uint4|uint32_t|uint8_t|int8_t|" \
+    "half|short|long|struct|class|typename|template|"
+#define WORDS                                                                                                          \
+    TYPES "|if|else|for|while|do|return|break|continue|switch|case|default|sizeof|true|false|operator|using|new|"      \
+          "nullptr|NULL|goto|enum|union|inline|extern|__shared__|__global__|__device__|TILE_FN|"
+
+// ------------------------ pieces
+
+static int new_ids(int line, change_kind kind, int n, int as_it_is)
+{
+    const int first = change_count;
+    if (first + n + 1 >= REPAIR_IDS) return 0;
+    for (int i = 0; i < n; i++)
+        changes[first + i] = (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is};
+    change_count += n;
+    return first;
+}
+
+static void put(int at, bool closes, int deep, bool alone, char *what)
+{
+    if (piece_count < PIECES)
+        pieces[piece_count++] =
+            (piece){.at = at, .deep = deep, .closes = closes, .site = sites, .alone = alone, .text = what};
+}
+static char *print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#include <stdarg.h>
+static char *print(const char *format, ...)
+{
+    va_list list;
+    char *s;
+    va_start(list, format);
+    if (vasprintf(&s, format, list) < 0) exit(2);
+    va_end(list);
+    return s;
+}
+#define SAY(id, ...) snprintf(changes[id].put, sizeof changes[id].put, __VA_ARGS__)
+#define OF(id, ...)  snprintf(changes[id].of, sizeof changes[id].of, __VA_ARGS__)
+
+// ------------------------ operands: words with their members, and numbers
+
+typedef struct operand {
+    int from, to;  // tokens
+    char *name;
+} operand;
+static operand operands[8000];
+static int operand_count;
+
+// The end of the chain of members that begins at t; t: it is none.
+static int chain(int t)
+{
+    if (kind(t) == 'n') return t + 1;
+    if (kind(t) != 'i' || is_one_of(t, WORDS) || is(t - 1, ".") || is(t - 1, "->") || is(t - 1, "::")) return t;
+    int end = t + 1;
+    while ((is(end, ".") || is(end, "->")) && kind(end + 1) == 'i' && !is(end + 2, "(") && !is(end + 2, "<")) end += 2;
+    return end;
+}
+static bool is_spaced(int t)
+{
+    return isspace((unsigned char)text[all[t].at - 1]) && isspace((unsigned char)text[all[t].end]);
+}
+static bool is_type(int t) { return is_one_of(t, TYPES) || strncmp(text + all[t].end - 2, "_t", 2) == 0; }
+static bool is_operand(int from, int end)
+{
+    if (is_type(from) && kind(from) == 'i') return false;
+    if (end == from || is(end, "(") || is(end, "::") || is(end, "{") || is(end, ".") || is(end, "->")) return false;
+    if (is(end, "<") && !is_spaced(end)) return false;
+    if (kind(end) == 'i' || is_one_of(end, "|=|+=|-=|*=|/=|++|--|:|")) return is(end, ":") && !is(end + 1, ":");
+    if (kind(from - 1) == 'i' && !is_one_of(from - 1, "|return|case|else|")) return false;
+    if (is_one_of(from - 1, "|&|*|>|") && !is_spaced(from - 1) &&
+        kind(from) != 'n') {  // a declared name, or an address
+        if (kind(from - 2) == 'i' || is(from - 1, ">")) return false;
+        if (is(from - 1, "&")) return false;
+    }
+    int open = from - 1;  // a size of an array that is declared
+    while (is(open, "[") && is(open - 1, "]")) open = all[open - 1].mate;
+    if (is(open, "[") && (kind(open - 2) == 'i' || (is_one_of(open - 2, "|*|&|>|") && !is_spaced(open - 2))))
+        return false;
+    return !is_one_of(from - 1, "|++|--|#|");
+}
+
+static int after_template(int t)  // the token behind <...> at t, or t
+{
+    if (!is(t, "<") || is_spaced(t)) return t;
+    for (int k = t + 1, depth = 1; k < count && k < t + 40; k++) {
+        if (is(k, "<")) depth++;
+        if (is(k, ">") && --depth == 0) return k + 1;
+        if (is_one_of(k, "|;|{|}|(|)|")) break;
+    }
+    return t;
+}
+
+// By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
+static int block_of[TOKENS], function_of[TOKENS];
+static bool is_listed[TOKENS];  // in brackets, or among the parameters of a template
+
+static int declared_until(int t)  // the end of the statement around t
+{
+    while (t < count && !is(t, ";") && !is(t, "}")) t = all[t].mate > t ? all[t].mate + 1 : t + 1;
+    return t;
+}
+
+static void find_blocks(void)
+{
+    int open[200], end[200], depth = 0;
+    for (int t = 0; t < count; t++) {
+        while (depth > 0 && end[depth - 1] <= t) depth--;
+        block_of[t] = depth ? open[depth - 1] : -1;
+        if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
+            const int last = is(t, "(") ? all[t].mate : after_template(t);
+            for (int k = t; k < last; k++) is_listed[k] = true;
+        }
+        function_of[t] = -1;
+        for (int k = depth - 1; k >= 0; k--)
+            if (is(open[k], "{") && (is(open[k] - 1, ")") || is(open[k] - 1, "const"))) function_of[t] = open[k];
+        if (depth == 200 || all[t].mate < t) continue;
+        const int behind = all[t].mate + 1;
+        if (is(t, "{")) open[depth] = t, end[depth++] = all[t].mate;
+        if (is(t, "(") && is(t - 1, "for"))  // its names are known in the body as well
+            open[depth] = t, end[depth++] = is(behind, "{") ? all[behind].mate : declared_until(behind);
+    }
+}
+
+// Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
+static bool is_known(int w, int t)
+{
+    const int size = all[w].end - all[w].at, function = function_of[t];
+    int head = function - 1;  // behind what stands before the function
+    while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
+    for (int k = t - 1; k >= 0; k--) {
+        if (all[k].end - all[k].at != size || strncmp(text + all[k].at, text + all[w].at, (size_t)size)) continue;
+        if (is(k + 1, "=") && declared_until(k) > t) continue;
+        const bool global = !is_listed[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
+        if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
+        if (function_of[k] != function) continue;
+        for (int block = block_of[t]; block >= 0; block = block_of[block])
+            if (block == block_of[k] || block == function) return block == block_of[k] || block_of[k] == function;
+    }
+    return false;
+}
+static bool all_known(int from, int to, int t)
+{
+    for (int w = from; w < to; w++)
+        if (kind(w) == 'i' && !is(w - 1, ".") && !is(w - 1, "->") && !is_one_of(w, WORDS) && !is_known(w, t))
+            return false;
+    return true;
+}
+
+static void find_operands(void)
+{
+    for (int t = 0; t < count && operand_count < 8000; t++) {
+        const int end = chain(t);
+        if (!is_operand(t, end)) continue;
+        operands[operand_count++] = (operand){t, end, plain(t, end)};
+        t = end - 1;
+    }
+}
+
+// K_scale and V_scale, shape.q_len and shape.kv_len, K and V.
+static bool have_like_names(const operand *a, const operand *b)
+{
+    const size_t m = strlen(a->name), n = strlen(b->name);
+    size_t from = 0, to = 0;
+    while (from < m && a->name[from] == b->name[from]) from++;
+    while (to < m && to < n && a->name[m - 1 - to] == b->name[n - 1 - to]) to++;
+    if (from == m || from == n) return true;  // K and K_here
+    return (m == 1 && n == 1 && isalpha((unsigned char)*a->name) && isalpha((unsigned char)*b->name)) ||
+           (from + to >= 3 && 2 * (from + to) >= m);
+}
+
+static void vary_operands(void)
+{
+    for (int n = 0; n < operand_count; n++) {
+        const operand *x = &operands[n];
+        if (!mine[all[x->from].line] || function_of[x->from] < 0) continue;
+        const operand *y[OTHERS];
+        int others = 0;
+        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {  // like names, then the nearest
+            const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
+            if (k < 0 || k >= operand_count || (step < 2 * operand_count && !have_like_names(x, &operands[k])))
+                continue;
+            if (step < 2 * operand_count && others > OTHERS / 2) continue;
+            if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
+            const char *name = operands[k].name;
+            bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
+            for (int j = 0; j < others; j++) known |= strcmp(name, y[j]->name) == 0;
+            if (!known) y[others++] = &operands[k];
+        }
+        sites++;
+        const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
+        const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1, 0);
+        if (!id) return;
+        for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
+        for (int k = 0; k < all_of_it; k++) OF(id + k, "%s", x->name);
+        SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name);
+        put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
+        for (int j = 0; j < others; j++) {
+            const int k = id + REPAIR_OWN + REPAIR_EACH * j;
+            static const char *const how[] = {"", " * ", " / ", " + ", " - "};
+            SAY(k, "%s", y[j]->name);
+            for (int m = 1; m < REPAIR_EACH; m++) {
+                SAY(k + m, "%s%s%s", x->name, how[m], y[j]->name);
+                changes[k + m].kind = CHANGE_FACTOR;
+            }
+            changes[k].kind = CHANGE_OPERAND;
+            // a place for each, so that what does not compile leaves the numbers of the others as they are
+            put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]->name));
+        }
+        put(all[x->to - 1].end, true, 9, false, print("\n) "));
+    }
+}
+
+// ------------------------ operators
+
+static void vary_operators(void)
+{
+    static const struct {
+        const char *op, *others[3];
+    } list[] = {{"<", {"<=", ">", ">="}},
+                {"<=", {"<", ">=", ">"}},
+                {">", {">=", "<", "<="}},
+                {">=", {">", "<=", "<"}},
+                {"==", {"!=", ">=", "<="}},
+                {"!=", {"==", "<", ">"}},
+                {"+", {"-"}},
+                {"-", {"+"}},
+                {"*", {"/"}},
+                {"/", {"*", "%"}},
+                {"%", {"/"}}};
+    for (int t = 1; t < count; t++) {
+        if (!mine[all[t].line] || kind(t) != 'p' || !is_spaced(t) || function_of[t] < 0) continue;
+        if (!(kind(t - 1) == 'i' || kind(t - 1) == 'n' || is(t - 1, ")") || is(t - 1, "]"))) continue;
+        if (is_one_of(t - 1, WORDS)) continue;
+        for (size_t n = 0; n < sizeof list / sizeof *list; n++) {
+            if (!is(t, list[n].op)) continue;
+            sites++;
+            const int id = new_ids(all[t].line, n < 6 ? CHANGE_NEAR : CHANGE_OPERAND, 3, 0);
+            for (int k = 0; id && k < 3 && list[n].others[k]; k++)
+                SAY(id + k, "%s", list[n].others[k]), OF(id + k, "%s", list[n].op);
+            put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n].op));
+        }
+    }
+}
+
+// ------------------------ conditions
+
+static int bound(int t, int step)  // the end of what a logical operator joins, in this direction
+{
+    for (; t > 0 && t < count; t += step) {
+        if (all[t].mate >= 0 && (step > 0) == (all[t].mate > t)) {
+            t = all[t].mate;
+            continue;
+        }
+        if (is_one_of(t, "|&&|(|)|,|;|?|:|{|}|=|return|[|]|") || is(t, "||")) return t;
+    }
+    return t;
+}
+
+typedef struct condition {
+    int from, to;
+    char *text;
+} condition;
+static condition conditions[400];
+static int condition_count;
+
+static void find_conditions(void)
+{
+    for (int t = 1; t < count && condition_count < 400; t++) {
+        int from, to;
+        if (is(t, "&&") || is(t, "||")) {
+            if (condition_count == 0 || conditions[condition_count - 1].to != t) {
+                from = bound(t - 1, -1) + 1;
+                if (from < t) conditions[condition_count++] = (condition){from, t, plain(from, t)};
+            }
+            from = t + 1, to = bound(t + 1, 1);
+        } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
+            from = t + 2, to = all[t + 1].mate;
+        else if (is(t, "?"))
+            from = bound(t - 1, -1) + 1, to = t;
+        else
+            continue;
+        if (from < to) conditions[condition_count++] = (condition){from, to, plain(from, to)};
+    }
+}
+
+static void vary_conditions(void)
+{
+    for (int n = 0; n < condition_count; n++) {
+        const condition *x = &conditions[n];
+        const int line = all[x->from].line;
+        if (!mine[line] && !mine[all[x->to - 1].line]) continue;
+        sites++;
+        const int id = new_ids(line, CHANGE_CALL, 2, 0);
+        if (!id) return;
+        SAY(id, "true"), SAY(id + 1, "false"), OF(id, "%s", x->text), OF(id + 1, "%s", x->text);
+        put(all[x->from].at, false, 5, false,
+            print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && ((\n", id, id + 1));
+        put(all[x->to - 1].end, true, 5, false, print("\n)\n"));
+        for (int k = 0, others = 0; k < condition_count && others < DONORS; k++) {
+            const condition *y = &conditions[k];
+            if (k == n || !all_known(y->from, y->to, x->from) || strcmp(y->text, x->text) == 0) continue;
+            others++;
+            const int with = new_ids(line, CHANGE_DONOR, 2, 0);
+            if (!with) return;
+            SAY(with, "%s && %s", x->text, y->text), OF(with, "%s", x->text);
+            SAY(with + 1, "%s || %s", x->text, y->text), OF(with + 1, "%s", x->text);
+            put(all[x->to - 1].end, true, 5, true,
+                print("\n&& (!::wb_repair::on(%d) || (%s)) || (::wb_repair::on(%d) && (%s))", with, y->text, with + 1,
+                      y->text));
+        }
+        put(all[x->to - 1].end, true, 5, false, print("\n)))\n"));
+    }
+    for (int t = 1; t < count; t++) {  // and for or, where two are joined and no more
+        if (!(is(t, "&&") || is(t, "||")) || !mine[all[t].line]) continue;
+        const int from = bound(t - 1, -1) + 1, to = bound(t + 1, 1);
+        if (is(from - 1, "&&") || is(from - 1, "||") || is(to, "&&") || is(to, "||")) continue;
+        sites++;
+        const int id = new_ids(all[t].line, CHANGE_NEAR, 1, 0);
+        const char *other = is(t, "&&") ? "||" : "&&";
+        SAY(id, "%s", other), OF(id, "%s", is(t, "&&") ? "&&" : "||");
+        put(all[from].at, false, 4, false,
+            print("\n(::wb_repair::on(%d) ? (%s) %s (%s) : (\n", id, plain(from, t), other, plain(t + 1, to)));
+        put(all[to - 1].end, true, 4, false, print("\n))\n"));
+    }
+}
+
+// ------------------------ calls
+
+static int arguments_of(int open, int from[8])  // of the bracket; from[n] is the one behind the last comma
+{
+    const int end = all[open].mate;
+    int n = 0;
+    if (end < 0 || end == open + 1) return 0;
+    from[0] = open + 1;
+    for (int k = open + 1; k < end; k++) {
+        if (all[k].mate > k)
+            k = all[k].mate;
+        else if (is(k, "<") && after_template(k) > k)
+            k = after_template(k) - 1;
+        else if (is(k, ",") && ++n < 7)
+            from[n] = k + 1;
+        else if (is(k, ","))
+            return -1;
+    }
+    from[++n] = end + 1;
+    return n;
+}
+typedef struct callee {
+    char *name;  // with template arguments
+    int arguments;
+    bool bare;
+} callee;
+static callee callees[200] = {{"expf", 1, true},  {"exp2f", 1, true}, {"exp2", 1, true},
+                              {"log", 1, true},   {"log2", 1, true},  {"logf", 1, true},
+                              {"log2f", 1, true}, {"max", 2, true},   {"min", 2, true}};
+static int callee_count = 9;
+
+static void instead(int line, int end, const char *name, const char *inside, char *other)
+{
+    const int id = new_ids(line, CHANGE_CALL, 1, 0);
+    SAY(id, "%s", other), OF(id, "%s(%s)", name, inside);
+    put(all[end].end, true, 7, true, print("\n, [&]() -> decltype(auto) { return %s; }", other));
+}
+
+// Whether one might be meant by the other: row_max_part by row_sum_part, exp2f by expf.
+static bool are_alike(const char *a, const char *b)
+{
+    static const char *const pairs[] = {"exp", "log", "max", "min", 0};
+    for (int n = 0; pairs[n]; n++)
+        if (strncmp(a, pairs[n], 3) == 0)
+            for (int k = 0; pairs[k]; k++)
+                if (strncmp(b, pairs[k], 3) == 0) return true;
+    return strncmp(a, b, 4) == 0;
+}
+
+static void vary_calls(bool look)
+{
+    for (int t = 1; t < count; t++) {
+        if (kind(t) != 'i' || is_one_of(t, WORDS) || is(t - 1, ".") || is(t - 1, "->") || is(t - 1, "::")) continue;
+        if (kind(t - 1) == 'i' && !is(t - 1, "return") && !is(t - 1, "else")) continue;
+        if (is_one_of(t - 1, "|*|&|>|") && !is_spaced(t - 1)) continue;
+        const int open = after_template(t + 1);
+        int from[9];
+        if (!is(open, "(") || all[open].mate < 0 || function_of[t] < 0) continue;
+        const int end = all[open].mate, n = arguments_of(open, from);
+        if (n < 0 || is(t, "static_assert")) continue;
+        char *name = plain(t, open);
+        if (look) {
+            bool known = false;
+            for (int k = 0; k < callee_count; k++)
+                known |= strcmp(callees[k].name, name) == 0 && callees[k].arguments == n;
+            if (!known && callee_count < 200) callees[callee_count++] = (callee){name, n, open == t + 1};
+            continue;
+        }
+        bool function = false;  // among its arguments
+        for (int k = open; k < end; k++) function |= is(k, "{");
+        if (!mine[all[t].line] || is(end + 1, "{") || function) continue;
+        sites++;
+        const int line = all[t].line;
+        put(all[t].at, false, 7, false,
+            print("\n::wb_repair::call(%d, [&]() -> decltype(auto) { return \n", change_count));
+        put(all[end].end, true, 7, false, print("\n; }\n"));
+        const int first = change_count;
+        char *inside = n ? plain(open + 1, end) : "";
+        for (int k = 0, others = 0; k < callee_count && others < 8; k++)
+            if (callees[k].arguments == n && strcmp(callees[k].name, name) && n > 0 && are_alike(callees[k].name, name))
+                others++, instead(line, end, name, inside, print("%s(%s)", callees[k].name, inside));
+        for (int k = 0; n <= 2 && k < n; k++) instead(line, end, name, inside, plain(from[k], from[k + 1] - 1));
+        for (int k = 0; k + 1 < n; k++) {
+            char *a = plain(from[k], from[k + 1] - 1), *b = plain(from[k + 1], from[k + 2] - 1);
+            char *before = k ? print("%s, ", plain(from[0], from[k] - 1)) : "",
+                 *after = k + 2 < n ? print(", %s", plain(from[k + 2], end)) : "";
+            instead(line, end, name, inside, print("%s(%s%s, %s%s)", name, before, b, a, after));
+        }
+        for (int k = t + 2; k + 1 < open; k++)
+            if (kind(k) == 'n')
+                for (int d = -1; d <= 1; d += 2)
+                    instead(line, end, name, inside,
+                            print("%s%d%s(%s)", plain(t, k), atoi(text + all[k].at) + d, plain(k + 1, open), inside));
+        changes[change_count++] = (change){.line = line, .site = sites};
+        if (change_count == first + 1) {
+            piece_count -= 2;
+            continue;
+        }
+        put(all[end].end, true, 7, false, print("\n) "));
+    }
+}
+
+// ------------------------ statements
+
+typedef struct statement {
+    int from, to;  // with its semicolon
+    bool plain;    // an expression
+    bool body;     // of an if or a loop, without brackets
+    char *text;
+} statement;
+static statement statements[3000];
+static int statement_count;
+
+static void find_statements(void)
+{
+    for (int t = 1; t < count && statement_count < 3000; t++) {
+        bool body = is_one_of(t - 1, "|else|do|");
+        if (is(t - 1, ")") && all[t - 1].mate > 0) body |= is_one_of(all[t - 1].mate - 1, "|if|for|while|");
+        bool starts = (body || is_one_of(t - 1, "|;|{|}|")) && function_of[t] >= 0;
+        if (is(t - 1, ";") || is(t - 1, "{")) {  // not in the head of a for, not a list of values
+            for (int k = t - 1; starts && k >= 0; k--) {
+                if (all[k].mate >= 0 && all[k].mate < k)
+                    k = all[k].mate;
+                else if (is(k, "(") && is(k - 1, "for"))
+                    starts = false;
+                else if (is(k, "{")) {
+                    starts = !(is(k - 1, "=") || is(k - 1, ",") || is(k - 1, "("));
+                    break;
+                }
+            }
+        }
+        if (!starts || kind(t) == 's' || is_one_of(t, "|}|else|case|default|struct|template|;|{|)|]|,|.|(|")) continue;
+        int end = t;
+        while (end < count && !is(end, ";") && !is(end, "}")) {
+            if (all[end].mate > end) end = all[end].mate;
+            end++;
+        }
+        if (!is(end, ";")) continue;
+        bool expression = kind(t) == 'i' ? !is_one_of(t, WORDS) : is_one_of(t, "|(|*|++|--|");
+        const int next = after_template(t + 1);
+        if (kind(t) == 'i' &&
+            (kind(next) == 'i' || (is_one_of(next, "|*|&|") && kind(next + 1) == 'i' && !is_spaced(next))))
+            expression = false;
+        statements[statement_count++] = (statement){t, end + 1, expression, body, expression ? plain(t, end + 1) : ""};
+    }
+}
+
+static bool waits(const statement *s)
+{
+    static const char *const words[] = {"__sync", "arrive", "wait", "issued", "commit", "fence", "release"};
+    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+        if (strstr(s->text, words[n])) return strlen(s->text) < 60;
+    return false;
+}
+
+static void vary_statements(void)
+{
+    char *donors[60] = {"__syncthreads();", "__syncwarp();"};
+    int barriers = 2, where[60] = {-1, -1};
+    for (int pass = 0, donor_count = 2; pass < 2; pass++, barriers = pass == 1 ? donor_count : barriers)
+        for (int n = 0; n < statement_count; n++) {
+            const statement *s = &statements[n];
+            bool known = !s->plain || waits(s) != (pass == 0) || strlen(s->text) > 90;
+            for (int k = 0; k < donor_count; k++) known |= strcmp(donors[k], s->text) == 0;
+            if (!known && donor_count < (pass ? 40 : 12)) where[donor_count] = n, donors[donor_count++] = s->text;
+        }
+    for (int n = 0; n < statement_count; n++) {
+        const statement *s = &statements[n];
+        const int line = all[s->from].line;
+        bool near = false;
+        if (s->body && !s->plain) continue;
+        if (s->body) {
+            sites++;
+            put(all[s->from].at, false, 0, false, print("\n{\n")),
+                put(all[s->to - 1].end, true, 0, false, print("\n}\n"));
+        }
+        for (int l = line - 3; l <= line + 2; l++) near |= l > 0 && mine[l];
+        for (int k = 0; donors[k] && (k < barriers || near); k++) {
+            const statement *d = where[k] < 0 ? NULL : &statements[where[k]];
+            if (d && !all_known(d->from, d->to, s->from)) continue;
+            sites++;
+            const int id = new_ids(line, k < barriers ? CHANGE_BARRIER : CHANGE_DONOR, 1, 0);
+            if (!id) return;
+            SAY(id, "%s", donors[k]);
+            put(all[s->from].at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, donors[k]));
+        }
+        if (!s->plain || !mine[line]) continue;
+        sites++;
+        const int without = new_ids(line, CHANGE_CALL, 1, 0), up = new_ids(line, CHANGE_CALL, 1, 0),
+                  down = new_ids(line, CHANGE_CALL, 1, 0);
+        if (!without || !up || !down) return;
+        SAY(without, "nothing"), OF(without, "%s", s->text);
+        SAY(up, "one statement earlier"), OF(up, "%s", s->text);
+        SAY(down, "one statement later"), OF(down, "%s", s->text);
+        put(all[s->from].at, false, 2, false,
+            print("\nif (!::wb_repair::on(%d) && !::wb_repair::on(%d) && !::wb_repair::on(%d)) {\n", without, up,
+                  down));
+        put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
+        if (n > 0 && statements[n - 1].to == s->from && !statements[n - 1].body && !s->body)
+            put(all[statements[n - 1].from].at, false, 1, true,
+                print("\nif (::wb_repair::on(%d)) { %s }\n", up, s->text));
+        if (n + 1 < statement_count && statements[n + 1].from == s->to && !s->body)
+            put(all[statements[n + 1].to - 1].end, true, 3, true,
+                print("\nif (::wb_repair::on(%d)) { %s }\n", down, s->text));
+        for (int k = s->from; k < s->to; k++) {
+            if (all[k].mate > k) {
+                k = all[k].mate;
+                continue;
+            }
+            if (!is(k, "=") && !is(k, "+=")) continue;
+            const int id = new_ids(line, CHANGE_NEAR, 1, 0);
+            const char *other = is(k, "=") ? "+=" : "=";
+            SAY(id, "%s", other), OF(id, "%s", is(k, "=") ? "=" : "+=");
+            put(all[s->from].at, false, 3, true,
+                print("\nif (::wb_repair::on(%d)) { %s %s %s } else ", id, plain(s->from, k), other,
+                      plain(k + 1, s->to)));
+            break;
+        }
+    }
+}
+
+// ------------------------ all of it
+
+static void find_mine(const char *skeleton)
+{
+    const int lines = all[count].line + 4;
+    mine = calloc((size_t)lines + 4, sizeof *mine);
+    int line = 1;
+    for (const char *l = text; *l; line++) {
+        const char *end = l + strcspn(l, "\n");
+        const char *from = l + strspn(l, " \t");
+        char copy[400];
+        const int size = (int)(end - from) < 390 ? (int)(end - from) : 390;
+        snprintf(copy, sizeof copy, "%.*s\n", size, from);
+        mine[line] = size > 0 && strncmp(from, "//", 2) && strncmp(from, "#", 1);
+        for (const char *at = skeleton; mine[line] && (at = strstr(at, copy)); at++) {
+            const char *b = at;
+            while (b > skeleton && (b[-1] == ' ' || b[-1] == '\t')) b--;
+            if (b == skeleton || b[-1] == '\n') mine[line] = false;
+        }
+        l = end + (*end == '\n');
+    }
+    // a statement of several lines is one
+    for (int n = 0; n < statement_count; n++) {
+        bool some = false;
+        const int last = all[statements[n].to - 1].line, first = all[statements[n].from].line;
+        for (int k = first; k <= last && last - first < 6; k++) some |= mine[k];
+        for (int k = first; some && k <= last; k++) mine[k] = true;
+    }
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const int m = *(const int *)a, n = *(const int *)b;
+    const piece *p = &pieces[m], *q = &pieces[n];
+    if (p->at != q->at) return p->at < q->at ? -1 : 1;
+    if (p->closes != q->closes) return p->closes ? -1 : 1;
+    if (p->deep != q->deep) return (p->deep < q->deep) == p->closes ? 1 : -1;
+    return m < n ? -1 : 1;
+}
+
+bool changes_read(const char *source, const char *skeleton)
+{
+    text = strdup(source);
+    change_count = 1;
+    read_tokens();
+    find_blocks();
+    find_statements();
+    find_mine(skeleton);
+    find_operands();
+    find_conditions();
+    vary_calls(true);
+    vary_operators();
+    vary_operands();
+    vary_statements();
+    vary_conditions();
+    vary_calls(false);
+    for (int n = 0; n < piece_count; n++) order[n] = n;
+    qsort(order, (size_t)piece_count, sizeof *order, by_place);
+    return piece_count > 0;
+}
+
+static int newlines(const char *s, size_t size)
+{
+    int n = 0;
+    for (size_t i = 0; i < size; i++) n += s[i] == '\n';
+    return n;
+}
+
+void changes_write(FILE *to)
+{
+    int line = 2, at = 0;
+    fputs("#include \"repair/choice.h\"\n", to);
+    for (int n = 0; n < piece_count; n++) {
+        piece *p = &pieces[order[n]];
+        fwrite(text + at, 1, (size_t)(p->at - at), to);
+        line += newlines(text + at, (size_t)(p->at - at));
+        at = p->at;
+        p->line = line, p->lines = newlines(p->text, strlen(p->text));
+        if (site_dropped[p->site]) {
+            p->line = 0;
+            continue;
+        }
+        if (p->dropped) {  // an operand's number stays, with nothing behind it
+            const bool of_vary = p->text[1] == ',' && p->text[3] != '[';
+            fputs(of_vary ? "\n, ::wb_repair::none" : "", to);
+            line += of_vary, p->line = 0;
+            if (strncmp(p->text, "\n, [&]", 6) == 0) fputs("\n, ::wb_repair::none", to), line++;
+            continue;
+        }
+        fputs(p->text, to);
+        line += p->lines;
+    }
+    fputs(text + at, to);
+}
+
+bool changes_drop(int line)
+{
+    bool some = false;
+    for (int n = 0; n < piece_count; n++) {
+        piece *p = &pieces[n];
+        if (p->line == 0 || line < p->line || line > p->line + p->lines) continue;
+        if (line == p->line && *p->text == '\n') continue;  // the line that it ended
+        some = true;
+        if (p->alone)
+            p->dropped = true;
+        else
+            site_dropped[p->site] = true;
+    }
+    int least = 1 << 30, inner = 0;  // else the innermost site around it
+    for (int n = 0; n < piece_count && !some; n++) {
+        const piece *p = &pieces[order[n]];
+        if (p->closes || p->alone || p->line == 0 || p->line > line) continue;
+        for (int k = n + 1; k < piece_count; k++) {
+            const piece *q = &pieces[order[k]];
+            if (q->site != p->site || !q->closes || q->alone) continue;
+            if (q->line >= line && q->line - p->line < least) least = q->line - p->line, inner = p->site;
+        }
+    }
+    return some || (inner && (site_dropped[inner] = true));
+}

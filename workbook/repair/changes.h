@@ -1,0 +1,38 @@
+// changes.h - all changes of a source in one place, and the source that has them all (choice.h).
+#pragma once
+
+#include "repair/shared.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+// How likely a change is what was forgotten: those of the first kind are tried first.
+typedef enum change_kind {
+    CHANGE_NEAR,     // another operator, one more or less
+    CHANGE_OPERAND,  // another operand
+    CHANGE_BARRIER,  // one more
+    CHANGE_CALL,     // another function, order, condition
+    CHANGE_FACTOR,   // a factor or a term
+    CHANGE_DONOR,    // what stands elsewhere
+    CHANGE_KINDS
+} change_kind;
+
+typedef struct change {
+    int line;      // of the source
+    int site;      // changes of one place have one number
+    int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
+    change_kind kind;
+    char put[120], of[120];  // `BC` in place of `cols`; of: "" where nothing goes
+} change;
+
+// Reads a source and its skeleton ("" for none). False if there is nothing to change.
+bool changes_read(const char *source, const char *skeleton);
+
+// Writes the source with all changes that are still there; its lines are remembered.
+void changes_write(FILE *to);
+
+// Drops what stands in line `line` of what was written last; false if nothing does.
+bool changes_drop(int line);
+
+extern change changes[REPAIR_IDS];
+extern int change_count;  // ids run from 1

@@ -1,0 +1,228 @@
+// choice.h - what stands in the places of a source that candidates.c made changeable (mutant schemata: Untch, Offutt,
+// Harrold 1993). All changes are compiled at once; a number in a shared file, WB_REPAIR, says which one is on. Nothing
+// is on: every expression here has the value, and the type, of what was written.
+#pragma once
+
+#ifdef REPAIR_C  // a source in C
+#include <atomic>
+#define _STDATOMIC_H
+#define _Alignas alignas
+using std::atomic_fetch_add;
+using std::atomic_init;
+using std::atomic_int;
+using std::atomic_load;
+using std::atomic_size_t;
+using std::atomic_store;
+#endif
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <stdlib.h>
+#include <type_traits>
+#include <utility>
+
+#include "repair/shared.h"
+
+namespace wb_repair
+{
+static volatile repair_shared *const shared = [] {
+    static repair_shared none;
+    const char *name = getenv("WB_REPAIR");
+    const int file = name ? open(name, O_RDWR | O_CLOEXEC) : -1;
+    // not by mmap(), which is the layer's here
+    const long at = file < 0 ? -1 : syscall(SYS_mmap, 0L, sizeof none, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0L);
+    return at == -1 ? &none : reinterpret_cast<repair_shared *>(at);
+}();
+
+struct nothing {
+};
+static const nothing none;  // in place of what does not compile here
+
+static inline void note(int id, uint64_t bits)
+{
+    bits = (bits + 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+    __atomic_fetch_add(const_cast<uint64_t *>(&shared->values[id]), (bits ^ bits >> 31) | 1, __ATOMIC_RELAXED);
+}
+template <class T> static inline void note_value(int id, const T &x)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &x, sizeof x < sizeof bits ? sizeof x : sizeof bits);
+    note(id, bits);
+}
+
+// Whether change `id` is on.
+static inline bool on(int id)
+{
+    if (shared->probing) note(id, 1);
+    return shared->on[0] == id || shared->on[1] == id;
+}
+
+// Which of the changes from..from + count - 1 is on, counted from 0; -1: none.
+static inline int which(int from, int count)
+{
+    for (int n = 0; n < 2; n++)
+        if (shared->on[n] >= from && shared->on[n] < from + count) return shared->on[n] - from;
+    return -1;
+}
+
+// Change k of a number x beside others y: k counts +1, -1, 0, -x, and for each y: y, x y, x / y, x + y, x - y.
+template <class T> constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+template <class T> auto number(const T &x)
+{
+    if constexpr (std::is_enum_v<T>)
+        return (int)x;
+    else
+        return x;
+}
+template <class T, class Y> T beside(int k, T x, const Y &other)
+{
+    if constexpr (is_number<Y>) {
+        const auto y = number(other);
+        if (k == 0) return (T)y;
+        if (k == 1) return (T)(x * y);
+        if (k == 2) return y == 0 ? x : (T)(x / y);
+        if (k == 3) return (T)(x + y);
+        if (k == 4) return (T)(x - y);
+    }
+    return x;
+}
+template <class T, class... Y> T changed(int k, T x, const Y &...y)
+{
+    if (k == 0) return x + 1;
+    if (k == 1) return x - 1;
+    if (k == 2) return 0;
+    if (k == 3) return (T)-x;
+    int n = REPAIR_OWN;
+    T result = x;
+    ((k >= n && k < n + REPAIR_EACH ? (void)(result = beside(k - n, x, y)) : (void)0, n += REPAIR_EACH), ...);
+    return result;
+}
+
+// Whether a pointer can be moved.
+template <class P, class = void> constexpr bool moves = false;
+template <class P> constexpr bool moves<P, std::void_t<decltype(sizeof(std::remove_pointer_t<P>))>> = true;
+
+// An operand x and what may stand in its place; numbers and pointers by value, all else by reference.
+template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
+{
+    using T = std::remove_cv_t<std::remove_reference_t<X>>;
+    constexpr int count = REPAIR_OWN + REPAIR_EACH * (int)sizeof...(y);
+    if constexpr (is_number<T>) {
+        const auto value = number((T)x);
+        if (shared->probing) {
+            note_value(id + count, value);  // as it is
+            for (int k = 0; k < count; k++) note_value(id + k, changed(k, value, y...));
+        }
+        const int k = which(id, count);
+        return (T)(k < 0 ? value : changed(k, value, y...));
+    } else if constexpr (std::is_pointer_v<T>) {
+        T value = x;
+        if (shared->probing) note_value(id + count, value);
+        const int k = which(id, count);
+        int n = REPAIR_OWN;
+        const auto take = [&](auto &other) {
+            using O = std::remove_cv_t<std::remove_reference_t<decltype(other)>>;
+            if constexpr (std::is_same_v<O, T>) {
+                if (shared->probing) note_value(id + n, other);
+                if (k == n) value = other;
+            } else if constexpr (std::is_integral_v<O> && moves<T>) {
+                if (shared->probing) note_value(id + n + 3, x + other), note_value(id + n + 4, x - other);
+                if (k == n + 3) value = x + other;
+                if (k == n + 4) value = x - other;
+            }
+            n += REPAIR_EACH;
+        };
+        (take(y), ...);
+        return value;
+    } else {
+        using P = std::remove_reference_t<X> *;
+        P place = &x;
+        if (shared->probing) note_value(id + count, place);
+        const int k = which(id, count);
+        int n = REPAIR_OWN;
+        const auto take = [&](auto &other) {
+            using O = std::remove_cv_t<std::remove_reference_t<decltype(other)>>;
+            if constexpr (std::is_same_v<O, T>) {
+                if (shared->probing) note_value(id + n, &other);
+                if (k == n) place = (P)&other;
+            }
+            n += REPAIR_EACH;
+        };
+        (take(y), ...);
+        return (*place);
+    }
+}
+
+// A call, and calls in its place.
+template <class F, class... G> auto call(int id, F f, G... g)
+{
+    using R = std::remove_cv_t<std::remove_reference_t<decltype(f())>>;
+    const int k = which(id, sizeof...(g));
+    if (shared->probing)
+        for (int n = 0; n < (int)sizeof...(g); n++) note(id + n, 1);
+    if (k < 0) return f();
+    int n = 0;
+    if constexpr (std::is_void_v<R>) {
+        const auto take = [&](auto &other) {
+            if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>)
+                if (n == k) other();
+            n++;
+        };
+        (take(g), ...);
+    } else {
+        R result{};
+        const auto take = [&](auto &other) {
+            if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>)
+                if (n == k) result = static_cast<R>(other());
+            n++;
+        };
+        (take(g), ...);
+        return result;
+    }
+}
+
+// a OP b is written a OP change(id) OP b, which binds in the same way.
+struct change {
+    int id;
+};
+template <class A> struct left {
+    A a;
+    int id;
+};
+#define REPAIR_OPERATOR(OP, ...)                                                                                       \
+    template <class A> left<A> operator OP(const A &a, change c) { return {a, c.id}; }                                 \
+    template <class A, class B> auto operator OP(left<A> l, const B &b)                                                \
+    {                                                                                                                  \
+        const A &a = l.a;                                                                                              \
+        using R = decltype(a OP b);                                                                                    \
+        const int k = which(l.id, 3);                                                                                  \
+        if (shared->probing) note(l.id, 1), note(l.id + 1, 1), note(l.id + 2, 1);                                      \
+        if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)                                              \
+            if (k >= 0) __VA_ARGS__                                                                                    \
+        return (R)(a OP b);                                                                                            \
+    }
+#define REPAIR_IS(N, OP)                                                                                               \
+    if (k == N) return (R)(a OP b);
+REPAIR_OPERATOR(<, {REPAIR_IS(0, <=) REPAIR_IS(1, >) REPAIR_IS(2, >=)})
+REPAIR_OPERATOR(<=, {REPAIR_IS(0, <) REPAIR_IS(1, >=) REPAIR_IS(2, >)})
+REPAIR_OPERATOR(>, {REPAIR_IS(0, >=) REPAIR_IS(1, <) REPAIR_IS(2, <=)})
+REPAIR_OPERATOR(>=, {REPAIR_IS(0, >) REPAIR_IS(1, <=) REPAIR_IS(2, <)})
+REPAIR_OPERATOR(==, {REPAIR_IS(0, !=) REPAIR_IS(1, >=) REPAIR_IS(2, <=)})
+REPAIR_OPERATOR(!=, {REPAIR_IS(0, ==) REPAIR_IS(1, <) REPAIR_IS(2, >)})
+REPAIR_OPERATOR(+, {REPAIR_IS(0, -)})
+REPAIR_OPERATOR(-, {REPAIR_IS(0, +)})
+REPAIR_OPERATOR(*, {
+    if (b != 0) return (R)(a / b);
+})
+REPAIR_OPERATOR(/, {
+    if (k == 0) return (R)(a * b);
+    if constexpr (std::is_integral_v<A> && std::is_integral_v<B>)
+        if (k == 1 && b != 0) return (R)(a % b);
+})
+REPAIR_OPERATOR(%, {
+    if (b != 0) return (R)(a / b);
+})
+}  // namespace wb_repair

@@ -1,0 +1,16 @@
+// shared.h - what the worker of a changeable source and who tries its changes have in common.
+#pragma once
+
+#include <stdint.h>
+
+enum {
+    REPAIR_IDS = 1 << 16,
+    REPAIR_OWN = 4,   // changes of an operand alone: + 1, - 1, 0, negated
+    REPAIR_EACH = 5,  // and with each other operand: it, times it, by it, plus it, minus it
+};
+
+typedef struct repair_shared {
+    int on[2];                    // the changes that are on; 0: none
+    int probing;                  // values are noted, nothing is on
+    uint64_t values[REPAIR_IDS];  // a hash of all values that a change would have had; 0: never reached
+} repair_shared;
