@@ -171,9 +171,12 @@ static int chain(int t)
 }
 static bool is_spaced(int t)
 {
-    return isspace((unsigned char)text[all[t].at - 1]) && isspace((unsigned char)text[all[t].end]);
+    return all[t].at > 0 && isspace((unsigned char)text[all[t].at - 1]) && isspace((unsigned char)text[all[t].end]);
 }
-static bool is_type(int t) { return is_one_of(t, TYPES) || strncmp(text + all[t].end - 2, "_t", 2) == 0; }
+static bool is_type(int t)
+{
+    return is_one_of(t, TYPES) || (all[t].end - all[t].at > 2 && strncmp(text + all[t].end - 2, "_t", 2) == 0);
+}
 static bool is_operand(int from, int end)
 {
     if (is_type(from) && kind(from) == 'i') return false;
@@ -348,7 +351,7 @@ static void vary_operators(void)
         for (size_t n = 0; n < sizeof list / sizeof *list; n++) {
             if (!is(t, list[n].op)) continue;
             sites++;
-            const int id = new_ids(all[t].line, n < 6 ? CHANGE_NEAR : CHANGE_OPERAND, 3, 0);
+            const int id = new_ids(all[t].line, n < 6 ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 0; id && k < 3 && list[n].others[k]; k++)
                 SAY(id + k, "%s", list[n].others[k]), OF(id + k, "%s", list[n].op);
             put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n].op));
@@ -429,7 +432,7 @@ static void vary_conditions(void)
         const int from = bound(t - 1, -1) + 1, to = bound(t + 1, 1);
         if (is(from - 1, "&&") || is(from - 1, "||") || is(to, "&&") || is(to, "||")) continue;
         sites++;
-        const int id = new_ids(all[t].line, CHANGE_NEAR, 1, 0);
+        const int id = new_ids(all[t].line, CHANGE_OPERAND, 1, 0);
         const char *other = is(t, "&&") ? "||" : "&&";
         SAY(id, "%s", other), OF(id, "%s", is(t, "&&") ? "&&" : "||");
         put(all[from].at, false, 4, false,
@@ -614,7 +617,7 @@ static void vary_statements(void)
             put(all[s->from].at, false, 0, false, print("\n{\n")),
                 put(all[s->to - 1].end, true, 0, false, print("\n}\n"));
         }
-        for (int l = line - 3; l <= line + 2; l++) near |= l > 0 && mine[l];
+        for (int l = line > 3 ? line - 3 : 1; l <= line + 2; l++) near |= mine[l];
         for (int k = 0; donors[k] && (k < barriers || near); k++) {
             const statement *d = where[k] < 0 ? NULL : &statements[where[k]];
             if (d && !all_known(d->from, d->to, s->from)) continue;

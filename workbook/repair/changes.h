@@ -8,8 +8,8 @@
 
 // How likely a change is what was forgotten: those of the first kind are tried first.
 typedef enum change_kind {
-    CHANGE_NEAR,     // another operator, one more or less
-    CHANGE_OPERAND,  // another operand
+    CHANGE_OPERAND,  // another operand, another comparison
+    CHANGE_NEAR,     // one more or less, 0, another sign or operator
     CHANGE_BARRIER,  // one more
     CHANGE_CALL,     // another function, order, condition
     CHANGE_FACTOR,   // a factor or a term

@@ -24,6 +24,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 enum { MOST_CASES = 64, ROUNDS = 12, SHOWN = 2, WORK = 120, PROCESSES = 8 };
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
@@ -35,7 +38,7 @@ static expected wanted[MOST_CASES][WB_MAX_TENSORS];
 static bool wrong[MOST_CASES];      // as the function is, with the first of two changes
 static double seconds[MOST_CASES];  // of a case
 static int case_count, first;       // the cheapest wrong one
-static double began, budget = 15;
+static double began, budget = 20;
 static bool says;  // what it does, for who works on it
 static repair_shared *shared;
 static char shared_name[] = "/tmp/wb_repair.XXXXXX";
@@ -284,6 +287,9 @@ static void say(int id)
 
 int main(int argc, char **argv)
 {
+#ifdef _OPENMP
+    omp_set_num_threads(1);  // the oracle's threads would not live on in what is forked here
+#endif
     began = now();
     says = getenv("WB_REPAIR_SAYS");
     if (argc > 2 && strcmp(argv[1], "--seconds") == 0) budget = atof(argv[2]), argc -= 2, argv += 2;
