@@ -259,8 +259,8 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     const int width = is_O ? s->head_dim : 1;
     if (!is_O && !only && *t->name == 'L') return;  // O is right, and so is the mask
     if (is_O && only_divided(run, k, e)) {
-        say(r,
-            "\n  each wrong row of O is the right one times a number: look at what O is divided by, not at the mask");
+        say(r, "\n  each wrong row of O is the right one times a number: it is divided by something else, "
+               "or keys that do not exist, whose V is 0, have a weight");
         return;
     }
     int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
@@ -295,7 +295,7 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
 }
 
 // What is unusual about a case, and may be why its results are wrong.
-static void say_circumstances(report *r, const wb_case *c)
+static void say_circumstances(report *r, const wb_case *c, bool not_finite)
 {
     static const char *const skipped = "a tile was computed that should have been skipped (0 * NaN is NaN)";
     const int last_key = c->nan_from + c->nan_keys - 1, last_query = c->nan_from + c->nan_queries - 1;
@@ -310,10 +310,10 @@ static void say_circumstances(report *r, const wb_case *c)
     else if (c->late)
         say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
                "work that is queued elsewhere does not wait for them, and reads NaN");
-    if (c->nan_keys && problem()->signature == WB_BLOCK_MASK)
+    if (c->nan_keys && not_finite && problem()->signature == WB_BLOCK_MASK)
         say(r, "\n  V of keys %d to %d is NaN. The lists of these queries name no tile that has one of them:\n  %s",
             c->nan_from, last_key, skipped);
-    else if (c->nan_keys)
+    else if (c->nan_keys && not_finite)
         say(r,
             "\n  V of keys %d to %d is NaN. "
             "These queries do not see them, nor does any less than %d away, which might share a tile:\n  %s",
@@ -322,7 +322,7 @@ static void say_circumstances(report *r, const wb_case *c)
     if (c->nan_head)
         say(r, "\n  V of key head %d of sequence %d is NaN: no other head's results hang on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);
-    if (c->nan_queries)
+    if (c->nan_queries && not_finite)
         say(r,
             "\n  dO of queries %d to %d is NaN. "
             "Neither they nor a query less than %d away, which might share a tile, see these keys:\n  %s",
@@ -369,7 +369,7 @@ static bool judge_outputs(report *r, const worker_run *run)
             if (not_finite)
                 say(r, "\n  of these, %zu are NaN or infinite (%snot written, or computed so)", not_finite,
                     run->c.prior ? "" : "outputs start as NaN: ");
-            say_circumstances(r, &run->c);
+            say_circumstances(r, &run->c, not_finite > 0);
             picture_of = k;
         } else if (wrong) {
             say(r, "\n  and %s in %zu of %zu elements", t->name, wrong, t->count);

@@ -35,7 +35,6 @@ typedef struct evidence {
     char text[WB_CASE_TEXT];  // the case
     const attention_shape *s;
     const float *Q, *K, *V, *O, *L, *dO, *sink_logits, *K_scale, *V_scale;
-    const float *x, *w;  // of a row sum
     const int *table, *kv_len;
     const int8_t *Q_exponent, *K_exponent, *V_exponent;
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
@@ -233,9 +232,6 @@ void conclude_masks(void);
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
 void look_at_delta(void), conclude_delta(void);        // and of 18
-// Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements
-// that were not written NaN; false if it could not.
-void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
 
 void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
 
