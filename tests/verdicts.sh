@@ -82,7 +82,7 @@ fi
 check "a run by hand prints no outputs of a call that was refused" eval \
     'grep -q "^returned: unsupported" "$said" && ! grep -q "O\[" "$said"'
 # The mask is drawn where it can be wrong: not where O has a wrong denominator, or L alone is wrong.
-for wrong in "sink_is_one:look at what O is divided by" "sink_left_out_of_L:L differs" \
+for wrong in "sink_is_one:it is divided by something else" "sink_left_out_of_L:L differs" \
     "window_one_too_many:the mask (#"; do
     says "11/${wrong%%:*}" Nq=70,D=16,W=9,seed=1
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
