@@ -60,7 +60,7 @@ static inline int wb_pack_of(const attention_shape *shape, int most)
 typedef struct wb_walks {
     double blocks, least, mean, most;
     int at_once;    // blocks of a multiprocessor
-    double before;  // which share of the blocks comes before the last section
+    double before;  // the share of the blocks that come before the last section
 } wb_walks;
 
 // The walks of tiles of `rows` over what they see of the other side, in tiles of `columns`; a row sees a window of it.
@@ -116,11 +116,6 @@ static inline double wb_rounds(const wb_walks *w, double beginning, double at_a_
 }
 // Microseconds of two things at a time, such as products and loads: the longer, and more where both are about as long.
 static inline double wb_both(double a, double b) { return hypot(a, b); }
-// And if these come in sections of so many heads.
-static inline void wb_in_sections(wb_walks *w, int heads, int section)
-{
-    w->before = 1 - ((heads - 1) % section + 1.0) / heads;
-}
 // Of such walks.
 static inline double wb_walking(const wb_walks *w, const wb_costs *c, const wb_device *device)
 {

@@ -775,14 +775,11 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
         const double of_head = shape->causal && !window ? fmax(1, (double)parts / group) : 1;
         const double works = w.blocks * parts * (of_head + 1) / (2 * of_head), mean = w.mean * w.blocks / works;
         const double beginning = c->beginning + (parts > 1 ? 2 : 0);
-        const wb_walks cut = {works, w.least / parts, mean, ceil(w.most / parts), 1, 0};
-        double steps = wb_rounds(&cut, beginning, P);
-        if (shape->causal && !window && works > P) {
-            const double side = fmax(1, fmin(heads, floor(P / tiles))), last = fmod(heads - 1, side) + 1;
-            const double head = works / heads / parts * (mean + beginning) / P;
-            steps =
-                (heads * parts - last) * head + fmax(cut.most + beginning, last * head + (cut.least + beginning) / 2);
-        }
+        const double side = fmax(1, fmin(heads, floor(P / tiles))), last = fmod(heads - 1, side) + 1;
+        const bool sections = shape->causal && !window;
+        const wb_walks cut = {
+            works, w.least / parts, mean, ceil(w.most / parts), 1, sections * (1 - last / heads / parts)};
+        const double steps = wb_rounds(&cut, beginning, P);
         if (steps >= best * 0.99) continue;
         best = steps, of_part = fmax(1, (double)group / parts);
         extra = c->more * (parts > 1 && works * shape->head_dim > 176 * 128 ? parts : 0);

@@ -248,9 +248,9 @@ static double short_microseconds(const attention_shape *shape, const wb_device *
 {
     if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
     const int most = shape->head_dim == 64 ? 4 : 3, columns = 64 * (SPLIT ? most : 1);
-    const int side = side_by_side(shape, mask);
+    const int heads = shape->batch * shape->q_heads, side = side_by_side(shape, mask);
     wb_walks w = wb_over_keys(shape, 64, columns, SPLIT ? 1 : most);
-    if (mask != FULL) wb_in_sections(&w, shape->batch * shape->q_heads, side);
+    if (mask != FULL) w.before = (heads - 1) / side * side / (double)heads;
     return wb_forward_again(shape, device, w, wb_again(shape, device, &w, 64, columns, side / wb_group_of(shape)));
 }
 
