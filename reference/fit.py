@@ -187,7 +187,8 @@ def main(*arguments):
     if "--dots" in options:
         pairs = lambda times, unit: ",".join(f"{name}:{times[name] / unit:.5g}" for name in times)
         with open(options["--dots"], "w") as out:
-            print("kind B Hq Hkv Nq Nk D mask W S page lens all predicted".replace(" ", "\t"), file=out)
+            print("# gpu: " + ", ".join(sorted(like)), "kind B Hq Hkv Nq Nk D mask W S page lens all predicted".replace(
+                " ", "\t"), sep="\n", file=out)
             for row in judged:
                 print(row.name, pairs(row.us, 1e3), pairs(row.picture, 1), sep="\t", file=out)
     if whole:

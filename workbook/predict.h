@@ -55,10 +55,12 @@ static inline int wb_pack_of(const attention_shape *shape, int most)
 
 // --------------------------------------------------------------------------------------------------------------- walks
 
-// What the blocks of a launch do, in steps: the least, the mean and the most of a block. Long ones begin first.
+// What the blocks of a launch do, in steps: the least, the mean and the most of a block. Long ones begin first, in each
+// section of heads.
 typedef struct wb_walks {
     double blocks, least, mean, most;
-    int at_once;  // blocks of a multiprocessor
+    int at_once;    // blocks of a multiprocessor
+    double before;  // the share of the blocks that come before the last section
 } wb_walks;
 
 // The walks of tiles of `rows` over what they see of the other side, in tiles of `columns`; a row sees a window of it.
@@ -66,7 +68,7 @@ static inline wb_walks wb_walks_of(const attention_shape *shape, double heads, i
                                    int columns, int at_once)
 {
     const double tiles = ceil((double)length / rows), W = shape->causal ? fmin(shape->window, others) : others;
-    wb_walks w = {heads * tiles, 0, 0, 0, at_once};
+    wb_walks w = {heads * tiles, 0, 0, 0, at_once, 0};
     w.most = ceil(fmin(others, shape->causal ? W + rows - 1 : W) / columns);
     w.least = shape->causal ? ceil(fmin(others, rows) / columns) : w.most;
     // the edge cuts short some: one has a tile of its side, the next two, and so on
@@ -95,7 +97,7 @@ static inline wb_walks wb_over_queries(const attention_shape *shape, int rows, i
 // Of keys that are sinks, in tiles of `rows`: over all queries, in parts about as long as other walks, `parts` at most.
 static inline wb_walks wb_over_all_queries(const attention_shape *shape, int rows, int columns, int at_once, int parts)
 {
-    wb_walks w = {0, 0, 0, 0, at_once};
+    wb_walks w = {0, 0, 0, 0, at_once, 0};
     if (!shape->sinks || shape->window >= shape->q_len) return w;
     const double cut = fmax(1, fmin(parts, floor(shape->q_len / ((double)shape->window + rows))));
     w.blocks = (double)shape->batch * shape->kv_heads * ceil((double)shape->sinks / rows) * cut;
@@ -106,10 +108,11 @@ static inline wb_walks wb_over_all_queries(const attention_shape *shape, int row
 // When the last block ends, in steps, if each of so many takes the next walk when it is done with one.
 static inline double wb_rounds(const wb_walks *w, double beginning, double at_a_time)
 {
-    const double most = w->most + beginning, rounds = w->blocks / at_a_time;
-    if (rounds <= 1) return most;
-    if (w->least == w->most) return ceil(rounds) * most;
-    return fmax(most, fmin(ceil(rounds) * most, rounds * (w->mean + beginning) + (w->least + beginning) / 2));
+    const double most = w->most + beginning, mean = w->mean + beginning, all = w->blocks / at_a_time;
+    if (all <= 1) return most;
+    if (w->least == w->most) return ceil(all) * most;
+    const double rounds = all * (1 - w->before);
+    return all * w->before * mean + fmax(most, fmin(ceil(rounds) * most, rounds * mean + (w->least + beginning) / 2));
 }
 // Microseconds of two things at a time, such as products and loads: the longer, and more where both are about as long.
 static inline double wb_both(double a, double b) { return hypot(a, b); }
@@ -126,11 +129,36 @@ static inline double wb_megabytes(const attention_shape *shape, double of_querie
     return 2e-6 * shape->batch * shape->head_dim *
            (of_queries * shape->q_heads * shape->q_len + of_keys * shape->kv_heads * shape->kv_len);
 }
-// A forward pass in one launch: it reads Q, K and V, and writes O.
-static inline double wb_forward(const attention_shape *shape, const wb_device *device, wb_walks walks)
+
+// Of what blocks read, in megabytes, that which the L2 cache no longer has: `apart` lie between two reads of the same.
+// It has 50 MB on an H100 and an H200, but each half of the multiprocessors keeps its own copy in half of it.
+static inline double wb_missed(double read, double apart) { return fmax(0, read) * fmin(1, fmax(0, apart / 25 - 1)); }
+// Microseconds: memory gives nine tenths of what it could.
+static inline double wb_from_memory(double megabytes, const wb_device *device)
+{
+    return megabytes * 1e3 / (0.9 * device->bandwidth);
+}
+// Megabytes of K and V that come from memory again, in tiles of `rows` and `columns`: between two of a head come those
+// of `side` key heads.
+static inline double wb_again(const attention_shape *shape, const wb_device *device, const wb_walks *w, int rows,
+                              int columns, double side)
+{
+    const double group = wb_group_of(shape), row = 4e-6 * shape->head_dim, seen = w->mean * columns;
+    const double read = w->blocks / group * seen - (double)shape->batch * shape->kv_heads * shape->kv_len;
+    const double beside = fmax(1, w->at_once * device->processors / (side * group));  // blocks of a head
+    return wb_missed(row * read, row * side * (seen + group * rows) / beside);
+}
+// A forward pass in one launch: it reads Q, K and V, and so many megabytes again, and writes O.
+static inline double wb_forward_again(const attention_shape *shape, const wb_device *device, wb_walks walks,
+                                      double again)
 {
     const wb_costs *c = device->costs;
-    return c->launch + wb_walking(&walks, c, device) + c->megabyte * wb_megabytes(shape, 2, 2);
+    const double time = wb_walking(&walks, c, device) + c->megabyte * wb_megabytes(shape, 2, 2);
+    return c->launch + wb_both(time, wb_from_memory(again, device));
+}
+static inline double wb_forward(const attention_shape *shape, const wb_device *device, wb_walks walks)
+{
+    return wb_forward_again(shape, device, walks, 0);
 }
 // A block that sums up so many rows, each after a wait for what it loads.
 static inline double wb_summing(double rows) { return 0.33 * rows; }
@@ -156,7 +184,7 @@ static inline double wb_one_block(const decode_shape *shape, const wb_device *de
     const double keys = (double)shape->max_pages * shape->page_size, blocks = shape->batch * wb_members(shape);
     const bool many = blocks > device->processors;
     const double length = ceil(keys / (keys_of_warp * (many ? 4 : 8)));
-    const wb_walks w = {blocks, length, length, length, many ? 2 : 1};
+    const wb_walks w = {blocks, length, length, length, many ? 2 : 1, 0};
     return c->launch + wb_both(wb_walking(&w, c, device), c->megabyte * 2e-6 * bytes * blocks * keys * shape->head_dim);
 }
 

@@ -267,7 +267,7 @@ static double window_microseconds(const attention_shape *shape, const wb_device 
     const int heads = wb_pack_of(shape, 8);
     const double tiles = (shape->q_len - 1) / CHUNK + 1;
     const double items = (double)shape->batch * shape->q_heads / heads * (tiles + device->costs->more);
-    return wb_forward(shape, device, {items, 1.0 * heads, 1.0 * heads, 1.0 * heads, 1});
+    return wb_forward(shape, device, {items, 1.0 * heads, 1.0 * heads, 1.0 * heads, 1, 0});
 }
 #ifndef SINK_LOGITS  // problem 11 has its own
 namespace any_window

@@ -299,16 +299,15 @@ static int heads_at_once(const attention_shape *shape, int rows, int processors)
     return at_once;
 }
 
-// Microseconds of walks of so many rows. Where each head has its own keys, and one of several sections has outgrown the
-// cache, they come from memory each time.
+// Microseconds, in tiles of so many rows and columns, of which a step costs `more` times as much.
 static inline double
-walk_microseconds(const attention_shape *shape, const wb_device *device, const wb_walks &w, int rows)
+walk_microseconds(const attention_shape *shape, const wb_device *device, int rows, int columns, double more)
 {
-    const double time = wb_forward(shape, device, w), row = 4.0 * shape->head_dim;
-    if (!shape->causal || shape->window < shape->q_len || wb_group_of(shape) > 1) return time;
-    const int at_once = heads_at_once(shape, rows, device->processors);
-    if (at_once == shape->batch * shape->kv_heads || at_once * row * shape->kv_len < 40e6) return time;
-    return wb_both(time, w.blocks * shape->kv_len / 2 * row * 1e-3 / device->bandwidth);
+    wb_walks w = wb_over_keys(shape, rows, columns, 1);
+    const int side = shape->causal ? heads_at_once(shape, rows, device->processors) : 1;
+    const double again = wb_again(shape, device, &w, rows, columns, side);
+    w.least *= more, w.mean *= more, w.most *= more;
+    return wb_forward_again(shape, device, w, again);
 }
 
 template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS, bool FULL = false>
@@ -369,10 +368,8 @@ static double window_microseconds(const attention_shape *shape, const wb_device 
     if (device->capability != 9) return INFINITY;
     const int D = shape->head_dim;
     const bool small = min(shape->window, shape->q_len) < 768;
-    wb_walks w = wb_over_keys(shape, small && D == 128 ? 128 : 192, small || D == 128 ? 64 : 128, 1);
-    const double more = small ? 1 : device->costs->more;
-    w.least *= more, w.mean *= more, w.most *= more;
-    return walk_microseconds(shape, device, w, 192);
+    return walk_microseconds(
+        shape, device, small && D == 128 ? 128 : 192, small || D == 128 ? 64 : 128, small ? 1 : device->costs->more);
 }
 
 #ifndef SINK_LOGITS  // problem 11 has its own

@@ -27,6 +27,5 @@ wb_status flash_sinks(
 
 double flash_sinks_microseconds(const attention_shape *shape, const wb_device *device)
 {
-    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
-    return wb_forward(shape, device, wb_over_keys(shape, 64, 64, shape->head_dim == 64 ? 4 : 3));
+    return in_short::short_microseconds(shape, device, in_short::WINDOW);
 }

@@ -769,22 +769,19 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
     constexpr bool turns = SAME_BITS && !HAS_WINDOWS;  // with windows they hardly show
     const bool few = group == 1 && w.blocks <= P;
     const int most_parts = min(MOST_PARTS, window || (turns && shape->causal && !few) ? group : (int)w.most);
-    double best = INFINITY, extra = 0;
+    double best = INFINITY, extra = 0, of_part = group;  // heads
     for (int parts = 1; parts <= most_parts; parts += 1 + parts / 2) {
         // of parts of a head the early ones are left of the diagonal of late keys
         const double of_head = shape->causal && !window ? fmax(1, (double)parts / group) : 1;
         const double works = w.blocks * parts * (of_head + 1) / (2 * of_head), mean = w.mean * w.blocks / works;
         const double beginning = c->beginning + (parts > 1 ? 2 : 0);
-        const wb_walks cut = {works, w.least / parts, mean, ceil(w.most / parts), 1};
-        double steps = wb_rounds(&cut, beginning, P);
-        if (shape->causal && !window && works > P) {
-            const double side = fmax(1, fmin(heads, floor(P / tiles))), last = fmod(heads - 1, side) + 1;
-            const double head = works / heads / parts * (mean + beginning) / P;
-            steps =
-                (heads * parts - last) * head + fmax(cut.most + beginning, last * head + (cut.least + beginning) / 2);
-        }
+        const double side = fmax(1, fmin(heads, floor(P / tiles))), last = fmod(heads - 1, side) + 1;
+        const bool sections = shape->causal && !window;
+        const wb_walks cut = {
+            works, w.least / parts, mean, ceil(w.most / parts), 1, sections * (1 - last / heads / parts)};
+        const double steps = wb_rounds(&cut, beginning, P);
         if (steps >= best * 0.99) continue;
-        best = steps;
+        best = steps, of_part = fmax(1, (double)group / parts);
         extra = c->more * (parts > 1 && works * shape->head_dim > 176 * 128 ? parts : 0);
     }
     if (turns && !window) extra += c->more * tiles * fmin(1, P / w.blocks);
@@ -793,7 +790,15 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
         best += ceil(shape->sinks / (double)BK) * far * heads * group / P;
         extra += c->more * ceil(far / fmax(1024 / queries_of(shape), ceil(far / MOST_FAR_PARTS)));
     }
-    return c->launch + c->step * best + extra + c->megabyte * wb_megabytes(shape, 10, 3);
+    // Where a mask cuts walks short, blocks with the tiles of one head fall back behind each other, a tile a head: of
+    // four heads, which a part has at most, two and a half on average. Between two that meet the same queries lie Q, dO
+    // and the sum of dQ, which is read and written, of other heads.
+    const double row = 2e-6 * shape->head_dim, at_a_time = fmin(P, w.blocks), back = (1 + fmin(4, of_part)) / 2;
+    const double others = (at_a_time - fmin(at_a_time, tiles)) * fmin(1, 4 * (1 - w.mean / w.most));
+    const double again =
+        wb_missed(6 * row * queries_of(shape) * w.blocks * w.mean * (1 - 1 / tiles), 4 * row * BK * back * others);
+    return c->launch + wb_both(c->step * best, wb_from_memory(again, device)) + extra +
+           c->megabyte * wb_megabytes(shape, 10, 3);
 }
 
 #ifndef WINDOWS

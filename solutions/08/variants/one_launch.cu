@@ -390,6 +390,17 @@ static double one_launch_microseconds(const attention_shape *shape, const wb_dev
     wb_walks keys = wb_over_queries(shape, 64, 64, at_once), queries = wb_over_keys(shape, 64, 64, at_once);
     if (shape->sinks && shape->window < shape->q_len)
         keys.mean += (group * tiles - keys.most) * ceil(shape->sinks / 64.0) / tiles, keys.most = group * tiles;
+    // With keys, a tile of each key head comes before the next, and meets Q, dO and O; with queries, K and V. Of blocks
+    // of a head the first finds what those before left; the others keep step with it to a fiftieth of their walk.
+    const double tile = 2e-6 * 64 * shape->head_dim, key_heads = keys.blocks / tiles, heads = queries.blocks / tiles;
+    const double of_queries = 3 * tile * keys.mean, of_keys = 2 * tile * queries.mean;
+    const auto again = [&](double read, double apart, double of) {  // so many heads
+        const double b = fmax(1, slots / of);
+        return wb_missed(read / b, apart) + wb_missed(read - read / b, apart * fmin(1 / b, b / 50));
+    };
+    const double megabytes =
+        again(keys.blocks * of_queries - 3 * tile * queries.blocks, key_heads * of_queries, key_heads) +
+        again(queries.blocks * of_keys / group - 2 * tile * keys.blocks, key_heads * of_keys + heads * 4 * tile, heads);
     constexpr double PASS = 0.03;  // of a step: to see that a tile is hidden
     keys.mean += PASS * (group * tiles - keys.mean), keys.most += PASS * (group * tiles - keys.most);
     queries.mean += PASS * (tiles - queries.mean), queries.most += PASS * (tiles - queries.most);
@@ -399,7 +410,7 @@ static double one_launch_microseconds(const attention_shape *shape, const wb_dev
     const double chain = fmax(ceil(keys.most / together) + b + shared, queries.most + b);
     const double all = keys.blocks * (keys.mean + (b + shared) * together) + queries.blocks * (queries.mean + b);
     const double time = pow(pow(c->step * chain, 4) + pow(c->busy * all / slots, 4), 0.25);
-    return c->launch + time + c->megabyte * wb_megabytes(shape, 4, 4);
+    return c->launch + wb_both(time, wb_from_memory(megabytes, device)) + c->megabyte * wb_megabytes(shape, 4, 4);
 }
 
 #ifndef OF_ANOTHER

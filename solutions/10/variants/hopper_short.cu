@@ -197,6 +197,16 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     stores_read();  // the block may not end before
 }
 
+// Under a mask, as many heads as have their keys and values in half of the L2 cache (60 MB) together.
+static int side_by_side(const attention_shape *shape, mask_kind mask)
+{
+    const int heads = shape->batch * shape->q_heads, group = shape->q_heads / shape->kv_heads, Nk = shape->kv_len;
+    const long long cached = 4ll * shape->head_dim * (mask == WINDOW ? min(Nk, min(Nk, shape->window) + 64) : Nk);
+    int side = group;
+    while (mask != FULL && 2 * side <= heads && 2 * side / group * cached <= 32 << 20) side *= 2;
+    return side;
+}
+
 template <int D, int GROUPS, int STAGES, int BLOCKS, mask_kind MASK> static wb_status launch(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
     const attention_shape *shape, wb_stream stream)
@@ -212,10 +222,7 @@ template <int D, int GROUPS, int STAGES, int BLOCKS, mask_kind MASK> static wb_s
     if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
     if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
     if (status != WB_OK) return status;
-    // under a mask, as many heads as have their keys and values in half of the L2 cache (60 MB) together
-    const long long cached = MASK == WINDOW ? min(Nk, min(Nk, shape->window) + 64) : Nk;
-    int side = heads / kv_heads;
-    while (MASK != FULL && 2 * side <= heads && 2 * side / (heads / kv_heads) * cached * D * 4 <= 32 << 20) side *= 2;
+    const int side = side_by_side(shape, MASK);
     const long long blocks = ((Nq - 1) / 64 + 1ll) * ((heads - 1) / side + 1) * side;
     if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_hopper: more than %d tiles of queries", INT_MAX);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
@@ -237,6 +244,16 @@ template <mask_kind MASK> static wb_status launch_short(
     return go(O, L, Q, K, V, sink_logits, shape, stream);
 }
 
+static double short_microseconds(const attention_shape *shape, const wb_device *device, mask_kind mask)
+{
+    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
+    const int most = shape->head_dim == 64 ? 4 : 3, columns = 64 * (SPLIT ? most : 1);
+    const int heads = shape->batch * shape->q_heads, side = side_by_side(shape, mask);
+    wb_walks w = wb_over_keys(shape, 64, columns, SPLIT ? 1 : most);
+    if (mask != FULL) w.before = (heads - 1) / side * side / (double)heads;
+    return wb_forward_again(shape, device, w, wb_again(shape, device, &w, 64, columns, side / wb_group_of(shape)));
+}
+
 #ifndef WINDOWS
 wb_status flash_hopper(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
@@ -248,8 +265,6 @@ wb_status flash_hopper(
 }
 double flash_hopper_microseconds(const attention_shape *shape, const wb_device *device)
 {
-    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
-    const int groups = !SPLIT ? 1 : shape->head_dim == 64 ? 4 : 3, blocks = SPLIT ? 1 : shape->head_dim == 64 ? 4 : 3;
-    return wb_forward(shape, device, wb_over_keys(shape, 64, 64 * groups, blocks));
+    return short_microseconds(shape, device, shape->causal ? CAUSAL : FULL);
 }
 #endif

@@ -33,5 +33,5 @@ double flash_hopper_microseconds(const attention_shape *shape, const wb_device *
     if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
     constexpr int tiles[2][5] = {{WALK_TILES(64)}, {WALK_TILES(128)}};
     const int *const t = tiles[shape->head_dim == 128];
-    return walks::walk_microseconds(shape, device, wb_over_keys(shape, 64 * t[2], t[1], 1), 64 * t[2]);
+    return walks::walk_microseconds(shape, device, 64 * t[2], t[1], 1);
 }
