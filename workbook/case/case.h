@@ -66,8 +66,8 @@ typedef enum wb_input {
     // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
     // of the first third of the queries is 0, as of a prompt
     WB_LIGHT,
-    // queries are 0, and dO of them, but for runs of a few, the first of which the seed says: what attention makes of the
-    // others is a mean of V, and their gradients are 0
+    // queries are 0, and dO of them, but for short runs, where the seed says: what attention makes of zeros is a mean of
+    // V, and their gradients are 0
     WB_SPARSE,
     WB_INPUTS  // how many there are
 } wb_input;
@@ -100,7 +100,7 @@ typedef struct wb_case {
     // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of its alignment,
     // and in half of the cases the last tensor lies first; beyond 4096 one of them alone
     int offset;
-    int one_buffer;  // inputs lie in one, each right behind another as far as alignment lets them, in this order of many
+    int one_buffer;  // inputs lie in one, each as near behind another as alignment lets it, in this order of many
     // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O; 4: K is Q, where
     // they are as large, and V its own
     int one_tensor;
@@ -191,8 +191,8 @@ bool wb_keys_are_queries(const wb_case *c);
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
 
-// Whether row `row`, counted through all heads, of Q and of dO is 0 in WB_SPARSE. Runs are further apart where each rank
-// has a part, and the same calls for all of them.
+// Whether this row of Q and of dO, counted through all heads, is 0 in WB_SPARSE. Of several ranks runs are further
+// apart: attention.cu does little for a block of zeros.
 bool wb_is_sparse_row(const wb_case *c, size_t row);
 
 // Whether suites try this input wherever they try every input: it makes sense of any problem.

@@ -109,7 +109,8 @@ static const wb_classes table[LAST] = {
     [NAN_HEAD] = {"V of a head is NaN, of number", {{0, 0}, {1, 1000000}}},
     [UNREAD] = {"fields of the shape that the problem does not read", {{0, 0}, {INT_MIN, -1}, {1, 40}}},
     [ROOM] = {"a workspace that is larger than asked for", {{0, 0}, {1, 1}}},
-    [CALLER] = {"who calls, 1: another thread of the host, 2: on a stream of its own, 3: both", {{0, 0}, {1, 1}, {2, 3}}},
+    [CALLER] = {"who calls, 1: another thread of the host, 2: on a stream of its own, 3: both",
+                {{0, 0}, {1, 1}, {2, 3}}},
     [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile, 3: four",
               {{0, 0}, {1, 1}, {2, 3}}},
     [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
@@ -441,9 +442,9 @@ static int *simple(const wb_problem *p, wb_cover_row *row, uint64_t *dice)
 enum { FIRST_OCTAVE = 11, LAST_OCTAVE = 16 };
 static span octave(int n) { return (span){1 << n, n < 14 ? 2 << n : n == LAST_OCTAVE ? 66600 : 5 << (n - 2)}; }
 
-// Long cases that run whole, of a causal one as well where it is optional; of the rest little. Where that is cheap there
-// is one for each octave, of columns, of queries and keys that need not be as many, and of a cache, whose longest has
-// more keys than 17 bits count; else one.
+// Long cases that run whole, of a causal one as well where it is optional; of the rest little. One of each length;
+// where that is cheap, one for each octave: of columns, of keys for few queries, on the host of queries for few keys,
+// and of a cache, whose longest has more keys than 17 bits count.
 static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_row rows[], int room)
 {
     static const struct {

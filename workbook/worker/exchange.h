@@ -68,8 +68,8 @@ static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int 
                                             : 0;
 }
 
-// Lays out the tensors of a case, with `guard` bytes on both sides of each, or of all inputs that lie in one buffer
-// (wb_case's one_buffer; there is none without guards, nor beside a record of products); returns the bytes of the whole.
+// Lays out the tensors of a case, with `guard` bytes on both sides of each, or of all inputs where they lie in one
+// buffer (wb_case's one_buffer; not without guards, nor beside a record of products); returns the bytes of the whole.
 size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c, size_t guard,
                           wb_zone zones[WB_MAX_TENSORS]);
 
