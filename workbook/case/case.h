@@ -66,8 +66,8 @@ typedef enum wb_input {
     // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
     // of the first third of the queries is 0, as of a prompt
     WB_LIGHT,
-    // queries are 0, and dO of them, but for short runs, where the seed says: what attention makes of zeros is a mean of
-    // V, and their gradients are 0
+    // queries are 0, and dO of them, but for short runs, where the seed says: what attention makes of zeros is a mean
+    // of V, and their gradients are 0
     WB_SPARSE,
     WB_INPUTS  // how many there are
 } wb_input;
