@@ -311,7 +311,7 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is; and blocks for
     // each processor. Those of five calls at a time change places, which takes as long again many times.
     const double rows_out = decode ? (double)s->batch * s->q_heads * s->q_len : 0;
-    const double out = rows_out / (c.pages ? 0.4 : 4) * (c.late == 3 ? 30 * fmax(1, c.processors / 100.0) : calls);
+    const double out = rows_out / (c.pages ? 0.4 : 2) * (c.late == 3 ? 30 * fmax(1, c.processors / 100.0) : calls);
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
@@ -537,6 +537,8 @@ static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], i
         // Where the last keys count, and where all do; sizes that are round, which they often are.
         if (tokens) value[INPUT] = back ? WB_SPARSE : (kind + turn) % 2 ? WB_RISING : WB_NORMAL;
         if (tokens) value[BATCH] = any_of(dice, (span){1, 2});
+        if (tokens && kind < 14) value[HEAD_DIM] = any_of(dice, (span){0, classes_of(p, HEAD_DIM) - 1});
+        if (has(p, LEVELS)) value[LEVELS] = any_of(dice, (span){1, 2});
         if (p->window) value[WINDOW] = any_of(dice, tokens ? (span){N / 8, N / 2} : (span){20, 150});
         if (p->sinks && !back) value[SINKS] = any_of(dice, kind == SINKING ? (span){2049, 5000} : (span){1, 9});
     }
