@@ -1119,7 +1119,7 @@ static bool blocks_stand_alone(wb_case c)
         worker_run run;
         asked = true, r.used = 0;
         if (problem()->window) c.shape.window = (int)((double)N * c.shape.window / c.shape.q_len);
-        c.shape.q_len = c.shape.kv_len = N;
+        c.shape.q_len = c.shape.kv_len = N, c.input = WB_NORMAL;  // of which each row tells
         worker_start(&run, problem(), &c, WORKER_ALONE);
         launches_apart = worker_exchange(&run)->asked.launches;
         do_all = !memmem(worker_tensor(&run, 0), run.tensors[0].bytes, "\377\377\377\377", 4);
