@@ -31,11 +31,6 @@ Test(flash_causal, many_tiles) { check(1, 1, 768, 64); }
 
 Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
 
-// With two heads, a row written beyond the end of one head is the next head's first row.
-Test(flash_causal, ragged) { EACH_N(check(1, 2, N, D)); }
-
-Test(flash_causal, very_many_heads) { check_many_heads(of(1, 1, 1, 16)); }
-
 // Among them WB_RISING: hidden keys tower up to 200 above all visible ones, so a mask that comes after exp, or a weight
 // of 0 that has already moved the maximum, shows.
 Test(flash_causal, every_input) { check_every_input(of(1, 2, 299, 64)); }
@@ -57,7 +52,7 @@ Test(flash_causal, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 999, 16));
 }
 
-Test(flash_causal, drawn_sizes) { check_drawn(8300); }
+Test(flash_causal, drawn_sizes) { check_drawn(2100); }
 Test(flash_causal, own_stream) { check_stream(of(2, 2, 150, 64)); }
 Test(flash_causal, same_twice) { EACH_D(check_same_twice(of(1, 1, 420, D))); }
 

@@ -68,16 +68,6 @@ Test(flash_sinks_backward, window_meets_sinks)
         for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, dim(i), 200 - S[i] + gap, S[i]);
 }
 
-// Sinks whose queries are many: in as many parts as there may be, in several tiles, in one head and over a group, and
-// where the parts do not come out even.
-Test(flash_sinks_backward, many_queries_for_the_sinks)
-{
-    check(1, 2, 1, 1000, 16, 10, 3);
-    check(1, 4, 1, 700, 32, 10, 80);
-    check(2, 4, 2, 450, 64, 40, 4);
-    check(1, 2, 1, 500, 128, 50, 4);
-}
-
 Test(flash_sinks_backward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16, 1, 1)); }
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.

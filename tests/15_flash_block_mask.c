@@ -94,9 +94,7 @@ Test(flash_block_mask, every_mask)
 // Lists that are longer than a warp, a page of the list after the other.
 Test(flash_block_mask, long_lists)
 {
-    check(1, 1, 1, 70, 5000, 16, WB_MASK_FULL, 0);
     check(1, 1, 1, 130, 4000, 32, WB_MASK_STRIDED, 70);
-    check(1, 1, 1, 3, 17000, 16, WB_MASK_FULL, 0);  // 265 tiles seen whole
     check(1, 1, 1, 3, 17000, 16, WB_MASK_STRIDED, 70);
 }
 
@@ -158,7 +156,6 @@ Test(flash_block_mask, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 300, 3000, 64, WB_MASK_TREE, 300));
 }
 
-Test(flash_block_mask, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 1, 16, WB_MASK_FULL, 0)); }
 Test(flash_block_mask, drawn_sizes) { check_drawn(1300); }
 
 // The lists arrive late as well.

@@ -302,6 +302,12 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
     if (c->prior)
         say(r, "\n  before the call each byte of outputs%s was %d: what is there means nothing",
             problem()->signature == WB_DECODE ? " and workspace" : "", WB_NAN_BYTE - c->prior);
+    if (c->one_buffer) say(r, "\n  the inputs lie in one buffer, each right behind another");
+    if (c->caller)
+        say(r, "\n  the call comes %s",
+            c->caller == 1   ? "from another thread than those before"
+            : c->caller == 2 ? "on a stream of its own"
+                             : "from another thread than those before, on a stream of its own");
     if (c->late > 1)
         say(r,
             "\n  %s under way meanwhile, on a stream of its own: "
@@ -334,6 +340,7 @@ static bool judge_outputs(report *r, const worker_run *run)
 {
     expected outputs[WB_MAX_TENSORS] = {{0}};
     bool right = true;
+    size_t all_asked = 0;
     int picture_of = -1;
     expect_outputs(run, outputs);
     for (int k = 0; k < run->count; k++) {
@@ -352,10 +359,8 @@ static bool judge_outputs(report *r, const worker_run *run)
             if (!isfinite(got)) not_finite++;
             if (ratio > worst_ratio) worst_ratio = ratio, worst = i;
         }
-        if (run->c.dry && !asked && right) {
-            right = false;
-            say(r, "%s: of three blocks of a large case none has written a row", t->name);
-        } else if (wrong && right) {
+        all_asked += asked;
+        if (wrong && right) {
             right = false;
             say(r, "%s differs from the oracle in %zu of %zu elements (%.3g %%)", t->name, wrong, t->count,
                 100.0 * (double)wrong / (double)t->count);
@@ -376,6 +381,10 @@ static bool judge_outputs(report *r, const worker_run *run)
         } else if (!right) {
             say(r, "\n  %s is right", t->name);
         }
+    }
+    if (run->c.dry && !all_asked && right) {
+        right = false;
+        say(r, "of three blocks of a large case none has written a row");
     }
     if (picture_of >= 0) say_picture(r, run, picture_of, &outputs[picture_of]);
     if (!right) say_case(r, run);
@@ -496,7 +505,7 @@ static double products_of(const wb_case *c, int rows, int keys)
 static bool judge_products(report *r, const worker_run *run)
 {
     const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
-    if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
+    if (!harness_capability || !on_cpu_backend() || run->c.dry || did >= wanted) return true;
     say(r,
         "the outputs are right, but the products that run on their own (hopper.cuh) had %.3g multiplications, "
         "and Q K^T and P V of this case have %.3g",
@@ -504,6 +513,9 @@ static bool judge_products(report *r, const worker_run *run)
     say_case(r, run);
     return false;
 }
+
+// Of a function with so many launches each block hangs on inputs and delta alone (blocks_stand_alone).
+static unsigned launches_apart;
 
 // All of it is right, or, where a refusal is wanted, that is what came.
 static bool judge(report *r, const worker_run *run, const refusal *wanted)
@@ -515,7 +527,8 @@ static bool judge(report *r, const worker_run *run, const refusal *wanted)
     }
     if (run->c.dry == 1 && on_cpu_backend()) return judge_ending(r, run);
     // Where few blocks run, what another launch makes of their results means nothing.
-    const bool in_parts = run->c.dry && on_cpu_backend() && worker_exchange(run)->asked.launches > 1;
+    const unsigned launches = worker_exchange(run)->asked.launches;
+    const bool in_parts = run->c.dry && on_cpu_backend() && launches > 1 && launches != launches_apart;
     return judge_ending(r, run) && judge_untouched(r, run, false) && (in_parts || judge_outputs(r, run)) &&
            judge_products(r, run);
 }
@@ -956,7 +969,7 @@ static bool judge_overlap(report *r, const worker_run *run)
     return !r->used;
 }
 
-enum { DRAWN_WORK = 4200, LARGEST_SAMPLED = 100000000 };
+enum { DRAWN_WORK = 3600, LARGEST_SAMPLED = 100000000 };
 
 // The rows of this run's seed; how many.
 static int draw_rows(int longest, wb_cover_row rows[WB_COVERING])
@@ -1081,16 +1094,39 @@ static void shrink(wb_cover_row row, const struct promise *p, report *r)
     }
 }
 
-// Whether a block has so many heads that three take minutes: blocks that go on, each or all from one queue.
+// Whether a block has so much to do that three take minutes: blocks that go on, each or all from one queue.
 static bool few_blocks_do_all(wb_case c)
 {
     worker_run run;
-    if (!on_cpu_backend()) return false;
+    if (!on_cpu_backend() || wb_is_backward(problem())) return false;
     c.dry = 1;
     worker_start(&run, problem(), &c, WORKER_ALONE);
-    const double blocks = (double)worker_exchange(&run)->asked.blocks;
+    const double blocks = (double)worker_exchange(&run)->asked.blocks, heads = (double)c.shape.batch * c.shape.q_heads;
     worker_end(&run);
-    return blocks && blocks * 128 < (double)c.shape.batch * c.shape.q_heads;
+    const int most = harness_capability ? 256 : 128;  // rows of a tile
+    return blocks && (blocks * 128 < heads || blocks * most < heads * (c.shape.q_len - most));
+}
+
+// Whether a backward's launches can be judged block by block: they are right so in a case like this one, but short, of
+// which three blocks do not do all.
+static bool blocks_stand_alone(wb_case c)
+{
+    static report r;
+    static bool asked, do_all;
+    const int N = 700 + (int)(run_seed() % 300);
+    if (!on_cpu_backend() || !wb_is_backward(problem())) return true;
+    if (!asked) {
+        worker_run run;
+        asked = true, r.used = 0;
+        if (problem()->window) c.shape.window = (int)((double)N * c.shape.window / c.shape.q_len);
+        c.shape.q_len = c.shape.kv_len = N, c.input = WB_NORMAL;  // of which each row tells
+        worker_start(&run, problem(), &c, WORKER_ALONE);
+        launches_apart = worker_exchange(&run)->asked.launches;
+        do_all = !memmem(worker_tensor(&run, 0), run.tensors[0].bytes, "\377\377\377\377", 4);
+        if (!judge_results(&r, &run)) launches_apart = 0;
+        worker_end(&run);
+    }
+    return launches_apart && !do_all;
 }
 
 // Some of the drawn cases, the last of them long, with a quarter of the keys if they are as many as 16 bits do not
@@ -1103,7 +1139,7 @@ static void check_same_drawn(void)
     const int count = draw_rows(sum ? 17000 : problem()->window ? 2100 : 1100, rows);
     for (int n = count - 1; n >= 0; n -= EACH) {
         wb_case c = case_of(&rows[n]);
-        if (c.dry || (c.ranks && !may_have_ranks(c.ranks))) continue;
+        if (c.dry || c.input == WB_SPARSE || (c.ranks && !may_have_ranks(c.ranks))) continue;
         c.late = c.watched = 0;
         c.input = wb_is_backward(problem()) ? WB_TOWER : WB_FLAT;  // sums of many terms
         if (c.shape.kv_len > MOST_KEYS) c.shape.kv_len /= 4;
@@ -1131,7 +1167,7 @@ void check_drawn(int longest)
         if (c.ranks && !may_have_ranks(c.ranks)) continue;
         note_tried(&c);
         r.used = 0;
-        if (c.dry && few_blocks_do_all(c)) continue;
+        if (c.dry && (few_blocks_do_all(c) || !blocks_stand_alone(c))) continue;
         worker_start(&run, problem(), &c, kind);
         if (!judge_results(&r, &run)) {
             static report alone;
@@ -1471,8 +1507,10 @@ void check_given_case(void)
     } else if (c.ranks && c.overlapped == 1) {
         check_ranks(c);
         return;
-    } else
+    } else {
+        if (c.dry == 2) blocks_stand_alone(c);
         run_judged(&run, &c, WORKER_ALONE, NULL);
+    }
     for (int k = 0; k < PROMISES && c.ranks && c.overlapped == 2 && !r.used; k++) keeps(&r, &run, &promises[k]);
     conclude(&r, &run);
 }

@@ -6,8 +6,8 @@
 #include "contract.h"
 
 // With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used
-// again, one more odd number, and the most. Sizes are drawn with any number (drawn_sizes).
-static const int some_ranks[] = {2, 3, 4, 5, WB_MOST_RANKS};
+// again, one more odd number, and many. Sizes are drawn with any number (drawn_sizes).
+static const int some_ranks[] = {2, 3, 4, 5, 8};
 #define EACH_R(...)                                                                                                    \
     for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) {              \
         const int R = some_ranks[each_R];                                                                              \

@@ -20,6 +20,33 @@ extern "C" uint64_t wb_attended(void)
     return since;
 }
 
+// A block's queries that are all zeros see nothing but keys of score 0: the mean of V, key by key, a thread for some
+// columns. So a long sequence of which few queries are not zeros costs little.
+template <int D> static __device__ void mean_of_seen(bf16 *O, float *L, const bf16 *V, size_t kv_row, size_t row,
+                                                     int first, attention_shape shape)
+{
+    __shared__ eight V_rows[KEYS][D / 8];
+    const int rows = min(THREADS, shape.q_len - first), keys = shape.causal ? first + rows : shape.kv_len;
+    float sum[D / THREADS] = {};
+    for (int from = 0; from < keys; from += KEYS) {
+        __syncthreads();  // the tile before has been read
+        for (int n = threadIdx.x; n < min(KEYS, keys - from) * (D / 8); n += THREADS)
+            V_rows[n / (D / 8)][n % (D / 8)] = ((const eight *)V)[(kv_row + from) * (D / 8) + n];
+        __syncthreads();  // it is there
+        for (int j = 0; j < min(KEYS, keys - from); j++)
+            for (int c = 0; c < D / THREADS; c++) {
+                const int d = threadIdx.x + c * THREADS, i = from + j - first;
+                sum[c] += __bfloat162float(V_rows[j][d / 8].of[d % 8]);
+                if (shape.causal && i >= 0) O[(row + i) * D + d] = __float2bfloat16(sum[c] / (from + j + 1));
+            }
+    }
+    for (int i = 0; i < rows && !shape.causal; i++)
+        for (int c = 0; c < D / THREADS; c++)
+            O[(row + i) * D + threadIdx.x + c * THREADS] = __float2bfloat16(sum[c] / keys);
+    const int i = threadIdx.x;
+    if (i < rows) L[row + i] = logf(shape.causal ? first + i + 1 : keys);
+}
+
 template <int D> static __global__ void attention_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                                          attention_shape shape)
 {
@@ -33,6 +60,10 @@ template <int D> static __global__ void attention_kernel(bf16 *O, float *L, cons
         const eight x = ((const eight *)(Q + row * D))[c];
         for (int d = 0; d < 8; d++) q[8 * c + d] = __bfloat162float(x.of[d]) * shape.scale;
     }
+    bool zeros = true;
+    for (int d = 0; d < D && mine; d++) zeros &= q[d] == 0;
+    if (__syncthreads_and(zeros))
+        return mean_of_seen<D>(O, L, V, kv_head * shape.kv_len, row - threadIdx.x, i - threadIdx.x, shape);
     const int last = min((int)(blockIdx.x + 1) * THREADS, shape.q_len);
     const int keys = shape.causal ? last : shape.kv_len;
     for (int first = 0; first < keys; first += KEYS) {

@@ -65,6 +65,9 @@ template <int D> static __global__ void queries_kernel(float *dQ, const bf16 *Q,
     const bool mine = i < shape.q_len;
     float q[D], g[D], dq[D] = {}, l = 0, sum = 0;
     if (mine) read(q, Q, row), read(g, dO, row), l = L[row], sum = delta[row];
+    bool zeros = sum == 0;  // and so are the gradients
+    for (int d = 0; d < D && mine; d++) zeros &= g[d] == 0;
+    if (__syncthreads_and(zeros)) return;
     const int keys = shape.causal ? min((int)(blockIdx.x + 1) * ROWS, shape.kv_len) : shape.kv_len;
     for (int first = 0; first < keys; first += ROWS) {
         __syncthreads();  // the tile before has been read
@@ -99,6 +102,9 @@ template <int D> static __global__ void keys_kernel(float *dK, float *dV, const 
             fetch<D>(Q_tile, dO_tile, Q, dO, queries + first, rows);
             if (t < rows) L_tile[t] = L[queries + first + t], delta_tile[t] = delta[queries + first + t];
             __syncthreads();  // it is there
+            bool zeros = t >= rows || delta_tile[t] == 0;
+            for (int d = 0; d < D && t < rows; d++) zeros &= __bfloat162float(dO_tile[t][d / 8].of[d % 8]) == 0;
+            if (__syncthreads_and(zeros)) continue;
             for (int i = shape.causal ? max(0, j - first) : 0; i < rows && mine; i++) {
                 const float p = expf(dot(k, Q_tile[i]) * shape.scale - L_tile[i]);
                 add_times(dv, p, dO_tile[i]);

@@ -60,7 +60,7 @@ void bench_inputs_make(bench_inputs *in, const wb_problem *problem, const wb_cas
     in->problem = problem;
     in->c = *c;
     in->count = wb_case_tensors(problem, c, in->tensor);
-    in->block = bench_alloc(wb_exchange_layout(in->tensor, in->count, 0, 0, in->zone));
+    in->block = bench_alloc(wb_exchange_layout(in->tensor, in->count, &(wb_case){0}, 0, in->zone));
     for (int k = 0; k < in->count; k++) {
         in->io_bytes += in->tensor[k].bytes;
         if (in->tensor[k].output) continue;

@@ -124,9 +124,16 @@ static const struct pattern {
     [WB_LARGE] = {"large", PATTERN_LOGITS, false},
     [WB_SMALL] = {"small", PATTERN_PLAIN, false},
     [WB_LIGHT] = {"light", PATTERN_LOGITS, false},
+    [WB_SPARSE] = {"sparse", PATTERN_PLAIN, false},
 };
 
 const char *wb_input_name(wb_input input) { return patterns[input].name; }
+bool wb_is_sparse_row(const wb_case *c, size_t row)
+{
+    const size_t apart = c->ranks ? 1024 : 256;
+    return c->input == WB_SPARSE && (row + mix(c->seed)) % apart >= (c->ranks ? 8 : 4);
+}
+
 bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
@@ -212,11 +219,13 @@ static const field fields[] = {
     {"input", INPUT, 0, 0, 0},
     {"logits", LOGITS, 0, 0, 0},
     INTEGER_AT("offset", offset, 0, MOST_OFFSET),
+    INTEGER_AT("one_buffer", one_buffer, 0, INT_MAX),
     INTEGER_AT("one_tensor", one_tensor, 0, 4),
     INTEGER_AT("nan_from", nan_from, 0, MOST_ROWS),
     INTEGER_AT("nan_keys", nan_keys, 0, MOST_ROWS),
     INTEGER_AT("nan_queries", nan_queries, 0, MOST_ROWS),
     INTEGER_AT("nan_head", nan_head, 0, MOST_ROWS),
+    INTEGER_AT("caller", caller, 0, 3),
     INTEGER_AT("late", late, 0, 3),
     INTEGER_AT("watched", watched, 0, 1),
     INTEGER_AT("overlapped", overlapped, 0, 2),
@@ -692,6 +701,7 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
                : *t->name == 'K' ? (first ? K1 : K2)[at]
                                  : (first ? V1 : V2)[at];
     }
+    if ((*t->name == 'Q' || *t->name == 'd') && wb_is_sparse_row(c, row)) return 0;
     const float noise = normal(stream, index);
     const pattern_kind kind = patterns[c->input].kind;
     if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);

@@ -66,6 +66,9 @@ typedef enum wb_input {
     // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
     // of the first third of the queries is 0, as of a prompt
     WB_LIGHT,
+    // queries are 0, and dO of them, but for short runs, where the seed says: what attention makes of zeros is a mean
+    // of V, and their gradients are 0
+    WB_SPARSE,
     WB_INPUTS  // how many there are
 } wb_input;
 
@@ -97,11 +100,13 @@ typedef struct wb_case {
     // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of its alignment,
     // and in half of the cases the last tensor lies first; beyond 4096 one of them alone
     int offset;
+    int one_buffer;  // inputs lie in one, each as near behind another as alignment lets it, in this order of many
     // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O; 4: K is Q, where
     // they are as large, and V its own
     int one_tensor;
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
     int nan_head;            // n + 1: V of head n, of B Hkv, is NaN whole, which no other head's results may show
+    int caller;              // 1: the call comes from another thread of the host; 2: on a stream of its own; 3: both
     // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and another call meanwhile, on
     // another, before or after, 3: four others; of flash_ring a call before, on the same streams and in the same
     // buffers, with other contents
@@ -142,7 +147,7 @@ typedef struct wb_case {
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8, WB_E4M3 } wb_type;
 
-enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256, WB_MOST_RANKS = 8 };
+enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256, WB_MOST_RANKS = 12 };
 
 typedef struct wb_tensor {
     const char *name;  // as in workbook.h
@@ -185,6 +190,10 @@ bool wb_keys_are_queries(const wb_case *c);
 
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
+
+// Whether this row of Q and of dO, counted through all heads, is 0 in WB_SPARSE. Of several ranks runs are further
+// apart: attention.cu does little for a block of zeros.
+bool wb_is_sparse_row(const wb_case *c, size_t row);
 
 // Whether suites try this input wherever they try every input: it makes sense of any problem.
 bool wb_input_is_everywhere(wb_input input);

@@ -37,10 +37,12 @@ typedef enum dimension {
     LEVELS,
     INPUT,
     OFFSET,
+    ONE_BUFFER,
     ONE_TENSOR,
     NAN_HEAD,
     UNREAD,
     ROOM,
+    CALLER,
     LATE,
     ORDER,
     PRIOR,
@@ -63,7 +65,7 @@ typedef struct wb_classes {
 static const wb_classes table[LAST] = {
     [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
     [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
-    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {16, 64}, {257, 700}}},
+    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {9, 64}, {65, 256}, {257, 700}}},
     [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {1025, 1031}}},
     [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {41, 128}, {257, 300}}},
     [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
@@ -86,13 +88,13 @@ static const wb_classes table[LAST] = {
     [MASKS] = {"a mask for each sequence", {{0, 0}, {1, 1}}},
     [Q_TILE] = {"rows of a mask's tile / 64", {{1, 1}, {2, 2}}},
     [PAGE] = {"log2 of a page's keys", {{4, 4}, {5, 6}, {7, 8}}},
-    [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {100000, 131072}}},
+    [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {65537, 80000}}},
     [LENS] = {"lengths of the sequences", {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF},
               {WB_LENS_EDGES, WB_LENS_EDGES}, {WB_LENS_EMPTY, WB_LENS_EMPTY}}},
     [SHARED] = {"pages in common, 1: several sequences begin with them, 2: a sequence has one several times",
                 {{0, 0}, {1, 1}, {2, 2}}},
     [CUT] = {"what follows keys, tables and lists is no memory", {{0, 0}, {1, 1}}},
-    [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}}},
+    [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 7}, {8, 8}, {9, WB_MOST_RANKS}}},
     [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
     // those between ABYSS and the last are of eight bits: span_of()
     [INPUT] = {"what the numbers are like", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL},
@@ -101,11 +103,14 @@ static const wb_classes table[LAST] = {
                {WB_SIZES, WB_MEAN_ONE}, {WB_LIGHT, WB_LIGHT}}},
     [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, from 17 on each others, from 257 one alone",
                 {{0, 0}, {1, 15}, {17, 250}, {257, 500}}},
+    [ONE_BUFFER] = {"inputs in one buffer, each right behind another, in any order", {{0, 0}, {1, 1000000}}},
     [ONE_TENSOR] = {"tensors that are one: 1: V is K, 2: K and V are Q, 4: K is Q, 3: dO is O",
                     {{0, 0}, {1, 1}, {2, 2}, {4, 4}, {3, 3}}},
     [NAN_HEAD] = {"V of a head is NaN, of number", {{0, 0}, {1, 1000000}}},
     [UNREAD] = {"fields of the shape that the problem does not read", {{0, 0}, {INT_MIN, -1}, {1, 40}}},
     [ROOM] = {"a workspace that is larger than asked for", {{0, 0}, {1, 1}}},
+    [CALLER] = {"who calls, 1: another thread of the host, 2: on a stream of its own, 3: both",
+                {{0, 0}, {1, 1}, {2, 3}}},
     [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile, 3: four",
               {{0, 0}, {1, 1}, {2, 3}}},
     [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
@@ -149,6 +154,7 @@ static bool has(const wb_problem *p, int d)
     case ROOM: return decode || ranks;
     case ONE_TENSOR: return decode || takes == WB_FORWARD || takes == WB_BACKWARD || takes == WB_BLOCK_MASK;
     case UNREAD: return !sum && !decode && !(p->window && p->sinks);
+    case CALLER: return !ranks;  // each has a device and a stream
     case LATE:
     case ORDER: return !p->on_host;
     case PROCESSORS: return !ranks;
@@ -255,21 +261,23 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .pages = v[PAGES],
         .lens = (wb_lens)v[LENS],
         .shared = v[SHARED],
-        .cut = v[CUT] && !v[LATE] && !v[SHARED],
+        .cut = v[CUT] && !v[LATE] && !v[SHARED] && !v[ONE_BUFFER],
         .ranks = v[RANKS],
         .levels = v[LEVELS],
         .offset = (p->signature == WB_ROW_SUM && v[OFFSET] < 257 ? 4 : 16) * v[OFFSET],
+        .one_buffer = v[ONE_BUFFER],
         .one_tensor = v[ONE_TENSOR],
         .short_workspace = 2 * v[ROOM],
+        .caller = p->on_host ? v[CALLER] % 2 : v[CALLER],
         .late = v[LATE],
         .order = v[ORDER],
         .dry = row->vast ? 2 : 0,
         .prior = v[PRIOR],
         .place = v[PRIOR] != 0,
         .processors = v[PROCESSORS],
-        .watched = has_hidden && !tied(v) &&
-                   v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
-    if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2;         // the buffers of K and V change places
+        .watched = has_hidden && !tied(v) && !v[ONE_BUFFER] &&
+                   v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};             // in less no page of memory is whole
+    if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2, c.one_buffer = 0;  // buffers of K and V change places
     const bool is_tied = tied(v);
     if (p->mask == WB_CAUSAL || v[CAUSAL] || is_tied) c.shape.kv_len = 0;  // as many as queries
     if (is_tied) c.shape.q_heads = c.shape.kv_heads;
@@ -303,13 +311,13 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is; and blocks for
     // each processor. Those of five calls at a time change places, which takes as long again many times.
     const double rows_out = decode ? (double)s->batch * s->q_heads * s->q_len : 0;
-    const double out = rows_out / (c.pages ? 0.4 : 4) * (c.late == 3 ? 30 * fmax(1, c.processors / 100.0) : calls);
+    const double out = rows_out / (c.pages ? 0.4 : 2) * (c.late == 3 ? 30 * fmax(1, c.processors / 100.0) : calls);
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
 // What makes a case dear, whatever else it is: many sequences, many heads, many pages. Few are enough.
 enum { NOT_DEAR, DEAR_BATCH, DEAR_HEADS, DEAR_PAGES, DEAR_KINDS };
-enum { MANY = 200, FEW_DEAR = 4 };
+enum { MANY = 200, FEW_DEAR = 3 };
 
 static int dear(const wb_cover_row *row)
 {
@@ -423,8 +431,20 @@ static void complete_best(const wb_problem *p, pairs *seen, const budget *b, int
     memcpy(classes, taken, sizeof taken);
 }
 
-// One long case of each length, of a causal one as well where it is optional; of the rest little. Queries and keys that
-// need not be as many are so many that 16 bits do not count them, those of a cache 17.
+// What the simplest case has of each dimension.
+static int *simple(const wb_problem *p, wb_cover_row *row, uint64_t *dice)
+{
+    for (int d = 0; d < LAST; d++) row->value[d] = has(p, d) ? any_of(dice, table[d].spans[0]) : 0;
+    return row->value;
+}
+
+// Lengths from 2^11 to a little beyond 2^16 are asked for octave by octave, of the dear ones where they begin.
+enum { FIRST_OCTAVE = 11, LAST_OCTAVE = 16 };
+static span octave(int n) { return (span){1 << n, n < 14 ? 2 << n : n == LAST_OCTAVE ? 66600 : 5 << (n - 2)}; }
+
+// Long cases that run whole, of a causal one as well where it is optional; of the rest little. One of each length;
+// where that is cheap, one for each octave: of columns, of keys for few queries, on the host of queries for few keys,
+// and of a cache, whose longest has more keys than 17 bits count.
 static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_row rows[], int room)
 {
     static const struct {
@@ -437,57 +457,90 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
     } others[] = {{ROWS, {2, 12}}, {COLUMNS, {2, 12}},  {QUERIES, {5, 20}},  {KEYS, {20, 70}}, {NEW_TOKENS, {1, 4}},
                   {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {257, 400}}, {RANKS, {2, 4}}};
     const int dims = classes_of(p, HEAD_DIM);
+    const bool back = p->signature == WB_BACKWARD;
     int count = 0;
-    for (size_t n = 0; n < sizeof cases / sizeof *cases && count < room; n++) {
-        if (!has(p, cases[n].length) || (cases[n].causal && !has(p, CAUSAL))) continue;
-        int *const value = rows[count++].value;
-        for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d].spans[0]) : 0;
-        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            if (has(p, others[k].d)) value[others[k].d] = any_of(dice, others[k].values);
-        if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 2) / 2});  // the smaller half
-        const bool wide = cases[n].length == WINDOW || cases[n].length == SINKS;
-        if (p->window && !wide) value[BATCH] = any_of(dice, table[BATCH].spans[1]);
-        if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
-        if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
-        value[CAUSAL] = cases[n].causal;
-        const bool cached = cases[n].length == CACHED,
-                   few = has(p, KEYS) && !cases[n].causal;  // it costs little, as does
-        const bool narrow = p->window && cases[n].length == QUERIES;
-        value[cases[n].length] = any_of(dice, cached   ? (span){131073, 140000}
-                                              : wide   ? (span){1025, 1300}
-                                              : few    ? (span){65537, 66600}
-                                              : narrow ? (span){16400, 20000}
-                                                       : (span){longest, longest + longest / 2});
-        if (cached || cases[n].length == KEYS) value[INPUT] = WB_RISING;  // the last keys count
-        if (cached) value[PROCESSORS] = any_of(dice, table[PROCESSORS].spans[2]);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const int length = cases[n].length, causal = cases[n].causal;
+        const bool cached = length == CACHED, wide = length == WINDOW || length == SINKS;
+        const bool climbs =
+            cached || length == COLUMNS || length == KEYS || (p->on_host && length == QUERIES && !causal);
+        if (!has(p, length) || (causal && !has(p, CAUSAL))) continue;
+        for (int step = FIRST_OCTAVE; step <= (climbs ? LAST_OCTAVE + cached : FIRST_OCTAVE) && count < room; step++) {
+            int *const value = simple(p, &rows[count++], dice);
+            for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+                if (has(p, others[k].d) && !(others[k].d == GROUP && climbs && !cached))
+                    value[others[k].d] = any_of(dice, others[k].values);
+            if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 2) / 2});  // the smaller half
+            if (p->window && !wide && !back) value[BATCH] = any_of(dice, table[BATCH].spans[1]);
+            if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
+            if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
+            value[CAUSAL] = causal;
+            const bool sparse = length == SHARED_OUT && causal;
+            if (sparse)
+                value[GROUP] = 1, value[INPUT] = WB_SPARSE,
+                value[RANKS] = wb_is_backward(p) ? 1 : any_of(dice, (span){1, 2});
+            value[length] = any_of(dice, step > LAST_OCTAVE  ? (span){131073, 140000}
+                                         : climbs            ? octave(step)
+                                         : wide              ? (span){1025, 1300}
+                                         : p->window && back ? (span){4100, 5000}
+                                         : sparse            ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
+                                                             : (span){longest, longest + longest / 2});
+            if (step >= LAST_OCTAVE && (cached || length == KEYS)) value[INPUT] = WB_RISING;  // the last keys count
+            if (step > LAST_OCTAVE) value[PROCESSORS] = any_of(dice, table[PROCESSORS].spans[2]);
+            if (step > LAST_OCTAVE) value[PAGES] = any_of(dice, (span){262200, 264000});  // nor do 18 bits
+        }
     }
     return count;
 }
 
-// Sizes beyond what the CPU layer can run whole, of a problem that one launch solves, block by block.
+// Sizes beyond what the CPU layer can run whole, of a problem that one launch solves, block by block: queries of each
+// octave, with few keys, and with as many under a mask, of which a window may hide some; many heads, or sinks; rows.
 static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], int room)
 {
-    enum { HEADS, TOKENS, WIDE, SINKING, KINDS };
-    const bool sum = p->signature == WB_ROW_SUM, masked = p->signature == WB_BLOCK_MASK;
-    const bool forward = p->signature == WB_FORWARD && !p->on_host && p->mask != WB_CAUSAL_OPTIONAL;
+    enum {
+        TOKENS = FIRST_OCTAVE,
+        QUERIES_ALONE = LAST_OCTAVE + 1,
+        HEADS = 2 * QUERIES_ALONE - TOKENS,
+        NARROW,
+        SINKING,
+        KINDS
+    };
+    const bool sum = p->signature == WB_ROW_SUM, masked = p->mask == WB_CAUSAL || p->mask == WB_CAUSAL_OPTIONAL;
+    const bool back = p->signature == WB_BACKWARD;
+    const bool runs = back || p->signature == WB_FORWARD || p->signature == WB_FP8 || p->signature == WB_BLOCK_MASK;
+    const int turn = any_of(dice, (span){0, 1});
     int count = 0;
-    for (int kind = 0; kind < KINDS && (sum || masked || forward) && count < room; kind++) {
-        if ((kind > HEADS && (sum || masked)) || (kind >= WIDE && !p->window) || (kind == SINKING && !p->sinks))
+    for (int kind = TOKENS; kind < KINDS && (sum || runs) && !p->on_host && count < room; kind++) {
+        const bool tokens = kind < QUERIES_ALONE, queries = !tokens && kind < HEADS;
+        // Of 10 and 16, and of 08, the longest take seconds; and of 10 and 16 very many heads are one block's.
+        const bool dear = has(p, CAUSAL) || (back && !p->window);
+        if ((tokens && (!masked || (dear && kind == LAST_OCTAVE))) || (queries && !has(p, KEYS)) ||
+            (kind >= HEADS && back) || (kind == HEADS && has(p, CAUSAL)) || (kind > HEADS && !p->window) ||
+            (kind == SINKING && !p->sinks))
             continue;
-        const span tokens = kind == HEADS ? (span){1, 3} : (span){16400, 20000};
-        int *const value = rows[count].value;
+        int *const value = simple(p, &rows[count], dice);
         rows[count++].vast = true;
-        for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d].spans[0]) : 0;
         if (sum) value[ROWS] = any_of(dice, (span){270000, 300000}), value[COLUMNS] = any_of(dice, (span){2, 12});
         if (sum) continue;
         if (kind == HEADS) value[BATCH] = any_of(dice, (span){0, 1}) ? 2 : any_of(dice, (span){513, 700});
-        if (p->grouped) value[GROUP] = 2;
+        if (p->grouped) value[GROUP] = kind == LAST_OCTAVE - 1 || kind == LAST_OCTAVE ? 1 : 2;
         if (kind == HEADS)
             value[KV_HEADS] = any_of(dice, (span){66000, 70000}) / value[BATCH] / (p->grouped ? 2 : 1) + 1;
-        value[QUERIES] = any_of(dice, tokens);
-        if (has(p, KEYS)) value[KEYS] = any_of(dice, tokens);
-        if (p->window) value[WINDOW] = any_of(dice, kind == WIDE ? (span){4100, 9000} : (span){20, 150});
-        if (p->sinks) value[SINKS] = any_of(dice, kind == SINKING ? (span){2049, 5000} : (span){1, 9});
+        int N = any_of(dice, tokens          ? octave(kind)
+                             : queries       ? octave(kind - QUERIES_ALONE + TOKENS)
+                             : kind == HEADS ? (span){1, 3}
+                                             : (span){16400, 20000});
+        if (tokens && any_of(dice, (span){0, 2}) == 0) N -= N % (1 << (kind - 1));
+        value[QUERIES] = N;
+        if (has(p, KEYS)) value[KEYS] = kind == HEADS ? N : any_of(dice, (span){20, 70});
+        value[CAUSAL] = tokens && has(p, CAUSAL);
+        // Where the last keys count, and where all do; sizes that are round, which they often are.
+        if (tokens) value[INPUT] = back ? WB_SPARSE : (kind + turn) % 2 ? WB_RISING : WB_NORMAL;
+        if (tokens) value[BATCH] = any_of(dice, (span){1, 2});
+        if (tokens && kind < 14) value[HEAD_DIM] = any_of(dice, (span){0, classes_of(p, HEAD_DIM) - 1});
+        if (has(p, LEVELS)) value[LEVELS] = any_of(dice, (span){1, 2});
+        if (p->window) value[WINDOW] = any_of(dice, tokens ? (span){N / 8, N / 2} : (span){20, 150});
+        if (p->sinks && !back) value[SINKS] = any_of(dice, kind == SINKING ? (span){2049, 5000} : (span){1, 9});
     }
     return count;
 }
@@ -516,7 +569,8 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                     for (int d = 0; d < LAST; d++)
                         if (has(p, d) && classes[d] < 0 &&
                             ((d == CAUSAL && (a == KEYS || b == KEYS)) ||
-                             ((d == PAGES || d == ONE_TENSOR) && count % 3) || (alone(d) && count % 2)))
+                             ((d == PAGES || d == ONE_TENSOR || d == ONE_BUFFER) && count % 3) ||
+                             (alone(d) && count % 2)))
                             classes[d] = 0;
                     if (!both || !counts(p, row, a) || !counts(p, row, b)) continue;
                     complete_best(p, &seen, &left, classes, row, &before, &dice);
@@ -532,6 +586,7 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
 bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)
 {
     if (d >= LAST || !has(p, d) || row->value[d] == table[d].spans[0].from) return false;
+    if (d == INPUT && row->value[d] == WB_SPARSE) return false;  // its lengths take minutes with another
     row->value[d] = table[d].spans[0].from;
     return true;
 }

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { WB_DIMENSIONS = 40, WB_CLASSES = 12, WB_COVERING = 160, WB_COVER_WORDS = 400 };
+enum { WB_DIMENSIONS = 40, WB_CLASSES = 12, WB_COVERING = 200, WB_COVER_WORDS = 400 };
 
 // A row of the covering array: a value of each dimension, 0 of those that the problem does not have.
 typedef struct wb_cover_row {

@@ -148,6 +148,21 @@ static void fill_forward_inputs(const worker_run *run)
     if (run->c.one_tensor == 3) memcpy(original_tensor(run, dO), original_tensor(run, O), run->tensors[O].bytes);
 }
 
+// Where few blocks of a launch run (c.dry), others read what they would have made of delta, the first that a backward
+// makes: it is there before the call.
+static void fill_delta(const worker_run *run)
+{
+    const int delta = wb_tensor_named(run->tensors, run->count, "delta"),
+              O = wb_tensor_named(run->tensors, run->count, "O"), dO = run->count - 1;
+    const size_t D = run->tensors[O].dim[3];
+    for (size_t row = 0; row < run->tensors[delta].count; row++) {
+        double sum = 0;
+        for (size_t i = row * D; i < (row + 1) * D; i++)
+            sum += wb_get(WB_BFLOAT16, original_tensor(run, O), i) * wb_get(WB_BFLOAT16, original_tensor(run, dO), i);
+        wb_put(WB_FLOAT32, original_tensor(run, delta), row, sum);
+    }
+}
+
 // The workers under way, and the cases that the first of each kind has served, who is in all of them.
 static struct {
     session of_rank[WB_MOST_RANKS];
@@ -286,7 +301,7 @@ static void lay_out(worker_run *run, bool alone)
 #endif
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
-    run->bytes = wb_exchange_layout(run->tensors, run->count, run->c.offset, guard, run->zones);
+    run->bytes = wb_exchange_layout(run->tensors, run->count, &run->c, guard, run->zones);
     run->given = run->c.products ? run->zones[run->count - 1].start : run->bytes;
     run->shared = run->c.products ? calloc(run->bytes, 1) : malloc(run->bytes);
     run->original = run->c.products ? calloc(run->bytes, 1) : malloc(run->bytes);
@@ -326,6 +341,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     run->c = *c;
     lay_out(run, kind == WORKER_ALONE);
     if (wb_is_backward(problem)) fill_forward_inputs(run);
+    if (wb_is_backward(problem) && c->dry == 2) fill_delta(run);
     if (wb_has_ranks(problem)) cut(run);
     const char *const why = gave_up();
     if (why) {

@@ -54,6 +54,7 @@ typedef struct wb_exchange {
 typedef struct wb_zone {
     size_t start, bytes;
     size_t data;  // the tensor's own first byte, from `start`
+    bool joined;  // where another zone ends, in the same buffer
 } wb_zone;
 
 // How many bytes past a multiple of 256 tensor k of `count` begins (wb_case's offset). Nothing but its type says where
@@ -67,20 +68,10 @@ static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int 
                                             : 0;
 }
 
-// Lays out the tensors of a case, with `guard` bytes on both sides of each; returns the bytes of the whole.
-static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int offset, size_t guard,
-                                        wb_zone zones[WB_MAX_TENSORS])
-{
-    size_t at = 4096;
-    for (int k = 0; k < count; k++) {
-        zones[k].start = at;
-        zones[k].data = guard + wb_tensor_offset(&tensors[k], k, count, offset);
-        zones[k].bytes = zones[k].data + tensors[k].bytes + guard;
-        if (guard) zones[k].bytes = (zones[k].bytes + 4095) / 4096 * 4096;  // pages, so that `place` fixes its begin
-        at += (zones[k].bytes + 255) / 256 * 256;
-    }
-    return at;
-}
+// Lays out the tensors of a case, with `guard` bytes on both sides of each, or of all inputs where they lie in one
+// buffer (wb_case's one_buffer; not without guards, nor beside a record of products); returns the bytes of the whole.
+size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c, size_t guard,
+                          wb_zone zones[WB_MAX_TENSORS]);
 
 // The test's end: gives the worker a case, and a board if that is not -1; false if it cannot be given one.
 bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int board);

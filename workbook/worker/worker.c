@@ -26,6 +26,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,7 +277,7 @@ static void second_end(const second_call *s, int count)
 // behind it.
 static bool ends(const wb_case *c, const wb_tensor *t)
 {
-    return wb_what_was_asked && (wb_case_cut(c, t) || (c->cut && t->type == WB_INT32));
+    return wb_what_was_asked && !c->one_buffer && (wb_case_cut(c, t) || (c->cut && t->type == WB_INT32));
 }
 
 // What the function is told of the rank that this process is.
@@ -285,6 +287,46 @@ static wb_ring ring_of(const wb_case *c, wb_ring ring)
     if (c->stray == 1) ring.ranks = 0;
     if (c->stray > 1) ring.rank = c->stray == 2 ? -1 : ring.ranks;
     return ring;
+}
+
+// A call from another thread than main's: always the same one, which waits for the next between them.
+typedef struct one_call {
+    const wb_problem *problem;
+    const wb_case *c;
+    void *const *pointers;
+    wb_stream stream;
+    wb_status status;
+    char *message;
+    size_t room;
+} one_call;
+static struct {
+    one_call *now;
+    sem_t asked, done;
+} other_thread;
+
+static void *answer_calls(void *unused)
+{
+    for (one_call *of;; sem_post(&other_thread.done)) {
+        while (sem_wait(&other_thread.asked)) continue;
+        of = other_thread.now;
+        of->status = wb_call(of->problem, (wb_function)WB_NAME, of->c, of->pointers, of->stream);
+        if (of->status != WB_OK) snprintf(of->message, of->room, "%s", wb_last_message());
+    }
+    return unused;
+}
+
+static wb_status call_elsewhere(one_call *call)
+{
+    static bool there;
+    pthread_t thread;
+    if (!there && (sem_init(&other_thread.asked, 0, 0) || sem_init(&other_thread.done, 0, 0) ||
+                   pthread_create(&thread, NULL, answer_calls, NULL)))
+        return wb_fail(WB_OUT_OF_MEMORY, "no thread to call from");
+    there = true;
+    other_thread.now = call;
+    sem_post(&other_thread.asked);
+    while (sem_wait(&other_thread.done)) continue;
+    return call->status;
 }
 
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are.
@@ -303,9 +345,16 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (status != WB_OK) return status;
     if (c->products) count--;                               // the last: the record stays where it is
     const bool backwards = c->offset > 256 && c->seed % 2;  // the last tensor lies first
+    int joint = -1;                                         // whose buffer has the joined ones, too
+    for (int k = 0; k < count; k++) {
+        if (!zones[k].joined) continue;
+        for (joint = 0; tensors[joint].output || zones[joint].joined;) joint++;
+        zones_here[joint].bytes += zones[k].bytes;
+    }
     for (int n = 0; n < count; n++) {
         const int k = backwards ? count - 1 - n : n;
         char *zone = shared + zones[k].start;
+        if (zones[k].joined) continue;
         if (moved) {
             if (ends(c, &tensors[k]))
                 zones_here[k].bytes = zones[k].data + tensors[k].bytes - wb_case_cut(c, &tensors[k]);
@@ -322,6 +371,11 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
             wb_name_buffer(zone + zones[k].data, tensors[k].name, wb_type_name(type), wb_type_bytes(type),
                            tensors[k].dim);
         }
+    }
+    for (int k = 0; k < count; k++) {
+        if (!zones[k].joined) continue;
+        if (moved) buffers[k] = (char *)buffers[joint] + (zones[k].start - zones[joint].start);
+        pointers[k] = address(c, &tensors[k], moved ? buffers[k] : shared + zones[k].start, zones[k].data);
     }
 
     const int keys = wb_tensor_named(tensors, count, "K");  // Q, K and V follow one another
@@ -357,9 +411,11 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     pointers[count + 1] = strcmp(c->null, "ring") == 0 ? NULL : (void *)&given;
     if (c->late && !problem->on_host && (status = inputs_late(tensors, zones, buffers, count, 0, &stream)) != WB_OK)
         return status;
+    const bool own_stream = c->caller > 1 && !stream && !problem->on_host;
+    if (own_stream && (status = wb_late_begin(NULL, NULL, 0, &stream)) != WB_OK) return status;
     enum { MOST_BESIDE = 4 };
     second_call beside[MOST_BESIDE];
-    const int others = !stream || is_rank || c->late < 2 ? 0 : c->late == 2 ? 1 : MOST_BESIDE;
+    const int others = is_rank || problem->on_host || c->late < 2 ? 0 : c->late == 2 ? 1 : MOST_BESIDE;
     for (int k = 0; k < others; k++)
         if ((status = second_begin(c, tensors, zones, count, shared, has_workspace, &beside[k])) != WB_OK)
             return status;
@@ -396,12 +452,15 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     for (int n = 0; n <= others && x->status == WB_OK; n++) {
         const second_call *other = n == mine ? NULL : &beside[n - (n > mine)];
         if (others && wb_not_on) wb_not_on(other ? stream : beside[0].stream);
-        x->status = other ? wb_call(problem, (wb_function)WB_NAME, &other->c, other->pointers, other->stream)
-                          : wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
+        x->status =
+            other ? wb_call(problem, (wb_function)WB_NAME, &other->c, other->pointers, other->stream)
+            : c->caller % 2
+                ? call_elsewhere(&(one_call){problem, c, pointers, stream, WB_OK, x->message, sizeof x->message})
+                : wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
     }
     if (others && wb_not_on) wb_not_on(NULL);
     if (wb_record_queued && is_rank) wb_record_queued(false);
-    if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
+    if (x->status != WB_OK && *wb_last_message()) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
     if (wb_what_was_asked) x->asked = wb_what_was_asked();
     x->stage = WB_STAGE_WAITING;
     if (is_rank && x->status == WB_OK && stream) inputs_late(tensors, zones, buffers, count, 1, &stream);
@@ -434,6 +493,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (has_workspace && (status = workspace_end(workspace_guard, workspace_buffer, &workspace, x)) != WB_OK)
         return status;
     for (int k = 0; moved && k < count; k++) {
+        if (zones[k].joined) continue;
         const bool fetched = x->device_status == WB_OK && !(is_rank && x->status == WB_OK);
         status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones_here[k].bytes, fetched);
         if (status != WB_OK) return status;
@@ -595,7 +655,7 @@ static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tenso
         rank_process *rank = &ranks[r];
         rank->c = *c, rank->c.part = r + 1;
         wb_case_tensors(problem, &rank->c, rank->tensors);
-        rank->bytes = wb_exchange_layout(rank->tensors, count, c->offset, guard, rank->zones);
+        rank->bytes = wb_exchange_layout(rank->tensors, count, c, guard, rank->zones);
         rank->memory = mmap(NULL, rank->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (rank->memory == MAP_FAILED) return fprintf(stderr, "%zu bytes: %s\n", rank->bytes, strerror(errno)), 3;
         memset(rank->memory, WB_NAN_BYTE, rank->bytes);
@@ -648,7 +708,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
     wb_tensor tensors[WB_MAX_TENSORS];
     wb_zone zones[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &c, tensors);
-    const size_t bytes = wb_exchange_layout(tensors, count, c.offset, guard, zones);
+    const size_t bytes = wb_exchange_layout(tensors, count, &c, guard, zones);
     char *shared =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, by_hand ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
     if (!by_hand) close(file);
