@@ -17,6 +17,7 @@ KERNEL(forward, flash_hopper, "10/variants/hopper_short", flash_hopper, hopper_s
 KERNEL(forward, flash_hopper, "10/variants/hopper_split", flash_hopper, hopper_split)
 KERNEL(forward, flash_hopper, "10/variants/hopper_walk", flash_hopper, hopper_walk)
 KERNEL(forward, flash_hopper, "10/variants/hopper_walk_wide", flash_hopper, hopper_walk_wide)
+KERNEL(forward, flash_hopper, "10/variants/hopper_walk_narrow", flash_hopper, hopper_walk_narrow)
 KERNEL(forward, flash_hopper, "10/flash_hopper", flash_hopper, key)
 BY_HOPPER(flash_forward)
 KERNEL(forward, flash_forward, "03/variants/hopper", flash_forward, hopper)

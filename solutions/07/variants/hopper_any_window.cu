@@ -31,9 +31,10 @@ template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES> struct walk_til
     static_assert(
         V_STAGES > (64 * (GROUPS - 1) + BC - 1) / BC,
         "V needs a stage for each tile that a group may pass over, and one");
-    ring<tma_tile<BC, D>, K_STAGES> K;
-    ring<tma_tile<BC, D>, V_STAGES> V;
+    tma_tile<BC, D> K[K_STAGES], V[V_STAGES];
     tma_tile<64, D> Q[GROUPS][2], O[GROUPS];  // the next queries come while these are used
+    ring_signals<K_STAGES> K_signals;
+    ring_signals<V_STAGES> V_signals;
     ring_signals<2> Q_signals[GROUPS];
 };
 
@@ -86,8 +87,11 @@ struct item_list {
     }
 };
 
+// Blocks that share a multiprocessor: those of one group of 64 queries are small.
+template <int D, int GROUPS> constexpr int BLOCKS = GROUPS > 1 ? 1 : D == 128 ? 2 : 3;
+
 template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS, bool FULL>
-__global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
+__global__ __launch_bounds__(128 * (1 + GROUPS), BLOCKS<D, GROUPS>) void walk_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, N, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, N, D]
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
@@ -97,12 +101,14 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     int items, int section, int q_heads, int group_size, int N, int Nk, int W, int sinks, float scale)
 {
     constexpr int BR = 64 * GROUPS;
-    using registers = register_shares<GROUPS, GROUPS == 2 ? 40 : 32, GROUPS == 2 ? 232 : 160>;
+    constexpr int FEW = GROUPS == 1 ? 24 : GROUPS == 2 ? 40 : 32;
+    constexpr int MANY = GROUPS == 3 ? 160 : BLOCKS<D, GROUPS> == 3 ? 136 : 232;
+    using registers = register_shares<GROUPS, FEW, MANY, BLOCKS<D, GROUPS>>;
     auto &tiles = shared_memory<walk_tiles<D, BC, GROUPS, K_STAGES, V_STAGES>>();
     if (threadIdx.x == 0) {
         for (int g = 0; g < GROUPS; g++) tiles.Q_signals[g].init(4);
-        tiles.K.init(4 * GROUPS);
-        tiles.V.init(4 * GROUPS);
+        tiles.K_signals.init(4 * GROUPS);
+        tiles.V_signals.init(4 * GROUPS);
         signals_ready();
     }
     __syncthreads();  // the signals are there for all
@@ -119,8 +125,8 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     if (warpgroup_id() == 0) {
         registers::give();
         if (threadIdx.x == 0) {
-            sender K(tiles.K);
-            sender V(tiles.V);
+            sender K(tiles.K, tiles.K_signals);
+            sender V(tiles.V, tiles.V_signals);
             int turn = 0;
             for (item i = list.first(); i.head >= 0; i = list.next(i), turn++) {
                 for (int g = 0; g < GROUPS; g++) {
@@ -142,8 +148,8 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     const int group = warpgroup_id() - 1, warp_row = 64 * group + 16 * warp_in_group();
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     receiver Q(tiles.Q[group], tiles.Q_signals[group]);
-    receiver K(tiles.K);
-    receiver V(tiles.V);
+    receiver K(tiles.K, tiles.K_signals);
+    receiver V(tiles.V, tiles.V_signals);
     turns<GROUPS == 2 ? 1 : GROUPS> turn(GROUPS == 2 ? 0 : group);  // two groups are faster without
     auto &O_tile = tiles.O[group];
 
@@ -299,12 +305,13 @@ static int heads_at_once(const attention_shape *shape, int rows, int processors)
     return at_once;
 }
 
-// Microseconds, in tiles of so many rows and columns, of which a step costs `more` times as much.
-static inline double
-walk_microseconds(const attention_shape *shape, const wb_device *device, int rows, int columns, double more)
+// Microseconds, in tiles of so many rows and columns, of which a step costs `more` times as much; `blocks` share a
+// multiprocessor.
+static inline double walk_microseconds(
+    const attention_shape *shape, const wb_device *device, int rows, int columns, double more, int blocks = 1)
 {
-    wb_walks w = wb_over_keys(shape, rows, columns, 1);
-    const int side = shape->causal ? heads_at_once(shape, rows, device->processors) : 1;
+    wb_walks w = wb_over_keys(shape, rows, columns, blocks);
+    const int side = shape->causal ? heads_at_once(shape, rows, blocks * device->processors) : 1;
     const double again = wb_again(shape, device, &w, rows, columns, side);
     w.least *= more, w.mean *= more, w.most *= more;
     return wb_forward_again(shape, device, w, again);
@@ -316,7 +323,9 @@ static wb_status launch_walk(
     const attention_shape *shape, wb_stream stream)
 {
     constexpr int BR = 64 * GROUPS, bytes = sizeof(walk_tiles<D, BC, GROUPS, K_STAGES, V_STAGES>);
-    static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
+    static_assert(
+        (bytes + 1024) * BLOCKS<D, GROUPS> <= 228 * 1024,
+        "a multiprocessor has 228 KB, of which each block takes 1 beside its own");
     const auto kernel = walk_kernel<D, BC, GROUPS, K_STAGES, V_STAGES, SINKS, FULL>;
     const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
     const int Nk = shape->kv_len;
@@ -329,6 +338,7 @@ static wb_status launch_walk(
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    processors *= BLOCKS<D, GROUPS>;
     const int tiles_of_head = (N - 1) / BR + 1, group_size = heads / kv_heads;
     const int at_once = FULL ? 1 : heads_at_once(shape, BR, processors);
     const long long items = (long long)heads * tiles_of_head;

@@ -1,6 +1,7 @@
 // hopper_walk.cu - flash_hopper by 07's kernel for any window: blocks stay, and what ends of one tile of queries runs
 // under the beginning of the next, which pays where walks are short. Two warpgroups and tiles of 64 keys;
-// hopper_walk_wide.cu's: three, with 192 queries together.
+// hopper_walk_wide.cu's: three, with 192 queries together; hopper_walk_narrow.cu's: one, with two or three blocks on a
+// multiprocessor (D 128, 64).
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"
@@ -33,5 +34,5 @@ double flash_hopper_microseconds(const attention_shape *shape, const wb_device *
     if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
     constexpr int tiles[2][5] = {{WALK_TILES(64)}, {WALK_TILES(128)}};
     const int *const t = tiles[shape->head_dim == 128];
-    return walks::walk_microseconds(shape, device, 64 * t[2], t[1], 1);
+    return walks::walk_microseconds(shape, device, 64 * t[2], t[1], 1, t[2] > 1 ? 1 : shape->head_dim == 128 ? 2 : 3);
 }
