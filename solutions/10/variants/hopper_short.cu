@@ -197,14 +197,15 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     stores_read();  // the block may not end before
 }
 
-// Under a mask, as many heads as have their keys and values in half of the L2 cache (60 MB) together.
+// Under a mask, as many heads as have their keys and values in the 24 MB of the L2 cache that are for all together: in
+// sections about as large as each other, or the last would end long after the others.
 static int side_by_side(const attention_shape *shape, mask_kind mask)
 {
-    const int heads = shape->batch * shape->q_heads, group = shape->q_heads / shape->kv_heads, Nk = shape->kv_len;
+    const int kv_heads = shape->batch * shape->kv_heads, group = shape->q_heads / shape->kv_heads, Nk = shape->kv_len;
+    if (mask == FULL) return group;
     const long long cached = 4ll * shape->head_dim * (mask == WINDOW ? min(Nk, min(Nk, shape->window) + 64) : Nk);
-    int side = group;
-    while (mask != FULL && 2 * side <= heads && 2 * side / group * cached <= 32 << 20) side *= 2;
-    return side;
+    const int most = (int)max(1ll, (24 << 20) / cached), sections = (kv_heads - 1) / most + 1;
+    return ((kv_heads - 1) / sections + 1) * group;
 }
 
 template <int D, int GROUPS, int STAGES, int BLOCKS, mask_kind MASK> static wb_status launch(
