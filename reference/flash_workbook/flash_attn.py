@@ -3,7 +3,6 @@ tokens before heads, causal masks and windows aligned at the bottom right. What 
 refused by the argument's name.
 """
 import functools
-from operator import is_
 from typing import List, Optional, Tuple
 
 import torch
@@ -12,8 +11,10 @@ from torch.nn.functional import pad
 
 from .arguments import integers, is_off, number, pair, tensors, told_in_range
 from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients, with_zeros
-from .library import DecodeShape, library, like_forward, operator, refuse
-from .masks import intervals, masked
+from .library import DecodeShape, library, like_forward, operator, operators, refuse
+from .masks import Mask, intervals, masked
+
+packed_at_best = operators.packed.default._op  # under the last call's mask; an error where that is another
 
 
 def plain(function, **given):
@@ -61,9 +62,6 @@ def bounds(q_len, kv_len, left, right):
 
 # ------------------------ one length
 
-captured = []  # masks whose memory is in a CUDA graph's kernels
-
-
 @functools.lru_cache(64)
 def band_mask(q_len, kv_len, left, right, device):
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
@@ -76,10 +74,7 @@ def band_mask(q_len, kv_len, left, right, device):
 def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, scale: float, path: str) -> Tuple[Tensor, Tensor]:
     if not Q.numel() or not K.numel():
         return nothing(Q, K, V)
-    mask = band_mask(Q.shape[2], K.shape[2], left, right, Q.device)
-    if Q.is_cuda and torch.cuda.is_current_stream_capturing():
-        captured.append(mask)
-    return masked(Q, K, V, *mask.fitting(Q, K), scale, path)
+    return masked(Q, K, V, *band_mask(Q.shape[2], K.shape[2], left, right, Q.device).fitting(Q, K), scale, path)
 
 
 band.register_fake(like_forward)
@@ -159,35 +154,19 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 # documents: one call of problem 15, with as many tiles as a call for each sequence would walk over, and one launch
 # where there would be one each. It has no backward: that is a call a sequence.
 
-last_packed = None  # the last call's mask, and of which tensors, as they were: a model's layers all ask for the same
-
-
-def versions(starts):
-    return [x if x is None else x._version for x in starts]
-
-
-def kept_mask(starts, key):
-    """That of the last call, if it was of the same tensors, as they were, and of the same key."""
-    if (last := last_packed) and last[1] == key and all(map(is_, last[0], starts)) and (
-            last[2] == versions(starts)):
-        return last[3]
-
-
 def packed_mask(Q, K, starts, left, right):
-    global last_packed
-    key = Q.shape[2], K.shape[2], left, right, Q.device
-    if mask := kept_mask(starts, key):
-        return mask
+    of = Q, K.shape[2], *starts, left, right
+    if lists := operators.kept_mask(*of):
+        return Mask(Q.shape[2], K.shape[2], 128, *lists)
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph")
     first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
-    for at, nq, of, nk in sequences(starts, Q.shape[2], K.shape[2]):
+    for at, nq, of_, nk in sequences(starts, Q.shape[2], K.shape[2]):
         a, b = bounds(nq, nk, left, right)
-        first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of), torch.where(a > b, 0, b + of)
+        first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of_), torch.where(a > b, 0, b + of_)
     mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
-    if not any(x is not None and x.is_inference() for x in starts):
-        last_packed = starts, key, versions(starts), mask
+    operators.keep_mask(*of, mask[3:])
     return mask
 
 
@@ -222,8 +201,6 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
         row, start, used = torch.arange(K.shape[2], device=Q.device), cu_k.to(Q.device), used_k.to(Q.device)
         s = torch.searchsorted(start[1:], row, right=True).clamp(max=len(used) - 1)
         V = V.masked_fill((row - start[s] >= used[s])[:, None], 0)
-    if Q.is_cuda and torch.cuda.is_current_stream_capturing():
-        captured.append(mask)
     O, L = masked(Q, K, V, *mask.fitting(Q, K), scale, path)
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
@@ -282,17 +259,6 @@ def differentiate(ctx, dO, dL):
 varlen.register_autograd(differentiate, setup_context=keep)
 
 
-def packed_at_best(q, k, v, starts, causal, window_size, scale):
-    """O and L by the operator of C++ under the last call's mask; an error if that is another, or gradients are
-    wanted."""
-    left, right = window_size or (-1, -1)
-    mask = kept_mask(starts, (q.shape[0], k.shape[0], left, 0 if causal is True else right, q.device))
-    if mask is None or causal is not True and causal is not False or wants_gradients(q, k, v) or (
-            starts[3] is not None or q.is_cuda and torch.cuda.is_current_stream_capturing()):
-        raise ValueError
-    return masked._op(q, k, v, *mask[3:], mask.q_tile, q.shape[2] ** -0.5 if scale is None else scale, "", True)
-
-
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
                            softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
                            deterministic=False, return_attn_probs=False, block_table=None, *, s_aux=None,
@@ -310,8 +276,10 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     if not torch.compiler.is_compiling() and (alibi_slopes is block_table is page_table is qv is q_descale is k_descale
                                               is v_descale is None):
         try:
-            if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
-                O, L = packed_at_best(q, k, v, (cu_seqlens_q, seqused_q, cu_seqlens_k, seqused_k), causal, window_size,
+            if (s_aux is learnable_sink is seqused_k is None and dropout_p == softcap == attention_chunk == 0 and
+                    causal in (True, False) and not (q.requires_grad and torch.is_grad_enabled())):
+                left, right = window_size or (-1, -1)
+                O, L = packed_at_best(q, k, v, cu_seqlens_q, seqused_q, cu_seqlens_k, left, 0 if causal else right,
                                       softmax_scale)
                 return (O, L, None) if return_attn_probs else O
         except ERRORS:  # as the first time: it is made, or what is wrong is said, below

@@ -24,6 +24,7 @@
 
 #ifdef WITH_CUDA
 extern "C" int aoti_torch_get_current_cuda_stream(int32_t device, void **stream);  // in each libtorch_cuda since 2.2
+extern "C" __attribute__((weak)) int cudaStreamIsCapturing(void *stream, int *status);  // PyTorch's, if it has it so
 #endif
 
 namespace
@@ -93,6 +94,16 @@ struct Place {
         TORCH_CHECK(aoti_torch_get_current_cuda_stream(x.device().index(), &current) == 0, "no current stream");
         stream = static_cast<wb_stream>(current);
 #endif
+    }
+
+    // Whether a CUDA graph keeps what is called here; no graph captures the default stream.
+    bool captures() const
+    {
+        int status = 0;
+#ifdef WITH_CUDA
+        if (stream) status = !cudaStreamIsCapturing || cudaStreamIsCapturing(stream, &status) || status;
+#endif
+        return status;
     }
 };
 
@@ -290,6 +301,8 @@ Two forward_meta(const Tensor &Q, const Tensor &K, const Tensor &V, const option
     return like(Q, V, tokens_first);
 }
 
+std::vector<std::vector<Tensor>> &captured = *new std::vector<std::vector<Tensor>>;  // masks that CUDA graphs read
+
 // Under a mask, as masks.py has it. packed: of tokens before heads and no batch, [T, H, D], and so is O.
 Two masked(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const Tensor &whole_start, const Tensor &whole,
            const Tensor &part_start, const Tensor &part, const Tensor &bits, int64_t q_tile, double scale,
@@ -322,6 +335,7 @@ Two masked(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const Tensor &w
                           "a mask of ", x->sizes(), " for ", tokens, " queries in tiles of ", q_tile);
     const Library &lib = library(path);
     const Place place(lib, Q);
+    if (place.captures()) captured.push_back({whole_start, whole, part_start, part, bits});
     in_order(lib, place, {&Q, &K, &V}, packed);
     const block_mask mask = {(int)q_tile,
                              64,
@@ -552,6 +566,66 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
     return {both[0], both[1]};
 }
 
+// ------------------------------------------------------------------------------------------------- packed sequences
+
+// The last call's mask, and of which tensors it was made, as they were: a model's layers all ask for the same.
+struct Kept {
+    std::vector<Tensor> starts;  // cu_seqlens and seqused of queries, and of keys; undefined: none
+    std::vector<uint32_t> versions;
+    std::array<int64_t, 4> of;  // how many queries and keys, and what they see to the left and right
+    std::vector<Tensor> lists;  // of tiles of 128 queries
+};
+std::mutex of_kept;
+Kept &kept = *new Kept;  // never ends: PyTorch may have ended before
+
+// Empty: it was another.
+std::vector<Tensor> find(std::initializer_list<const Tensor *> starts, const std::array<int64_t, 4> &of,
+                         c10::Device device)
+{
+    const std::lock_guard<std::mutex> one(of_kept);
+    bool same = kept.starts.size() == starts.size() && kept.of == of && kept.lists[0].device() == device;
+    size_t n = 0;
+    for (const Tensor *x : starts) {
+        if (!same || !kept.starts[n].is_same(*x) || (x->defined() && kept.versions[n] != x->_version())) return {};
+        n++;
+    }
+    return kept.lists;
+}
+
+Tensor or_none(const optional<Tensor> &x) { return x.value_or(Tensor()); }
+
+std::vector<Tensor> kept_mask(const Tensor &Q, int64_t keys, const Tensor &cu_q, const optional<Tensor> &used_q,
+                              const Tensor &cu_k, const optional<Tensor> &used_k, int64_t left, int64_t right)
+{
+    const Tensor q = or_none(used_q), k = or_none(used_k);
+    return find({&cu_q, &q, &cu_k, &k}, {Q.size(2), keys, left, right}, Q.device());
+}
+
+void keep_mask(const Tensor &Q, int64_t keys, const Tensor &cu_q, const optional<Tensor> &used_q, const Tensor &cu_k,
+               const optional<Tensor> &used_k, int64_t left, int64_t right, at::TensorList lists)
+{
+    Kept now = {{cu_q, or_none(used_q), cu_k, or_none(used_k)}, {}, {Q.size(2), keys, left, right}, lists.vec()};
+    for (const Tensor &x : now.starts) {
+        if (x.defined() && x.is_inference()) return;
+        now.versions.push_back(x.defined() ? x._version() : 0);
+    }
+    const std::lock_guard<std::mutex> one(of_kept);
+    std::swap(kept, now);
+}
+
+// Forward alone, of [T, H, D], under the kept mask; an error where that is another, or gradients are wanted.
+Two packed(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &cu_q, const optional<Tensor> &used_q,
+           const Tensor &cu_k, int64_t left, int64_t right, optional<double> scale)
+{
+    TORCH_CHECK_VALUE(Q.dim() == 3 && K.dim() == 3 && !wants_gradients(std::nullopt, Q, K, V), "gradients");
+    const Tensor used = or_none(used_q), none;
+    const auto mask = find({&cu_q, &used, &cu_k, &none}, {Q.size(0), K.size(0), left, right}, Q.device());
+    TORCH_CHECK_VALUE(!mask.empty(), "another mask");
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return masked(Q, K, V, mask[0], mask[1], mask[2], mask[3], mask[4], 128,
+                  scale.value_or(1 / std::sqrt((double)Q.size(2))), "", true);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void flash_workbook_default(const char *path) { default_path = path; }
@@ -561,6 +635,17 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
     m.def(
         "attention(Tensor Q, Tensor K, Tensor V, Tensor? sink_logits, bool causal, SymInt window, SymInt sink_tokens, "
         "float? scale, bool same_bits, str path, bool tokens_first=False) -> (Tensor, Tensor)");
+    m.def(
+        "kept_mask(Tensor Q, int keys, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int left, int right) "
+        "-> Tensor[]",
+        kept_mask);
+    m.def(
+        "keep_mask(Tensor Q, int keys, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int left, int right, "
+        "Tensor[] lists) -> ()",
+        keep_mask);
+    m.def("packed(Tensor Q, Tensor K, Tensor V, Tensor cu_q, Tensor? used_q, Tensor cu_k, int left, int right, "
+          "float? scale) -> (Tensor, Tensor)",
+          packed);
     m.def("masked(Tensor Q, Tensor K, Tensor V, Tensor whole_start, Tensor whole, Tensor part_start, Tensor part, "
           "Tensor bits, SymInt q_tile, float scale, str path, bool packed=False) -> (Tensor, Tensor)");
     m.def("attention_backward(Tensor dO, Tensor Q, Tensor K, Tensor V, Tensor? sink_logits, Tensor O, Tensor L, "
