@@ -119,6 +119,9 @@ uninstall:  ## PREFIX=/usr/local: take it away
 torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); wants pytest
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
 	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py)
+wheel:  ## dist/*.whl: the library for PyTorch, for GPUs of 80, 90a and 120, or ARCH="80 90a"
+	@BACKEND=$(if $(NVCC),$(if $(filter file,$(origin BACKEND)),cuda,$(BACKEND)),$(BACKEND)) \
+	    $(PYTHON) reference/pip_wheel.py
 bench-host: lib  ## from PyTorch: the host's time of a call, beside SDPA; wants a GPU
 	@mkdir -p $B/results
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) reference/bench_host.py >$B/results/bench_host.tsv
@@ -159,6 +162,6 @@ clean:  ## remove build/
 
 FORCE:
 .PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot \
-  duel record bundle compile-gpu train which gpt-oss lib install uninstall torch bench-host class-copy grade \
-  grade-all gradescope check check-all class-test new-problem tables format \
+  duel record bundle compile-gpu train which gpt-oss lib install uninstall torch wheel bench-host class-copy \
+  grade grade-all gradescope check check-all class-test new-problem tables format \
   check-format clean

@@ -1,6 +1,6 @@
 """What pyproject.toml has pip ask for a wheel: make builds the library, which knows nothing of PyTorch's ABI, so one
 wheel serves each version. What knows it, operators.cpp, is built where the package is first imported."""
-import base64, glob, hashlib, os, subprocess, sysconfig, tempfile, zipfile
+import base64, glob, hashlib, os, platform, subprocess, sysconfig, tempfile, zipfile
 
 
 def build_wheel(directory, config_settings=None, metadata_directory=None):
@@ -33,3 +33,12 @@ Requires-Dist: torch>=2.4
 
 def build_sdist(directory, config_settings=None):
     raise NotImplementedError("flash_workbook is made from a checkout of the workbook: there is no source package")
+
+
+if __name__ == "__main__":  # make wheel: for other machines than this one
+    os.environ.setdefault("ARCH", "80 90a 120")
+    if platform.machine() == "x86_64":
+        os.environ.setdefault("MARCH", "x86-64-v3")
+    os.makedirs("dist", exist_ok=True)
+    path = "dist/" + build_wheel("dist")
+    print(f"{path}: {os.path.getsize(path) / 2**20:.1f} MiB")

@@ -29,7 +29,7 @@ ifeq ($(ARCH),)
 $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for example ARCH=80 (A100) or ARCH=90a \
   (H100, H200))
 endif
-GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
+GENCODE := $(if $(filter native,$(ARCH)),-arch=native,$(foreach a,$(ARCH),-gencode=arch=compute_$a,code=sm_$a))
 CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler \
   -Wall$(comma)-Wextra$(comma)-Wshadow$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP \
   -Iworkbook -Iworkbook/words -I. -Itests
