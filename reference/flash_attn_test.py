@@ -21,7 +21,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, crea
 
 device = "cuda" if torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu" else "cpu"
 SEED = os.environ.get("SEED") or "1"
-LIMIT = 2**-7
+LIMIT, ALL = 2**-7, arguments.MOST
 torch.set_num_threads(1)  # of tensors as small as these a second one costs more than it does
 
 
@@ -54,10 +54,10 @@ def oracle(Q, K, V, visible, scale, sinks=None):
     return P[..., : K.shape[2]] @ V, L
 
 
-def bottom_right(Nq, Nk, left, right):
+def bottom_right(Nq, Nk, left=ALL, right=ALL, chunk=0):
     at = torch.arange(Nk - Nq, Nk, device=device)[:, None]
     key = torch.arange(Nk, device=device)
-    return ((key >= at - left) if left >= 0 else key >= 0) & ((key <= at + right) if right >= 0 else key >= 0)
+    return (key >= at - left) & (key <= at + right) & (key // chunk == at // chunk if chunk else key >= 0)
 
 
 def far(got, want):
@@ -130,7 +130,12 @@ def band(chance):
     """causal, window_size."""
     left, right = chance.randint(0, 60), chance.randint(1, 40)
     return chance.choice([(False, (-1, -1)), (True, (-1, -1)), (True, (left, chance.choice([0, -1, 5]))),
-                          (False, (left, 0)), (False, (left, right)), (False, (-1, right))])
+                          (False, (left, 0)), (False, (left, right)), (False, (-1, right)), (False, (None, -left)),
+                          (False, (-left, None))])
+
+
+def chunks(chance):
+    return chance.choice([0, 0, 0, chance.randint(1, 90)])
 
 
 def test_oracle_is_torchs_and_has_its_own_gradient():
@@ -147,32 +152,27 @@ def test_oracle_is_torchs_and_has_its_own_gradient():
 @drawn(40)
 def test_flash_attn_func(chance):
     (B, Hq, Hkv, Nq, Nk, D), (causal, window) = sizes(chance), band(chance)
-    Dv = chance.choice([D, D, 8 * chance.randint(1, 16)])
+    Dv = chance.choice([D, D, 8 * chance.randint(1, 16), 8 * chance.randint(16, 40)])
     q, k, v = (laid_out(chance, B, n, h, d) for n, h, d in ((Nq, Hq, D), (Nk, Hkv, D), (Nk, Hkv, Dv)))
     sinks, tensors, exact = with_sinks(chance, q, k, v)
     scale = chance.choice([None, 0.3])
-    how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks)
-    left, right = flash_attn.ends_of(causal, window)
-    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), bottom_right(Nq, Nk, left, right), scale or D**-0.5,
+    chunk, (left, right) = chunks(chance), flash_attn.ends_of(causal, window)
+    how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks,
+               attention_chunk=chunk)
+    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), bottom_right(Nq, Nk, left, right, chunk), scale or D**-0.5,
                      *exact[3:])
     with torch.no_grad():
         O, logs, nothing = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
     assert nothing is None
     close(O, want.transpose(1, 2))
     close_logs(logs, L)
-    try:
-        O, logs, _ = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
-    except Refused as refused:
-        assert right != 0 and "no gradients" in str(refused)
+    if chunk and not chunk >= Nk >= Nq or left < 0 and Nq > Nk:
         return
+    O, logs, _ = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
     close(O, want.transpose(1, 2))
     dO, dL = torch.randn_like(O), gradients_of_logs(chance, logs)
     dO[:, :: chance.randint(1, 9)] = 0
-    try:
-        got = torch.autograd.grad(O if dL is None else (O, logs), tensors, dO if dL is None else (dO, dL))
-    except NotImplementedError as refused:
-        assert right != 0 and not full_has_gradients() and "sm_90 alone" in str(refused), refused
-        return
+    got = torch.autograd.grad(O if dL is None else (O, logs), tensors, dO if dL is None else (dO, dL))
     close_gradients(got, want, L, exact, dO.double().transpose(1, 2), dL)
 
 
@@ -198,7 +198,7 @@ def asked_of_each():
         max_seqlen_k=5, block_table=ints[:, None] * 0, seqused_q=ints, seqused_k=ints, k=q[:, :1], v=q[:, :1],
         rotary_cos=q, rotary_sin=q, cache_seqlens=9, cache_batch_idx=ints * 0, cache_leftpad=ints,
         rotary_interleaved=False, return_softmax_lse=True, k_scale=one, v_scale=one, page_table=ints[:, None] * 0,
-        cu_seqlens_q=cu, cu_seqlens_k_new=cu, rotary_seqlens=ints, scheduler_metadata=ints)
+        cu_seqlens_q=cu, cu_seqlens_k_new=cu // 5, rotary_seqlens=ints, scheduler_metadata=ints)
     return calls, values
 
 
@@ -209,7 +209,10 @@ def what_becomes_of(function, given, name, values):
     # of gradients, of bytes, of more queries than one: other tests look
     if name == "deterministic" or "scale" in name and both or name == "causal" and "k_cache" in given:
         return "served"
-    tables = name in ("block_table", "page_table", "cache_batch_idx")  # here they say what is so without them
+    # here they say what is so without them
+    tables = name in ("block_table", "page_table", "cache_batch_idx", "cu_seqlens_q")
+    if name.startswith("cu_seqlens"):
+        more.update({"q": given["q"][0]} if name == "cu_seqlens_q" else {x: values[x][0] for x in "kv"})
     if tables and "cu_seqlens_k" in given:
         more.update(k=given["k"][None], v=given["v"][None])
     if name in ("block_table", "page_table") and "k_cache" in given:  # one sequence whose first page is its only one
@@ -230,9 +233,9 @@ def test_arguments_are_as_the_page_says():
     calls, values = asked_of_each()
     rows = {}
     for function, given in calls.items():
-        for name, parameter in inspect.signature(getattr(flash_workbook, function)).parameters.items():
-            rows.setdefault(name, {})[function] = "served" if parameter.default is inspect.Parameter.empty else \
-                what_becomes_of(function, given, name, values)
+        for name in inspect.signature(getattr(flash_workbook, function)).parameters:
+            rows.setdefault(name, {})[function] = "served" if name in given else what_becomes_of(function, given, name,
+                                                                                                values)
     lines = [f"| `{name}` | {' | '.join(of.get(function, '') for function in calls)} |\n" for name, of in rows.items()]
     page = os.path.join(os.path.dirname(__file__), "arguments.md")
     head = ("# What becomes of flash-attn's arguments\n\nserved: as in flash-attn, within what README.md says of "
@@ -248,8 +251,8 @@ def test_refusals_name_the_argument():
     q = randn(1, 5, 2, 64)
     with pytest.raises(Refused, match="dropout_p=0.125"):  # flash-attn 3 has its scale there
         flash_workbook.flash_attn_func(q, q, q, 0.125)
-    with pytest.raises(Refused, match=r"window_size=\(3, 2\).*no gradients"):
-        flash_workbook.flash_attn_func(q.requires_grad_(), q, q, window_size=(3, 2))
+    with pytest.raises(Refused, match="attention_chunk=3 has no gradients"):
+        flash_workbook.flash_attn_func(q.requires_grad_(), q, q, attention_chunk=3)
     with pytest.raises(TypeError, match="bfloat16"):
         flash_workbook.flash_attn_func(q.half(), q.half(), q.half())
 
@@ -316,7 +319,7 @@ def test_any_arguments():
         assert O.shape == given["q"].shape, (SEED, turn, name, wrong)
         if not wrong:
             Q, K, V = (x.transpose(1, 2) for x in (q, k[:, :Nk], v[:, :Nk]))
-            want = oracle(Q, K, V, bottom_right(Nq, Nk, left, 0 if causal else -1), scale)[0].transpose(1, 2)
+            want = oracle(Q, K, V, bottom_right(Nq, Nk, ALL if left < 0 else left, 0 if causal else ALL), scale)[0].transpose(1, 2)
             assert (O.reshape(want.shape).double() - want).norm() <= LIMIT * want.norm(), (SEED, turn, name, given)
             seen["right"] += 1
     print(f"SEED={SEED}: {seen}")
@@ -350,7 +353,7 @@ def test_flash_attn_func_compiles_whole(chance):
 
 def test_opcheck_of_band():
     Q, K = randn(1, 4, 20, 16), randn(1, 2, 70, 16)
-    torch.library.opcheck(flash_attn.band, (Q, K, K, 5, 3, 0.25, ""))
+    torch.library.opcheck(flash_attn.band, (Q, K, K, 5, 3, 0, 0.25, True, ""))
 
 
 # ------------------------ flash_attn_varlen_func
@@ -366,10 +369,10 @@ def packed(chance, same):
     return lengths, *starts, [ints(x) if more else None for x in zip(*lengths)]
 
 
-def packed_visible(lengths, cu_q, cu_k, Tq, Tk, left, right):
+def packed_visible(lengths, cu_q, cu_k, Tq, Tk, *band):
     visible = torch.zeros(Tq, Tk, dtype=torch.bool, device=device)
     for (nq, nk), q, k in zip(lengths, cu_q.tolist(), cu_k.tolist()):
-        visible[q : q + nq, k : k + nk] = bottom_right(nq, nk, left, right)
+        visible[q : q + nq, k : k + nk] = bottom_right(nq, nk, *band)
     return visible
 
 
@@ -383,24 +386,23 @@ def test_varlen(chance):
     for (_, nk), start, end in zip(lengths, cu_k.tolist(), cu_k.tolist()[1:]):
         for x in (k, v):
             x.data[start + nk : end] = torch.nan
-    left, right = flash_attn.ends_of(causal, window)
-    how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True, seqused_q=used_q, seqused_k=used_k)
+    chunk, (left, right) = chunks(chance), flash_attn.ends_of(causal, window)
+    how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True, seqused_q=used_q, seqused_k=used_k,
+               attention_chunk=chunk)
     heads_first = [x.transpose(0, 1)[None] for x in exact[:3]]
-    want, L = oracle(*heads_first, packed_visible(lengths, cu_q, cu_k, Tq, Tk, left, right), D**-0.5, *exact[3:])
+    want, L = oracle(*heads_first, packed_visible(lengths, cu_q, cu_k, Tq, Tk, left, right, chunk), D**-0.5, *exact[3:])
     with torch.no_grad():
         O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
     close(O, want[0].transpose(0, 1))
     close_logs(logs, L[0])
-    try:
-        O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
-        dO, dL = torch.randn_like(O), gradients_of_logs(chance, logs)
-        # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
-        if extra and sinks is not None:
-            assert not O[-extra:].any()
-        got = torch.autograd.grad(O if dL is None else (O, logs), tensors, dO if dL is None else (dO, dL))
-    except NotImplementedError as refused:
-        assert right != 0 and ("no gradients" in str(refused) or "sm_90 alone" in str(refused)), refused
+    if chunk or left < 0:
         return
+    O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
+    dO, dL = torch.randn_like(O), gradients_of_logs(chance, logs)
+    # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
+    if extra and sinks is not None:
+        assert not O[-extra:].any()
+    got = torch.autograd.grad(O if dL is None else (O, logs), tensors, dO if dL is None else (dO, dL))
     close_gradients(got, want, L, exact, dO.double().transpose(0, 1)[None], None if dL is None else dL[None])
 
 
@@ -442,7 +444,7 @@ def test_opcheck_of_varlen():
         dtype=torch.int32, device=device)
     used, sinks = torch.tensor([9, 25], dtype=torch.int32, device=device), torch.randn(4, device=device)
     for used_k in (None, used):
-        torch.library.opcheck(flash_attn.varlen, (Q, K, K, sinks, cu, None, cu, used_k, -1, 0, 0.25, True, ""))
+        torch.library.opcheck(flash_attn.varlen, (Q, K, K, sinks, cu, None, cu, used_k, ALL, 0, 0, 0.25, True, ""))
     torch._dynamo.reset()
     call = lambda *x: flash_workbook.flash_attn_varlen_func(*x, cu, cu, 25, 25, causal=True, deterministic=True)
     x = [randn(40, 2, 64, wants=True) for _ in range(3)]
@@ -478,27 +480,39 @@ def test_kvcache(chance):
         caches = [x.view(rows, most * size, *x.shape[2:]) for x in caches]
         table = torch.arange(rows, device=device).int()[:, None]
     used = table[:B] if index is None else table[index.long()]
+    # some of the queries and new keys of each, as one tensor
+    packed, chunk = chance.random() < 0.3, chunks(chance)
+    some = lambda n: [chance.randint(min(n, 1), n) if packed else n for _ in range(B)]
+    nq, nk, given = some(Nq), some(news), {}
+    starts = lambda x: torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device)
+    in_one = lambda x, n: torch.cat([one[:m] for one, m in zip(x, n)])
+    if packed:
+        given = {"cu_seqlens_q": starts(nq), "max_seqlen_q": chance.choice([None, Nq])}
+        given.update({"cu_seqlens_k_new": starts(nk)} if news else {})
     # what is wanted: the keys gathered, the new ones behind them
     wanted = []
     for cache, new in zip(caches, (k, v)):
-        gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b]] if news else []))
+        gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b][: nk[b]]] if news else []))
                     for b in range(B)]
         wanted.append([x if leftpad is None else x[leftpad[b] :] for b, x in enumerate(gathered)])
-    given = {}
     if int8:
         quantised = [flash_workbook.quantise_cache(x) for x in caches]
-        given = {"k_scale": quantised[0][1], "v_scale": quantised[1][1]}
+        given.update({"k_scale": quantised[0][1], "v_scale": quantised[1][1]})
     tensors = [x for x, _ in quantised] if int8 else caches
     if paged:
         given["block_table"] = table[:B] if index is None else table
-    O, logs = flash_workbook.flash_attn_with_kvcache(q, *tensors, k, v, cache_seqlens=lengths, cache_batch_idx=index,
-                                                     causal=causal, window_size=window, softmax_scale=scale,
-                                                     cache_leftpad=leftpad, return_softmax_lse=True, s_aux=sinks,
+    new = [in_one(x, nk) if packed and news else x for x in (k, v)]
+    O, logs = flash_workbook.flash_attn_with_kvcache(in_one(q, nq) if packed else q, *tensors, *new,
+                                                     cache_seqlens=lengths, cache_batch_idx=index, causal=causal,
+                                                     window_size=window, softmax_scale=scale, cache_leftpad=leftpad,
+                                                     return_softmax_lse=True, s_aux=sinks, attention_chunk=chunk,
                                                      **given)
+    if packed:
+        O, logs = O.split(nq), logs.split(nq, 1)
     for b in range(B):
-        visible = bottom_right(Nq, len(wanted[0][b]), left, right)
+        visible = bottom_right(nq[b], len(wanted[0][b]), left, right, chunk)
         K, V = (x[b].transpose(0, 1)[None] for x in wanted)
-        want, L = oracle(q[b].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks)
+        want, L = oracle(q[b, : nq[b]].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks)
         close(O[b], want[0].transpose(0, 1), 2**-5 if int8 else LIMIT)
         if not int8:
             close_logs(logs[b], L[0])
@@ -720,7 +734,7 @@ def test_quantise_fp8_at_once(chance):
     spread = flash_workbook.quantise_fp8(Q, K, V, hadamard=True)
     assert torch.equal(spread.V_exponent, flash_workbook.quantise_fp8(Q, K, V).V_exponent)
     close(flash_workbook.attention_fp8(*spread, causal=False),
-          oracle(Q, K, V, bottom_right(Nq, Nk, -1, -1), D**-0.5)[0], 2**-3)
+          oracle(Q, K, V, bottom_right(Nq, Nk), D**-0.5)[0], 2**-3)
     with pytest.raises(Refused, match="in bf16"):
         flash_workbook.quantise_fp8(Q.float(), K, V, hadamard=True)
 
@@ -752,7 +766,7 @@ def test_fp8(chance):
     Nq = Nk if causal else Nq
     Q, K, V = (randn(B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
     eight = flash_workbook.quantise_fp8(Q, K, V)
-    levels, visible = chance.choice([1, 2]), bottom_right(Nq, Nk, -1, 0 if causal else -1)
+    levels, visible = chance.choice([1, 2]), bottom_right(Nq, Nk, ALL, 0 if causal else ALL)
     O, logs = flash_workbook.attention_fp8(*eight, causal=causal, levels=levels, return_lse=True)
     # P meets V in e4m3, 2^-4 of it off at most; tests/16_flash_fp8.c derives this element by element.
     close(O, oracle(*meant(eight, Nk), visible, D**-0.5)[0], 2**-4)

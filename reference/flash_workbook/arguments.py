@@ -32,11 +32,14 @@ def number(name, value, kind):
 
 
 def pair(name, value):
-    """window_size: two ints, -1 for all. From a tuple, list, array or tensor of two, each of which may be None."""
+    """window_size: two ints, MOST for all. From a tuple, list, array or tensor of two. None, or a number below 0, is
+    all; but where one is None, as flash-attn 4 has it, a number below 0 is one."""
     value = (-1, -1) if value is None else value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise TypeError(f"{name}={value!r}: two numbers are wanted, of keys to the left and to the right")
-    return tuple(-1 if x is None else max(-1, number(name, x, int)) for x in value)
+    least = -MOST if None in value else 0
+    value = [MOST if x is None else number(name, x, int) for x in value]
+    return tuple(MOST if x < least else x for x in value)
 
 
 def is_off(value):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import integers, is_off, number, pair, tensors, told_in_range
+from .arguments import MOST, integers, is_off, number, pair, tensors, told_in_range
 from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients, with_zeros
 from .library import DecodeShape, library, like_forward, operator, operators, refuse
 from .masks import Mask, intervals, masked
@@ -25,9 +25,13 @@ def plain(function, **given):
 
 
 def ends_of(causal, window_size):
-    """How many keys to the left and to the right a query sees besides its own; -1: all."""
+    """How many keys to the left and to the right a query sees besides its own; MOST: all."""
     left, right = pair("window_size", window_size)
     return left, 0 if number("causal", causal, bool) else right
+
+
+def chunk_of(attention_chunk):
+    return max(0, number("attention_chunk", attention_chunk, int))
 
 
 def with_sink(O, L, s):
@@ -48,64 +52,148 @@ def sinks_of(s_aux, learnable_sink):
     return None if sinks is None else sinks.float()
 
 
-def refuse_gradients(name, left, right, sinks):
-    refuse(f"{name}: window_size=({left}, {right}){' with s_aux' * (sinks is not None)} and no causal mask has no "
-           "gradients. Call it under torch.no_grad()")
-
-
-def bounds(q_len, kv_len, left, right):
-    """The first and last key that each query sees, if the last query stands at the last key."""
+def bounds(q_len, kv_len, left, right, chunk):
+    """The first and last key that each query sees, if the last query stands at the last key. chunk: of so many keys,
+    counted from the first, it sees those in its own alone; 0: of all."""
     at = torch.arange(kv_len - q_len, kv_len)
-    return (at - left if left >= 0 else torch.zeros_like(at)).clamp(min=0), (at + right if right >= 0
-        else torch.full_like(at, kv_len)).clamp(max=kv_len - 1)
+    first, last = at - left, at + right
+    if chunk:
+        first, last = first.maximum(at - at % chunk), last.minimum(at - at % chunk + chunk - 1)
+    return first.clamp(min=0), last.clamp(max=kv_len - 1)
+
+
+# ------------------------ gradients of bands
+# The library's gradients are of causal squares with a window. L and delta are of whole rows, so that the gradients of
+# parts of a mask add up: of the keys up to a query's own, and of those behind it, which are a causal square as well
+# when read from the end.
+
+
+def squares(Nq, Nk, left, right):
+    """Parts of the mask of bounds(): the rows a ... b - 1 and keys c ... d - 1; how many keys a row sees; and whether
+    the first row sees these from key c on, the next from c + 1. Else the last row sees so many up to key d - 1, the
+    one before up to d - 2."""
+    late, back, ahead = max(0, Nq - Nk), min(right, 0), max(1, -left)
+    window = left + back + 1  # of the keys up to its own
+    a, d = max(0, Nq - Nk - back), Nk + back
+    if window > 0 and a < Nq and d > 0:
+        yield a, Nq, max(0, d - (Nq - a) - window + 1), d, window, False
+    if right >= ahead:
+        yield late, Nq - ahead, max(0, Nk - Nq) + ahead, Nk, right - ahead + 1, True
+        a, b = max(0, late - right), max(0, min(late, late - right + Nk))  # before the first key, and not all are seen
+        yield a, b, 0, b - late + right, MOST, False
+        for a in range(max(0, late - right + Nk), late, Nk):  # all are seen
+            n = min(Nk, late - a)
+            yield a, a + n, 0, Nk, MOST, False
+            yield a, a + n - 1, Nk - n + 1, Nk, MOST, True
+
+
+def band_gradients(dO, dL, Q, K, V, O, L, left, right, scale, same_bits, path):
+    """dQ, dK and dV in float32; L may have a sink in it."""
+    sums = [torch.zeros_like(x, dtype=torch.float32) for x in (Q, K, V)]
+    for a, b, c, d, window, turned in squares(Q.shape[2], K.shape[2], left, right):
+        if a >= b or c >= d:
+            continue
+        rows, keys = ([x if x is None else x[:, :, i:j] for x in tensors] for tensors, i, j in (((dO, Q, O, L, dL), a,
+            b), ((K, V), c, d)))
+        turn = (lambda x: x.flip(2)) if turned else lambda x: pad(x, (0, 0) * (x.dim() - 3) + (d - c - (b - a), 0))
+        do, q, o, l, dl = (x if x is None else turn(x) for x in rows)
+        keys = [turn(x) if turned else x for x in keys]
+        parts = backward(do, q, *keys, None, o, l, True, window if window < d - c else 0, 0, scale, same_bits, path, dl)
+        parts = [x.flip(2) for x in parts] if turned else [parts[0][:, :, -(b - a) :], *parts[1:]]
+        for whole, part, i, j in zip(sums, parts, (a, c, c), (b, d, d)):
+            whole[:, :, i:j] += part
+    return sums
 
 
 # ------------------------ one length
 
 @functools.lru_cache(64)
-def band_mask(q_len, kv_len, left, right, device):
+def band_mask(q_len, kv_len, left, right, chunk, device):
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("the first call with these lengths makes a mask and waits for the GPU: call it once before it is "
                "captured in a CUDA graph")
-    return intervals(*(x.to(device) for x in bounds(q_len, kv_len, left, right)), kv_len)
+    return intervals(*(x.to(device) for x in bounds(q_len, kv_len, left, right, chunk)), kv_len)
 
 
 @operator("band")
-def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, scale: float, path: str) -> Tuple[Tensor, Tensor]:
+def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, chunk: int, scale: float, same_bits: bool,
+         path: str) -> Tuple[Tensor, Tensor]:
     if not Q.numel() or not K.numel():
         return nothing(Q, K, V)
-    return masked(Q, K, V, *band_mask(Q.shape[2], K.shape[2], left, right, Q.device).fitting(Q, K), scale, path)
+    mask = band_mask(Q.shape[2], K.shape[2], left, right, chunk, Q.device)
+    return masked(Q, K, V, *mask.fitting(Q, K), scale, path)
 
 
 band.register_fake(like_forward)
 
 
-def banded(name, Q, K, V, left, right, scale, same_bits, sinks):
+@operator("band_backward")
+def band_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: Tensor, O: Tensor, L: Tensor, left: int,
+                  right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
+    return [x.to(Q.dtype) for x in band_gradients(dO, dL, Q, K, V, O, L, left, right, scale, same_bits, path)]
+
+
+@band_backward.register_fake
+def like_band_backward(dO, dL, Q, K, V, *_):
+    return [torch.empty_like(x) for x in (Q, K, V)]
+
+
+def keep(ctx, inputs, output):
+    """What backward functions of band and varlen want: tensors, numbers, O and L."""
+    ctx.numbers = [x for x in inputs if x is not None and not isinstance(x, Tensor)]
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*(x for x in inputs if x is None or isinstance(x, Tensor)), *output)
+
+
+def differentiate_band(ctx, dO, dL):
+    *tensors, O, L = ctx.saved_tensors
+    left, right, _, *how = ctx.numbers
+    gradients = [] if dO is dL is None else band_backward(torch.zeros_like(O) if dO is None else dO, dL, *tensors, O, L,
+                                                          left, right, *how)
+    return *gradients, *[None] * (9 - len(gradients))
+
+
+band.register_autograd(differentiate_band, setup_context=keep)
+
+
+def refuse_gradients(name, wanted, Nq, Nk, left, chunk):
+    if wanted and (chunk or left < 0 and Nq > Nk):
+        refuse(f"{name}: {f'attention_chunk={chunk}' if chunk else f'window_size=({left}, ...) and more queries than keys'}"
+               " has no gradients. Call it under torch.no_grad()")
+
+
+def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
     """Attention of [B, H, N, D] and its L, of queries that stand at the last keys."""
     Nq, Nk = Q.shape[2], K.shape[2]
+    if V.shape[3] > 128 >= Q.shape[3]:  # so many columns of V at a time
+        parts = [banded(name, Q, K, v, left, right, chunk, scale, same_bits, sinks) for v in V.split(128, 3)]
+        return torch.cat([O for O, _ in parts], 3), parts[0][1]
     how = {"scale": scale, "same_bits": same_bits, "return_lse": True}
-    left, right = -1 if left >= Nk - 1 else left, -1 if right >= Nq - 1 and right else right
-    gradients = wants_gradients(Q, K, V, sinks)
-    if right == 0 and Nq == 1 and not gradients:  # sees all keys, or the last of them
-        K, V = (x[:, :, -1 - left :] if left >= 0 else x for x in (K, V))
-        left = right = -1
-    if right == 0 and Nq == Nk:
-        return attention(Q, K, V, window=left + 1 if left >= 0 else None, sink_logits=sinks, **how)
-    if right == 0 and Nq > Nk:  # the first queries stand before the first key and see none
-        O, L = banded(name, Q[:, :, Nq - Nk :], K, V, left, 0, scale, same_bits, sinks)
+    left, right = MOST if left >= Nk - 1 else left, MOST if right >= Nq - 1 and right else right
+    chunk = 0 if chunk >= Nk >= Nq else chunk
+    gradients, causal = wants_gradients(Q, K, V, sinks), right == 0 <= left and not chunk
+    refuse_gradients(name, gradients, Nq, Nk, left, chunk)
+    if causal and Nq == 1 and not gradients:  # sees all keys, or the last of them
+        K, V = (x[:, :, -1 - left :] if left < MOST else x for x in (K, V))
+        left, right, causal = MOST, MOST, False
+    if causal and Nq == Nk:
+        return attention(Q, K, V, window=left + 1 if left < MOST else None, sink_logits=sinks, **how)
+    if causal and Nq > Nk:  # the first queries stand before the first key and see none
+        O, L = banded(name, Q[:, :, Nq - Nk :], K, V, left, 0, 0, scale, same_bits, sinks)
         nothing = L.new_full((), -torch.inf) if sinks is None else sinks[:, None]
         return pad(O, (0, 0, Nq - Nk, 0)), torch.cat([nothing.expand(*L.shape[:2], Nq - Nk), L], 2)
-    if right == 0 and gradients:  # queries of zeros go before, and what no query sees is cut off: then it is a square
-        unseen = max(0, Nk - Nq - left) if left >= 0 else 0
+    if causal and gradients:  # queries of zeros go before, and what no query sees is cut off: then it is a square
+        unseen = max(0, Nk - Nq - left)
         K, V, before = K[:, :, unseen:], V[:, :, unseen:], Nk - unseen - Nq
-        O, L = banded(name, pad(Q, (0, 0, before, 0)), K, V, left, 0, scale, same_bits, sinks)
+        O, L = banded(name, pad(Q, (0, 0, before, 0)), K, V, left, 0, 0, scale, same_bits, sinks)
         return O[:, :, before:], L[:, :, before:]
-    if gradients and (sinks is not None or left >= 0 or right >= 0):
-        refuse_gradients(name, left, right, sinks)
-    if left == right == -1:
+    if left == right == MOST and not chunk and not (gradients and library().lib.wb_device_capability() != 9):
         O, L = attention(Q, K, V, causal=False, **how)
     else:
-        O, L = band(Q, K, V, left, right, scale, "")
+        same_bits = bool(same_bits or torch.are_deterministic_algorithms_enabled())
+        D, (Q, K, V) = V.shape[3], (with_zeros(x, Q, V) for x in (Q, K, V))
+        O, L = band(Q, K, V, left, right, chunk, scale, same_bits, "")
+        O = O[..., :D]
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
@@ -114,8 +202,8 @@ def square_window(q, k, causal, window_size):
     left, right = window_size or (-1, -1)
     N = q.shape[1]
     if causal is True and N == k.shape[1]:
-        return left + 1 if 0 <= left < N - 1 else 0
-    if causal is not False or left != -1 or right != -1:
+        return left + 1 if left is not None and 0 <= left < N - 1 else 0
+    if causal is not False or left not in (-1, None) or right not in (-1, None):
         raise ValueError
     return 0
 
@@ -126,10 +214,9 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
                     pack_gqa=None, sm_margin=0):
     """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D], in bf16. s_aux (learnable_sink): gpt-oss's sink logits [Hq].
 
-    window_size: how many keys before and behind its own a query sees, -1: all. Gradients: those of full attention, on
-    sm_90, and of causal attention with or without a left window. return_attn_probs: O, the logarithm of the
-    denominators [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints,
-    and not read.
+    window_size: how many keys before and behind its own a query sees, -1 or None: all. attention_chunk: of keys in
+    chunks of so many, those of its own; without gradients. return_attn_probs: O, the logarithm of the denominators
+    [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints, and not read.
     """
     if not torch.compiler.is_compiling() and (alibi_slopes is qv is q_descale is k_descale is v_descale is None):
         try:
@@ -140,12 +227,13 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
         except ERRORS:  # it is put right, or what is wrong is said, below
             pass
     plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
-          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
+          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
     tensors("flash_attn_func", q=(q, 4), k=(k, 4), v=(v, 4))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
-    O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), scale, deterministic or None, sinks)
+    O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), chunk_of(attention_chunk), scale,
+                  deterministic or None, sinks)
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
 
 
@@ -154,17 +242,17 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 # documents: one call of problem 15, with as many tiles as a call for each sequence would walk over, and one launch
 # where there would be one each. It has no backward: that is a call a sequence.
 
-def packed_mask(Q, K, starts, left, right):
-    of = Q, K.shape[2], *starts, left, right
+def packed_mask(Q, K, starts, *how):
+    of = Q, *starts, (Q.shape[2], K.shape[2], *how)
     if lists := operators.kept_mask(*of):
         return Mask(Q.shape[2], K.shape[2], 128, *lists)
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph")
     first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
-    for at, nq, of_, nk in sequences(starts, Q.shape[2], K.shape[2]):
-        a, b = bounds(nq, nk, left, right)
-        first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of_), torch.where(a > b, 0, b + of_)
+    for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
+        a, b = bounds(nq, nk, *how)
+        first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + start), torch.where(a > b, 0, b + start)
     mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
     operators.keep_mask(*of, mask[3:])
     return mask
@@ -189,14 +277,14 @@ def sequences(starts, Tq, Tk):
 
 @operator("varlen", waits=True)
 def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, used_q: Optional[Tensor],
-           cu_k: Tensor, used_k: Optional[Tensor], left: int, right: int, scale: float, same_bits: bool,
+           cu_k: Tensor, used_k: Optional[Tensor], left: int, right: int, chunk: int, scale: float, same_bits: bool,
            path: str) -> Tuple[Tensor, Tensor]:
     starts = cu_q, used_q, cu_k, used_k
     if not Q.numel() or not K.numel():
         sequences(starts, Q.shape[2], K.shape[2])
         O, L = nothing(Q, K, V)
         return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
-    mask = packed_mask(Q, K, starts, left, right)
+    mask = packed_mask(Q, K, starts, left, right, chunk)
     if used_k is not None and len(used_k):  # what is not used may be NaN, which no P of 0 makes 0
         row, start, used = torch.arange(K.shape[2], device=Q.device), cu_k.to(Q.device), used_k.to(Q.device)
         s = torch.searchsorted(start[1:], row, right=True).clamp(max=len(used) - 1)
@@ -213,29 +301,21 @@ def varlen_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: T
                     O: Tensor, L: Tensor, cu_q: Tensor, used_q: Optional[Tensor], cu_k: Tensor,
                     used_k: Optional[Tensor], left: int, right: int, scale: float, same_bits: bool,
                     path: str) -> List[Tensor]:
-    gradients = [torch.zeros_like(x) for x in (Q, K, V, sinks) if x is not None]
-    unseen = None if dL is None else dL.clone()  # of rows that see no key: their L is the sink
+    gradients = [torch.zeros_like(x) for x in (Q, K, V)]
+    full = left == right == MOST and library(path).lib.wb_device_capability() == 9
     for at, nq, of, nk in sequences((cu_q, used_q, cu_k, used_k), Q.shape[2], K.shape[2]):
-        if right == 0:  # as in banded: a square of the queries that see a key and the keys that are seen
-            late, early = max(0, nq - nk), max(0, nk - nq - left) if left >= 0 else 0
-            at, nq, of, nk = at + late, nq - late, of + early, nk - early
         if min(nq, nk) == 0:
             continue
-        before = nk - nq if right == 0 else 0
-        rows = [pad(x[:, :, at : at + nq], (0, 0, before, 0)) for x in (dO, Q, O)]
-        keys = [x[:, :, of : of + nk] for x in (K, V)]
-        l, dl = (x if x is None else pad(x[:, :, at : at + nq], (before, 0)) for x in (L, dL))
-        dQ, dK, dV, *dsinks = backward(rows[0], rows[1], *keys, sinks, rows[2], l, right == 0,
-                                       left + 1 if left >= 0 else 0, 0, scale, same_bits, path, dl)
-        gradients[0][:, :, at : at + nq] = dQ[:, :, before:]
-        gradients[1][:, :, of : of + nk], gradients[2][:, :, of : of + nk] = dK, dV
-        if dsinks:
-            gradients[3] += dsinks[0]
-        if dL is not None:
-            unseen[:, :, at : at + nq] = 0
-    if dL is not None and sinks is not None:
-        gradients[3] += unseen.sum((0, 2))
-    return gradients
+        do, dl, q, o, l = (x if x is None else x[:, :, at : at + nq] for x in (dO, dL, Q, O, L))
+        k, v = (x[:, :, of : of + nk] for x in (K, V))
+        parts = backward(do, q, k, v, None, o, l, False, 0, 0, scale, same_bits, path, dl) if full else band_gradients(
+            do, dl, q, k, v, o, l, left, right, scale, same_bits, path)
+        for whole, part, i, n in zip(gradients, parts, (at, of, of), (nq, nk, nk)):
+            whole[:, :, i : i + n] = part
+    if sinks is None:
+        return gradients
+    delta = (dO.float() * O).sum(3) - (0 if dL is None else dL)
+    return [*gradients, -((sinks[:, None] - L).exp() * delta).sum((0, 2))]
 
 
 @varlen_backward.register_fake
@@ -243,30 +323,31 @@ def like_varlen_backward(dO, dL, Q, K, V, sinks, *_):
     return [torch.empty_like(x) for x in (Q, K, V, sinks) if x is not None]
 
 
-def keep(ctx, inputs, output):
-    *tensors, ctx.left, ctx.right, ctx.scale, ctx.same_bits, ctx.path = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors, *output)
-
-
 def differentiate(ctx, dO, dL):
     *tensors, cu_q, used_q, cu_k, used_k, O, L = ctx.saved_tensors
+    left, right, _, *how = ctx.numbers
     gradients = [] if dO is dL is None else varlen_backward(torch.zeros_like(O) if dO is None else dO, dL, *tensors, O,
-        L, cu_q, used_q, cu_k, used_k, ctx.left, ctx.right, ctx.scale, ctx.same_bits, ctx.path)
-    return *gradients, *[None] * (13 - len(gradients))
+        L, cu_q, used_q, cu_k, used_k, left, right, *how)
+    return *gradients, *[None] * (14 - len(gradients))
 
 
 varlen.register_autograd(differentiate, setup_context=keep)
 
 
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
+def starts_of(x):
+    """cu_seqlens of [B, N, H, D]."""
+    return torch.arange(x.shape[0] + 1, dtype=torch.int32, device=x.device) * x.shape[1]
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
                            softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
                            deterministic=False, return_attn_probs=False, block_table=None, *, s_aux=None,
                            learnable_sink=None, seqused_q=None, seqused_k=None, page_table=None, qv=None,
                            q_descale=None, k_descale=None, v_descale=None, attention_chunk=0, num_splits=1,
-                           pack_gqa=None, sm_margin=0):
+                           pack_gqa=None, sm_margin=0, scheduler_metadata=None):
     """q [Tq, Hq, D], k and v [Tk, Hkv, D]: sequence s has the rows cu_seqlens[s] ... cu_seqlens[s + 1] - 1 of them, or
-    the first seqused[s] of these. Rows of no sequence get zeros. With a block_table k and v are pages [pages,
+    the first seqused[s] of these. Rows of no sequence get zeros. Without cu_seqlens they are [B, N, H, D], as
+    flash-attn 4 has it: each sequence has N rows, or seqused[s]. With a block_table k and v are pages [pages,
     page_size, Hkv, D]: they are copied, as many as the table has columns, and seqused_k or cu_seqlens_k say how many
     keys there are.
 
@@ -278,15 +359,20 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
         try:
             if (s_aux is learnable_sink is seqused_k is None and dropout_p == softcap == attention_chunk == 0 and
                     causal in (True, False) and not (q.requires_grad and torch.is_grad_enabled())):
-                left, right = window_size or (-1, -1)
+                left, right = (MOST if x in (-1, None) else x for x in window_size or (-1, -1))
                 O, L = packed_at_best(q, k, v, cu_seqlens_q, seqused_q, cu_seqlens_k, left, 0 if causal else right,
                                       softmax_scale)
                 return (O, L, None) if return_attn_probs else O
         except ERRORS:  # as the first time: it is made, or what is wrong is said, below
             pass
     plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
-          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
+          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
     table = block_table if block_table is not None else page_table
+    rows = q.shape[:2] if cu_seqlens_q is None and isinstance(q, Tensor) and q.dim() == 4 else None
+    if rows:
+        q, cu_seqlens_q = q.flatten(0, 1), starts_of(q)
+    if cu_seqlens_k is table is None and all(isinstance(x, Tensor) and x.dim() == 4 for x in (k, v)):
+        k, v, cu_seqlens_k = k.flatten(0, 1), v.flatten(0, 1), starts_of(k)
     tensors("flash_attn_varlen_func", q=(q, 3), k=(k, 3 if table is None else 4), v=(v, 3 if table is None else 4))
     integers("cu_seqlens_q", cu_seqlens_q, where := getattr(cu_seqlens_q, "device", None), None)
     B = max(0, len(cu_seqlens_q) - 1)
@@ -304,16 +390,20 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
         k, v = (keys_of(x, None, table, lengths * 0, lengths, most)[0].flatten(0, 1) for x in (k, v))
         cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
-    Q, K, V = (with_zeros(x, q, v) for x in taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None]
-                                                                             for x in (q, k, v)), sinks))
-    left, right = ends_of(causal, window_size)
-    if wants_gradients(Q, K, V, sinks) and right != 0 and (left >= 0 or right > 0 or sinks is not None):
-        refuse_gradients("flash_attn_varlen_func", left, right, sinks)
+    Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
+    (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
+    refuse_gradients("flash_attn_varlen_func", wants_gradients(Q, K, V, sinks), 1, 0, left, chunk)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
-    O, L = varlen(Q, K, V, sinks, cu_seqlens_q, seqused_q, cu_seqlens_k, seqused_k, left, right, scale, same_bits, "")
-    O = O[0, ..., : v.shape[-1]].transpose(0, 1)
-    return (O, L[0], None) if return_attn_probs else O
+    parts = []
+    for some in V.split(128 if Q.shape[3] <= 128 else V.shape[3], 3):  # so many columns of V at a time
+        O, L = varlen(*(with_zeros(x, Q, some) for x in (Q, K, some)), sinks, cu_seqlens_q, seqused_q, cu_seqlens_k,
+                      seqused_k, left, right, chunk, scale, same_bits, "")
+        parts.append((O[0, ..., : some.shape[3]].transpose(0, 1), L[0]))
+    O, L = torch.cat([x for x, _ in parts], 2) if len(parts) > 1 else parts[0][0], parts[0][1]
+    if rows:
+        O, L = O.unflatten(0, rows), L.unflatten(1, rows).transpose(0, 1)
+    return (O, L, None) if return_attn_probs else O
 
 
 # ------------------------ decoding
@@ -348,7 +438,7 @@ def keys_of(cache, scales, table, first, lengths, count):
     return cache[page, row].masked_fill(none, 0), scales if scales is None else scales[page, :, row].transpose(1, 2)
 
 
-def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, scale):
+def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, scale):
     """O and L of Q [B, Hq, Nq, D]. first: which key of each sequence is its first; None: 0.
 
     Of causal masks the cache is read where it lies, if kernels have such pages and head dimensions. Else what is seen
@@ -357,17 +447,20 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, sc
     if not Q.numel() or not table.numel():
         return nothing(Q, K, V)
     most, copied = table.shape[1] * size, first is not None or not K.shape[3] == V.shape[3] == D
-    packed, each = Nq > MOST_QUERIES, Nq <= MOST_QUERIES and (right != 0 or 0 <= left < most)
+    packed, each = Nq > MOST_QUERIES, Nq <= MOST_QUERIES and (right != 0 or left < most or chunk)
     if packed and K_scale is not None:
         refuse(f"flash_attn_with_kvcache: {Nq} queries and a cache of int8: {MOST_QUERIES} at most are served")
     if each:
         at = lengths[:, None] - Nq + torch.arange(Nq, device=device)  # where the queries stand
-        ends = lengths[:, None].expand(B, Nq)
-        lengths = (ends if right < 0 else ends.minimum(at + right + 1)).flatten().clamp(min=0)
-        first = None if first is None else first.repeat_interleave(Nq)
-        if 0 <= left < most:
-            first, copied = (at - left).flatten().clamp(min=0 if first is None else first), True
-            most = min(most, left + 1 + (Nq - 1 if right < 0 else min(right, Nq - 1)))
+        begin = torch.zeros_like(at) if first is None else first[:, None].expand(B, Nq)
+        start, end = at - left, lengths[:, None].minimum(at + right + 1)
+        if chunk:
+            begin_of = at - (at - begin) % chunk
+            start, end = start.maximum(begin_of), end.minimum(begin_of + chunk)
+        lengths = end.flatten().clamp(min=0)
+        if left < most or chunk or first is not None:
+            first, copied = start.maximum(begin).flatten(), True
+            most = max(1, min(most, left + 1 + min(right, Nq - 1), chunk or most))
         Q, table = Q.transpose(1, 2).reshape(B * Nq, Hq, 1, D), table.repeat_interleave(Nq, 0)
     served = next((x for x in PAGE_SIZES if size % x == 0 and (K_scale is None or size == x)), None)
     if copied or packed or not served:
@@ -381,7 +474,7 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, sc
     if packed:
         cu_q, cu_k = (torch.arange(B + 1, dtype=torch.int32, device=device) * n for n in (Nq, size))
         O, L = varlen(*(x.flatten(0, 1).transpose(0, 1)[None] for x in (Q.transpose(1, 2), K, V)), None, cu_q, None,
-                      cu_k, lengths, left, right, scale, False, "")
+                      cu_k, lengths, left, right, chunk, scale, False, "")
         return tuple(x[0].unflatten(1, (B, Nq)).transpose(0, 1) for x in (O, L))
     if served != size:
         table = (table[..., None] * (size // served) + torch.arange(size // served, device=device)).flatten(1)
@@ -390,6 +483,21 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, sc
         K_scale, V_scale = (x.unflatten(2, (-1, served)).transpose(1, 2).flatten(0, 1) for x in (K_scale, V_scale))
     O, L = decode(Q, K, V, K_scale, V_scale, table.to(torch.int32), lengths.to(torch.int32), scale, "")
     return tuple(x.view(B, Nq, *x.shape[1:]).squeeze(3).transpose(1, 2) for x in (O, L)) if each else (O, L)
+
+
+def behind(x, cu, most):
+    """[B, most, ...]: the rows of each sequence of x [T, ...], with zeros before them."""
+    at = torch.arange(most, device=x.device) + cu[1:, None] - most
+    return x[at.clamp(min=0, max=len(x) - 1)].masked_fill((at < cu[:-1, None])[..., None, None], 0)
+
+
+def in_rows(x, cu, T):
+    """What behind() was given; NaN for rows of no sequence, and of those that are longer than the first says."""
+    t = torch.arange(T, device=x.device)
+    s = torch.searchsorted(cu[1:], t.to(cu.dtype), right=True).clamp(max=len(x) - 1)
+    at = x.shape[1] - cu[s + 1] + t
+    none = ((at < 0) | (at >= x.shape[1])).view(T, *[1] * (x.dim() - 2))
+    return x[s, at.clamp(min=0, max=x.shape[1] - 1)].masked_fill(none, torch.nan)
 
 
 def quantise_cache(x):
@@ -416,16 +524,23 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
 
     cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys,
     written behind these before attention is computed. cache_leftpad int32 [B]: the first key of each. It has no
-    gradients. Fast, from the cache as it lies: a causal mask or one query, up to 16 queries, pages (or N) of multiples
+    gradients. With cu_seqlens_q q is [Tq, Hq, D] as in flash_attn_varlen_func, and with cu_seqlens_k_new so are k and v;
+    without max_seqlen_q the call waits for the GPU. Fast, from the cache as it lies: a causal mask or one query, up to 16 queries, pages (or N) of multiples
     of 16, in int8 of a power of two to 256, D 16, 32, 64 or 128. Else, with a window and with cache_leftpad, what is
     seen of it is copied at each call, and more than 16 queries make it wait for the GPU.
     """
     name = "flash_attn_with_kvcache"
     plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
-          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q,
-          cu_seqlens_k_new=cu_seqlens_k_new, rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
-    tensors(name, q=(q, 4), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, -4), v=(v, -4))
-    (B, Nq, Hq, D), device, (left, right) = q.shape, q.device, ends_of(causal, window_size)
+          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
+    of_new = -4 if cu_seqlens_k_new is None else -3
+    tensors(name, q=(q, 4 if cu_seqlens_q is None else 3), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, of_new),
+            v=(v, of_new))
+    device, (left, right), chunk, Tq = q.device, ends_of(causal, window_size), chunk_of(attention_chunk), len(q)
+    if cu_seqlens_q is not None:
+        integers("cu_seqlens_q", cu_seqlens_q, device, None)
+        Nq = int(cu_seqlens_q.diff().max()) if max_seqlen_q is None else number("max_seqlen_q", max_seqlen_q, int)
+        q = behind(q, cu_seqlens_q, Nq)
+    B, Nq, Hq, D = q.shape
     if wants_gradients(q, k_cache, v_cache, k, v):
         refuse(f"{name} has no gradients. Call it under torch.no_grad()")
     if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
@@ -436,9 +551,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         raise ValueError(f"{name}: q {list(q.shape)}, k_cache {list(k_cache.shape)}, v_cache {list(v_cache.shape)}: "
                          "[B, Nq, Hq, D], and [.., .., Hkv, D] twice")
     if (k is None) != (v is None) or k is not None and any(
-            x.shape[:2] != k.shape[:2] or len(x) != B or x.shape[2:] != cache.shape[2:]
+            x.shape[:-2] != k.shape[:-2] or of_new == -4 and len(x) != B or x.shape[-2:] != cache.shape[2:]
             for x, cache in ((k, k_cache), (v, v_cache))):
         raise ValueError(f"{name}: k and v are [B, n, Hkv, D], both or none")
+    if cu_seqlens_k_new is not None:
+        integers("cu_seqlens_k_new", cu_seqlens_k_new, device, B + 1)
     pages, size, Hkv = k_cache.shape[:3]
     for which, x in (("k_scale", k_scale), ("v_scale", v_scale)):
         if (k_scale is not None or x is not None) and not (isinstance(x, Tensor) and x.dtype == torch.float32 and
@@ -458,7 +575,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) if fits else x for x in (k_cache, v_cache))
         pages = rows * (row // size)
         table = torch.arange(pages, dtype=torch.int32, device=device).view(rows, row // size)
-    new = 0 if k is None else k.shape[1]
+    new = 0 if k is None or of_new == -3 else k.shape[1]
     if len(table if cache_batch_idx is None else cache_batch_idx) != B:
         raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, and {B} of q")
     if isinstance(cache_seqlens, Tensor) and cache_seqlens.dim():
@@ -471,21 +588,34 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         if not torch.compiler.is_compiling() and not 0 <= lengths <= most - new:
             raise RuntimeError(f"{name}: cache_seqlens = {lengths}, and 0 to {most - new} is allowed")
         lengths = torch.full((B,), lengths, dtype=torch.int32, device=device)
+    if cu_seqlens_k_new is not None and k is not None:
+        lengths = lengths + cu_seqlens_k_new.diff()
     table, lengths = told_in_range(table, lengths, cache_batch_idx, new, size, pages)
-    if k is not None:
-        at = (lengths - new)[:, None].long() + torch.arange(new, device=device)  # [B, n]
-        page, row = table.long().gather(1, at // size), at % size
+    if k is not None and k.numel():
+        if of_new == -4:
+            s = torch.arange(B, device=device)[:, None]
+            at = (lengths - new)[:, None].long() + torch.arange(new, device=device)  # [B, n]
+        else:  # rows of no sequence write again what the last of one has written
+            last, cu = cu_seqlens_k_new[-1:] - 1, cu_seqlens_k_new
+            t = torch.arange(len(k), device=device).minimum(last).clamp(min=0)
+            s = torch.searchsorted(cu[1:], t.to(cu.dtype), right=True).clamp(max=B - 1)
+            at, k, v = (lengths[s] - cu[s + 1] + t).clamp(min=0, max=most - 1), k[t], v[t]
+        page, row = table.long()[s, at // size], at % size
         for cache, scales, new_keys in ((k_cache, k_scale, k), (v_cache, v_scale, v)):
+            if of_new == -3:  # of no rows at all it writes what is there
+                new_keys = torch.where((last >= 0)[:, None, None], new_keys, cache[page, row])
             if scales is not None:
                 new_keys, new_scales = quantise_cache(new_keys)
-                scales[page, :, row] = new_scales.transpose(1, 2)
+                scales[page, :, row] = new_scales.transpose(-1, -2)
             cache[page, row] = new_keys
     scale = D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     first = None if cache_leftpad is None else cache_leftpad.clamp(min=0)
     O, L = from_cache(with_zeros(q.transpose(1, 2), q, v_cache), k_cache, v_cache, k_scale, v_scale, table, lengths,
-                      first, left, 0 if Nq == 1 else right, scale)
+                      first, left, 0 if Nq == 1 and right > 0 else right, chunk, scale)
     O = O[..., : v_cache.shape[3]]
     if (sinks := sinks_of(s_aux, learnable_sink)) is not None:
         O, L = with_sink(O, L, sinks[:, None])
     O = O.transpose(1, 2)
+    if cu_seqlens_q is not None:
+        O, L = in_rows(O, cu_seqlens_q, Tq), in_rows(L.transpose(1, 2), cu_seqlens_q, Tq).T
     return (O, L) if return_softmax_lse else O

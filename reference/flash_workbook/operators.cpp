@@ -572,18 +572,17 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
 struct Kept {
     std::vector<Tensor> starts;  // cu_seqlens and seqused of queries, and of keys; undefined: none
     std::vector<uint32_t> versions;
-    std::array<int64_t, 4> of;  // how many queries and keys, and what they see to the left and right
+    std::vector<int64_t> of;    // how many queries and keys; what they see to the left, right and in chunks
     std::vector<Tensor> lists;  // of tiles of 128 queries
 };
 std::mutex of_kept;
 Kept &kept = *new Kept;  // never ends: PyTorch may have ended before
 
 // Empty: it was another.
-std::vector<Tensor> find(std::initializer_list<const Tensor *> starts, const std::array<int64_t, 4> &of,
-                         c10::Device device)
+std::vector<Tensor> find(std::initializer_list<const Tensor *> starts, at::IntArrayRef of, c10::Device device)
 {
     const std::lock_guard<std::mutex> one(of_kept);
-    bool same = kept.starts.size() == starts.size() && kept.of == of && kept.lists[0].device() == device;
+    bool same = kept.starts.size() == starts.size() && of == kept.of && kept.lists[0].device() == device;
     size_t n = 0;
     for (const Tensor *x : starts) {
         if (!same || !kept.starts[n].is_same(*x) || (x->defined() && kept.versions[n] != x->_version())) return {};
@@ -594,17 +593,17 @@ std::vector<Tensor> find(std::initializer_list<const Tensor *> starts, const std
 
 Tensor or_none(const optional<Tensor> &x) { return x.value_or(Tensor()); }
 
-std::vector<Tensor> kept_mask(const Tensor &Q, int64_t keys, const Tensor &cu_q, const optional<Tensor> &used_q,
-                              const Tensor &cu_k, const optional<Tensor> &used_k, int64_t left, int64_t right)
+std::vector<Tensor> kept_mask(const Tensor &Q, const Tensor &cu_q, const optional<Tensor> &used_q, const Tensor &cu_k,
+                              const optional<Tensor> &used_k, at::IntArrayRef of)
 {
     const Tensor q = or_none(used_q), k = or_none(used_k);
-    return find({&cu_q, &q, &cu_k, &k}, {Q.size(2), keys, left, right}, Q.device());
+    return find({&cu_q, &q, &cu_k, &k}, of, Q.device());
 }
 
-void keep_mask(const Tensor &Q, int64_t keys, const Tensor &cu_q, const optional<Tensor> &used_q, const Tensor &cu_k,
-               const optional<Tensor> &used_k, int64_t left, int64_t right, at::TensorList lists)
+void keep_mask(const Tensor &, const Tensor &cu_q, const optional<Tensor> &used_q, const Tensor &cu_k,
+               const optional<Tensor> &used_k, at::IntArrayRef of, at::TensorList lists)
 {
-    Kept now = {{cu_q, or_none(used_q), cu_k, or_none(used_k)}, {}, {Q.size(2), keys, left, right}, lists.vec()};
+    Kept now = {{cu_q, or_none(used_q), cu_k, or_none(used_k)}, {}, of.vec(), lists.vec()};
     for (const Tensor &x : now.starts) {
         if (x.defined() && x.is_inference()) return;
         now.versions.push_back(x.defined() ? x._version() : 0);
@@ -619,7 +618,7 @@ Two packed(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &cu_q
 {
     TORCH_CHECK_VALUE(Q.dim() == 3 && K.dim() == 3 && !wants_gradients(std::nullopt, Q, K, V), "gradients");
     const Tensor used = or_none(used_q), none;
-    const auto mask = find({&cu_q, &used, &cu_k, &none}, {Q.size(0), K.size(0), left, right}, Q.device());
+    const auto mask = find({&cu_q, &used, &cu_k, &none}, {Q.size(0), K.size(0), left, right, 0}, Q.device());
     TORCH_CHECK_VALUE(!mask.empty(), "another mask");
     const at::AutoDispatchBelowADInplaceOrView below;
     return masked(Q, K, V, mask[0], mask[1], mask[2], mask[3], mask[4], 128,
@@ -635,14 +634,11 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
     m.def(
         "attention(Tensor Q, Tensor K, Tensor V, Tensor? sink_logits, bool causal, SymInt window, SymInt sink_tokens, "
         "float? scale, bool same_bits, str path, bool tokens_first=False) -> (Tensor, Tensor)");
-    m.def(
-        "kept_mask(Tensor Q, int keys, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int left, int right) "
-        "-> Tensor[]",
-        kept_mask);
-    m.def(
-        "keep_mask(Tensor Q, int keys, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int left, int right, "
-        "Tensor[] lists) -> ()",
-        keep_mask);
+    m.def("kept_mask(Tensor Q, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int[] of) -> Tensor[]",
+          kept_mask);
+    m.def("keep_mask(Tensor Q, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int[] of, Tensor[] lists) -> "
+          "()",
+          keep_mask);
     m.def("packed(Tensor Q, Tensor K, Tensor V, Tensor cu_q, Tensor? used_q, Tensor cu_k, int left, int right, "
           "float? scale) -> (Tensor, Tensor)",
           packed);
