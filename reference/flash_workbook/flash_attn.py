@@ -68,10 +68,16 @@ def bounds(q_len, kv_len, left, right, chunk):
 # when read from the end.
 
 
-def squares(Nq, Nk, left, right):
+def squares(Nq, Nk, left, right, chunk=0):
     """Parts of the mask of bounds(): the rows a ... b - 1 and keys c ... d - 1; how many keys a row sees; and whether
     the first row sees these from key c on, the next from c + 1. Else the last row sees so many up to key d - 1, the
     one before up to d - 2."""
+    for start in range(0, Nk, chunk) if chunk else ():
+        n, first = min(chunk, Nk - start), max(0, start + Nq - Nk)
+        for a, b, c, d, *how in squares(start + n + Nq - Nk - first, n, left, right):
+            yield a + first, b + first, c + start, d + start, *how
+    if chunk or Nq <= 0:
+        return
     late, back, ahead = max(0, Nq - Nk), min(right, 0), max(1, -left)
     window = left + back + 1  # of the keys up to its own
     a, d = max(0, Nq - Nk - back), Nk + back
@@ -87,10 +93,10 @@ def squares(Nq, Nk, left, right):
             yield a, a + n - 1, Nk - n + 1, Nk, MOST, True
 
 
-def band_gradients(dO, dL, Q, K, V, O, L, left, right, scale, same_bits, path):
+def band_gradients(dO, dL, Q, K, V, O, L, left, right, chunk, scale, same_bits, path):
     """dQ, dK and dV in float32; L may have a sink in it."""
     sums = [torch.zeros_like(x, dtype=torch.float32) for x in (Q, K, V)]
-    for a, b, c, d, window, turned in squares(Q.shape[2], K.shape[2], left, right):
+    for a, b, c, d, window, turned in squares(Q.shape[2], K.shape[2], left, right, chunk):
         if a >= b or c >= d:
             continue
         rows, keys = ([x if x is None else x[:, :, i:j] for x in tensors] for tensors, i, j in (((dO, Q, O, L, dL), a,
@@ -129,8 +135,8 @@ band.register_fake(like_forward)
 
 @operator("band_backward")
 def band_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: Tensor, O: Tensor, L: Tensor, left: int,
-                  right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
-    return [x.to(Q.dtype) for x in band_gradients(dO, dL, Q, K, V, O, L, left, right, scale, same_bits, path)]
+                  right: int, chunk: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
+    return [x.to(Q.dtype) for x in band_gradients(dO, dL, Q, K, V, O, L, left, right, chunk, scale, same_bits, path)]
 
 
 @band_backward.register_fake
@@ -145,21 +151,27 @@ def keep(ctx, inputs, output):
     ctx.save_for_backward(*(x for x in inputs if x is None or isinstance(x, Tensor)), *output)
 
 
+def gradients_by(function, dO, dL, tensors, others, O, L, numbers):
+    """Of tensors; None for what else the forward pass was given."""
+    got = [] if dO is dL is None else function(torch.zeros_like(O) if dO is None else dO, dL, *tensors, O, L, *others,
+                                               *numbers)
+    if dO is None and got:
+        got[2] = torch.zeros_like(got[2])  # V is not in L
+    return *got, *[None] * (len(tensors) - len(got) + len(others) + len(numbers))
+
+
 def differentiate_band(ctx, dO, dL):
     *tensors, O, L = ctx.saved_tensors
-    left, right, _, *how = ctx.numbers
-    gradients = [] if dO is dL is None else band_backward(torch.zeros_like(O) if dO is None else dO, dL, *tensors, O, L,
-                                                          left, right, *how)
-    return *gradients, *[None] * (9 - len(gradients))
+    return gradients_by(band_backward, dO, dL, tensors, (), O, L, ctx.numbers)
 
 
 band.register_autograd(differentiate_band, setup_context=keep)
 
 
-def refuse_gradients(name, wanted, Nq, Nk, left, chunk):
-    if wanted and (chunk or left < 0 and Nq > Nk):
-        refuse(f"{name}: {f'attention_chunk={chunk}' if chunk else f'window_size=({left}, ...) and more queries than keys'}"
-               " has no gradients. Call it under torch.no_grad()")
+def refuse_gradients(name, left, *tensors):
+    if left < 0 and wants_gradients(*tensors):
+        refuse(f"{name}: window_size=({left}, ...) has no gradients with more queries than keys. Call it under "
+               "torch.no_grad()")
 
 
 def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
@@ -172,7 +184,8 @@ def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
     left, right = MOST if left >= Nk - 1 else left, MOST if right >= Nq - 1 and right else right
     chunk = 0 if chunk >= Nk >= Nq else chunk
     gradients, causal = wants_gradients(Q, K, V, sinks), right == 0 <= left and not chunk
-    refuse_gradients(name, gradients, Nq, Nk, left, chunk)
+    if Nq > Nk:
+        refuse_gradients(name, left, Q, K, V, sinks)
     if causal and Nq == 1 and not gradients:  # sees all keys, or the last of them
         K, V = (x[:, :, -1 - left :] if left < MOST else x for x in (K, V))
         left, right, causal = MOST, MOST, False
@@ -197,13 +210,21 @@ def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
+def usual_window(window_size):
+    """ends_of() of two ints, -1 for all, or of two None; an error for what is to be looked at."""
+    left, right = window_size or (-1, -1)
+    if left is right is None:
+        return MOST, MOST
+    return MOST if left == -1 else left + 0, MOST if right == -1 else right + 0  # None + 0 is an error
+
+
 def square_window(q, k, causal, window_size):
     """The operator's window, 0 for none, where it has such a mask; an error where the rest of this file makes one."""
-    left, right = window_size or (-1, -1)
+    left, right = usual_window(window_size)
     N = q.shape[1]
-    if causal is True and N == k.shape[1]:
-        return left + 1 if left is not None and 0 <= left < N - 1 else 0
-    if causal is not False or left not in (-1, None) or right not in (-1, None):
+    if causal is True and N == k.shape[1] and left >= 0:
+        return left + 1 if left < N - 1 else 0
+    if causal is not False or left != MOST or right != MOST:
         raise ValueError
     return 0
 
@@ -215,7 +236,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D], in bf16. s_aux (learnable_sink): gpt-oss's sink logits [Hq].
 
     window_size: how many keys before and behind its own a query sees, -1 or None: all. attention_chunk: of keys in
-    chunks of so many, those of its own; without gradients. return_attn_probs: O, the logarithm of the denominators
+    chunks of so many, those of its own. return_attn_probs: O, the logarithm of the denominators
     [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints, and not read.
     """
     if not torch.compiler.is_compiling() and (alibi_slopes is qv is q_descale is k_descale is v_descale is None):
@@ -299,17 +320,17 @@ varlen.register_fake(like_forward)
 @operator("varlen_backward", waits=True)
 def varlen_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor],
                     O: Tensor, L: Tensor, cu_q: Tensor, used_q: Optional[Tensor], cu_k: Tensor,
-                    used_k: Optional[Tensor], left: int, right: int, scale: float, same_bits: bool,
+                    used_k: Optional[Tensor], left: int, right: int, chunk: int, scale: float, same_bits: bool,
                     path: str) -> List[Tensor]:
     gradients = [torch.zeros_like(x) for x in (Q, K, V)]
-    full = left == right == MOST and library(path).lib.wb_device_capability() == 9
+    full = left == right == MOST and not chunk and library(path).lib.wb_device_capability() == 9
     for at, nq, of, nk in sequences((cu_q, used_q, cu_k, used_k), Q.shape[2], K.shape[2]):
         if min(nq, nk) == 0:
             continue
         do, dl, q, o, l = (x if x is None else x[:, :, at : at + nq] for x in (dO, dL, Q, O, L))
         k, v = (x[:, :, of : of + nk] for x in (K, V))
         parts = backward(do, q, k, v, None, o, l, False, 0, 0, scale, same_bits, path, dl) if full else band_gradients(
-            do, dl, q, k, v, o, l, left, right, scale, same_bits, path)
+            do, dl, q, k, v, o, l, left, right, chunk, scale, same_bits, path)
         for whole, part, i, n in zip(gradients, parts, (at, of, of), (nq, nk, nk)):
             whole[:, :, i : i + n] = part
     if sinks is None:
@@ -325,10 +346,7 @@ def like_varlen_backward(dO, dL, Q, K, V, sinks, *_):
 
 def differentiate(ctx, dO, dL):
     *tensors, cu_q, used_q, cu_k, used_k, O, L = ctx.saved_tensors
-    left, right, _, *how = ctx.numbers
-    gradients = [] if dO is dL is None else varlen_backward(torch.zeros_like(O) if dO is None else dO, dL, *tensors, O,
-        L, cu_q, used_q, cu_k, used_k, left, right, *how)
-    return *gradients, *[None] * (14 - len(gradients))
+    return gradients_by(varlen_backward, dO, dL, tensors, (cu_q, used_q, cu_k, used_k), O, L, ctx.numbers)
 
 
 varlen.register_autograd(differentiate, setup_context=keep)
@@ -359,7 +377,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
         try:
             if (s_aux is learnable_sink is seqused_k is None and dropout_p == softcap == attention_chunk == 0 and
                     causal in (True, False) and not (q.requires_grad and torch.is_grad_enabled())):
-                left, right = (MOST if x in (-1, None) else x for x in window_size or (-1, -1))
+                left, right = usual_window(window_size)
                 O, L = packed_at_best(q, k, v, cu_seqlens_q, seqused_q, cu_seqlens_k, left, 0 if causal else right,
                                       softmax_scale)
                 return (O, L, None) if return_attn_probs else O
@@ -392,7 +410,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
-    refuse_gradients("flash_attn_varlen_func", wants_gradients(Q, K, V, sinks), 1, 0, left, chunk)
+    refuse_gradients("flash_attn_varlen_func", left, Q, K, V, sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
     parts = []
@@ -535,6 +553,9 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     of_new = -4 if cu_seqlens_k_new is None else -3
     tensors(name, q=(q, 4 if cu_seqlens_q is None else 3), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, of_new),
             v=(v, of_new))
+    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
+            if k_scale is None else torch.int8):
+        raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
     device, (left, right), chunk, Tq = q.device, ends_of(causal, window_size), chunk_of(attention_chunk), len(q)
     if cu_seqlens_q is not None:
         integers("cu_seqlens_q", cu_seqlens_q, device, None)
@@ -543,9 +564,6 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     B, Nq, Hq, D = q.shape
     if wants_gradients(q, k_cache, v_cache, k, v):
         refuse(f"{name} has no gradients. Call it under torch.no_grad()")
-    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
-            if k_scale is None else torch.int8):
-        raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
     if k_cache.shape[:3] != v_cache.shape[:3] or k_cache.shape[3] != D or (
             Hq % k_cache.shape[2] if k_cache.shape[2] else Hq):
         raise ValueError(f"{name}: q {list(q.shape)}, k_cache {list(k_cache.shape)}, v_cache {list(v_cache.shape)}: "

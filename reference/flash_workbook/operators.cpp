@@ -533,10 +533,11 @@ struct Attention : torch::autograd::Function<Attention> {
         const bool tokens_first = at[6].toBool();
         const optional<Tensor> sinks = saved[3].defined() ? optional<Tensor>(saved[3]) : std::nullopt;
         const Tensor O = as_given(saved[4], tokens_first);
-        const std::vector<Tensor> gradients = attention_backward().call(
+        std::vector<Tensor> gradients = attention_backward().call(
             of[0].defined() ? as_given(of[0], tokens_first) : at::zeros_like(O), saved[0], saved[1], saved[2], sinks, O,
             saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
             at[5].toStringView(), of[1].defined() ? optional<Tensor>(of[1]) : std::nullopt);
+        if (!of[0].defined()) gradients[2].zero_();  // V is not in L
         for (size_t i = 0; i < gradients.size(); i++)
             all[i] = i < 3 ? as_given(gradients[i], tokens_first) : gradients[i];
         return all;
