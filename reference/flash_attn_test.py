@@ -241,7 +241,9 @@ def test_arguments_are_as_the_page_says():
     head = ("# What becomes of flash-attn's arguments\n\nserved: as in flash-attn, within what README.md says of "
             "shapes and masks. refused: a value\nother than the default is a NotImplementedError that names the "
             "argument. not read: a hint to\nflash-attn's kernels. Made from what the functions do:\n`WRITE=1 make "
-            "torch` (flash_attn_test.py).\n\n" + f"| | {' | '.join(f'`{x}`' for x in calls)} |\n" + "|---" * 4 + "|\n")
+            "torch` (flash_attn_test.py).\n\nA cache is of bf16, or of int8 with `k_scale` and `v_scale`: no kernel "
+            "reads one of e4m3, so that\n`k_descale` and `v_descale` are refused. `attention_fp8` has e4m3 for a "
+            "forward pass.\n\n" + f"| | {' | '.join(f'`{x}`' for x in calls)} |\n" + "|---" * 4 + "|\n")
     if os.environ.get("WRITE"):
         open(page, "w").write(head + "".join(lines))
     assert open(page).read() == head + "".join(lines)
@@ -354,6 +356,25 @@ def test_flash_attn_func_compiles_whole(chance):
 def test_opcheck_of_band():
     Q, K = randn(1, 4, 20, 16), randn(1, 2, 70, 16)
     torch.library.opcheck(flash_attn.band, (Q, K, K, 5, 3, 0, 0.25, True, ""))
+
+
+@drawn(8)
+def test_same_bits_in_any_batch(chance):
+    """What a sequence gets, O, L and gradients, is the same whatever the batch, where the library takes the same kernels
+    for both; but for hopper_split, which cuts the keys into as many parts as there are multiprocessors for."""
+    (_, Hq, Hkv, N, _, D), B, lib = sizes(chance, 300), chance.randint(2, 5), flash_workbook.library().lib
+    D, lib.wb_library_kernel.restype = chance.choice([16, 32, 64, 128]), ctypes.c_char_p
+    how, names = chance.choice([({}, ("gqa", "gqa_backward")), ({"window": 17}, ("window", "sinks_backward"))])
+    kernels = [[lib.wb_library_kernel(f"flash_{name}".encode(), ctypes.byref(flash_workbook.Shape(
+        b, Hq, Hkv, N, N, D, D**-0.5, 1, how.get("window", 0), 0))) for name in names] for b in (1, B)]
+    x, one, dO = [randn(B, h, N, D, wants=True) for h in (Hq, Hkv, Hkv)], chance.randrange(B), randn(B, Hq, N, D)
+    got = []
+    for of in (x, [y[one :][:1].detach().requires_grad_() for y in x]):
+        O, L = flash_workbook.attention(*of, **how, same_bits=True, return_lse=True)
+        got.append([O, L, *torch.autograd.grad(O, of, dO if of is x else dO[one :][:1])])
+    same = [torch.equal(a[one :][:1], b) for a, b in zip(*got)]
+    other = kernels[0] != kernels[1] or b"split" in kernels[0][0]
+    assert all(same) or other, (kernels, same)
 
 
 # ------------------------ flash_attn_varlen_func
