@@ -254,7 +254,7 @@ def test_refusals_name_the_argument():
     with pytest.raises(Refused, match="dropout_p=0.125"):  # flash-attn 3 has its scale there
         flash_workbook.flash_attn_func(q, q, q, 0.125)
     with pytest.raises(Refused, match=r"window_size=\(-1, ...\) has no gradients"):
-        flash_workbook.flash_attn_func(q.requires_grad_(), q[:, :3], q[:, :3], window_size=(-1, None))
+        flash_workbook.flash_attn_func(q.requires_grad_(), q[:, :3], q[:, :3], window_size=(-1, None)).sum().backward()
     with pytest.raises(TypeError, match="bfloat16"):
         flash_workbook.flash_attn_func(q.half(), q.half(), q.half())
 

@@ -86,7 +86,9 @@ def squares(Nq, Nk, left, right, chunk=0):
     if right >= ahead:
         yield late, Nq - ahead, max(0, Nk - Nq) + ahead, Nk, right - ahead + 1, True
         a, b = max(0, late - right), max(0, min(late, late - right + Nk))  # before the first key, and not all are seen
-        yield a, b, 0, b - late + right, MOST, False
+        yield a, b, 0, b - late + right, left + right + 1, False
+        if left < 0 < late and right > Nk:
+            refuse(f"window_size=({left}, ...) has no gradients with more queries than keys")
         for a in range(max(0, late - right + Nk), late, Nk):  # all are seen
             n = min(Nk, late - a)
             yield a, a + n, 0, Nk, MOST, False
@@ -168,12 +170,6 @@ def differentiate_band(ctx, dO, dL):
 band.register_autograd(differentiate_band, setup_context=keep)
 
 
-def refuse_gradients(name, left, *tensors):
-    if left < 0 and wants_gradients(*tensors):
-        refuse(f"{name}: window_size=({left}, ...) has no gradients with more queries than keys. Call it under "
-               "torch.no_grad()")
-
-
 def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
     """Attention of [B, H, N, D] and its L, of queries that stand at the last keys."""
     Nq, Nk = Q.shape[2], K.shape[2]
@@ -184,8 +180,6 @@ def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
     left, right = MOST if left >= Nk - 1 else left, MOST if right >= Nq - 1 and right else right
     chunk = 0 if chunk >= Nk >= Nq else chunk
     gradients, causal = wants_gradients(Q, K, V, sinks), right == 0 <= left and not chunk
-    if Nq > Nk:
-        refuse_gradients(name, left, Q, K, V, sinks)
     if causal and Nq == 1 and not gradients:  # sees all keys, or the last of them
         K, V = (x[:, :, -1 - left :] if left < MOST else x for x in (K, V))
         left, right, causal = MOST, MOST, False
@@ -410,7 +404,6 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
-    refuse_gradients("flash_attn_varlen_func", left, Q, K, V, sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
     parts = []
