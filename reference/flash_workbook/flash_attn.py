@@ -185,15 +185,6 @@ def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
         left, right, causal = MOST, MOST, False
     if causal and Nq == Nk:
         return attention(Q, K, V, window=left + 1 if left < MOST else None, sink_logits=sinks, **how)
-    if causal and Nq > Nk:  # the first queries stand before the first key and see none
-        O, L = banded(name, Q[:, :, Nq - Nk :], K, V, left, 0, 0, scale, same_bits, sinks)
-        nothing = L.new_full((), -torch.inf) if sinks is None else sinks[:, None]
-        return pad(O, (0, 0, Nq - Nk, 0)), torch.cat([nothing.expand(*L.shape[:2], Nq - Nk), L], 2)
-    if causal and gradients:  # queries of zeros go before, and what no query sees is cut off: then it is a square
-        unseen = max(0, Nk - Nq - left)
-        K, V, before = K[:, :, unseen:], V[:, :, unseen:], Nk - unseen - Nq
-        O, L = banded(name, pad(Q, (0, 0, before, 0)), K, V, left, 0, 0, scale, same_bits, sinks)
-        return O[:, :, before:], L[:, :, before:]
     if left == right == MOST and not chunk and not (gradients and library().lib.wb_device_capability() != 9):
         O, L = attention(Q, K, V, causal=False, **how)
     else:
