@@ -159,8 +159,8 @@ def test_flash_attn_func(chance):
     chunk, (left, right) = chunks(chance), flash_attn.ends_of(causal, window)
     how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks,
                attention_chunk=chunk)
-    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), bottom_right(Nq, Nk, left, right, chunk), scale or D**-0.5,
-                     *exact[3:])
+    visible = bottom_right(Nq, Nk, left, right, chunk)
+    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), visible, scale or D**-0.5, *exact[3:])
     with torch.no_grad():
         O, logs, nothing = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
     assert nothing is None
@@ -321,7 +321,8 @@ def test_any_arguments():
         assert O.shape == given["q"].shape, (SEED, turn, name, wrong)
         if not wrong:
             Q, K, V = (x.transpose(1, 2) for x in (q, k[:, :Nk], v[:, :Nk]))
-            want = oracle(Q, K, V, bottom_right(Nq, Nk, ALL if left < 0 else left, 0 if causal else ALL), scale)[0].transpose(1, 2)
+            visible = bottom_right(Nq, Nk, ALL if left < 0 else left, 0 if causal else ALL)
+            want = oracle(Q, K, V, visible, scale)[0].transpose(1, 2)
             assert (O.reshape(want.shape).double() - want).norm() <= LIMIT * want.norm(), (SEED, turn, name, given)
             seen["right"] += 1
     print(f"SEED={SEED}: {seen}")
@@ -360,8 +361,8 @@ def test_opcheck_of_band():
 
 @drawn(8)
 def test_same_bits_in_any_batch(chance):
-    """What a sequence gets, O, L and gradients, is the same whatever the batch, where the library takes the same kernels
-    for both; but for hopper_split, which cuts the keys into as many parts as there are multiprocessors for."""
+    """O, L and gradients of a sequence, whatever the batch, where the library takes the same kernels for both; but for
+    hopper_split, which cuts the keys into as many parts as there are multiprocessors for."""
     (_, Hq, Hkv, N, _, D), B, lib = sizes(chance, 300), chance.randint(2, 5), flash_workbook.library().lib
     D, lib.wb_library_kernel.restype = chance.choice([16, 32, 64, 128]), ctypes.c_char_p
     how, names = chance.choice([({}, ("gqa", "gqa_backward")), ({"window": 17}, ("window", "sinks_backward"))])

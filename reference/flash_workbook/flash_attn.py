@@ -342,10 +342,10 @@ def starts_of(x):
     return torch.arange(x.shape[0] + 1, dtype=torch.int32, device=x.device) * x.shape[1]
 
 
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
-                           softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
-                           deterministic=False, return_attn_probs=False, block_table=None, *, s_aux=None,
-                           learnable_sink=None, seqused_q=None, seqused_k=None, page_table=None, qv=None,
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None,
+                           dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
+                           alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None, *,
+                           s_aux=None, learnable_sink=None, seqused_q=None, seqused_k=None, page_table=None, qv=None,
                            q_descale=None, k_descale=None, v_descale=None, attention_chunk=0, num_splits=1,
                            pack_gqa=None, sm_margin=0, scheduler_metadata=None):
     """q [Tq, Hq, D], k and v [Tk, Hkv, D]: sequence s has the rows cu_seqlens[s] ... cu_seqlens[s + 1] - 1 of them, or
@@ -526,10 +526,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
 
     cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys,
     written behind these before attention is computed. cache_leftpad int32 [B]: the first key of each. It has no
-    gradients. With cu_seqlens_q q is [Tq, Hq, D] as in flash_attn_varlen_func, and with cu_seqlens_k_new so are k and v;
-    without max_seqlen_q the call waits for the GPU. Fast, from the cache as it lies: a causal mask or one query, up to 16 queries, pages (or N) of multiples
-    of 16, in int8 of a power of two to 256, D 16, 32, 64 or 128. Else, with a window and with cache_leftpad, what is
-    seen of it is copied at each call, and more than 16 queries make it wait for the GPU.
+    gradients. With cu_seqlens_q q is [Tq, Hq, D] as in flash_attn_varlen_func, and with cu_seqlens_k_new so are k and
+    v; without max_seqlen_q the call waits for the GPU. Fast, from the cache as it lies: a causal mask or one query, up
+    to 16 queries, pages (or N) of multiples of 16, in int8 of a power of two to 256, D 16, 32, 64 or 128. Else, with a
+    window and with cache_leftpad, what is seen of it is copied at each call, and more than 16 queries make it wait for
+    the GPU.
     """
     name = "flash_attn_with_kvcache"
     plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
