@@ -21,7 +21,7 @@ static const struct { const char *source; wb_costs of[GPUS][4]; } coefficients[]
      {7.14, 1.33, 0.05, 0.97, 0.0368, 0}, {6.51, 0.97, 0.05, 1.67, 0.0305, 0}}}},
     {"solutions/10/variants/hopper_walk_narrow.cu", {
     {NONE, NONE,
-     {100, 100, 100, 1, 1, 0}, {100, 100, 100, 1, 1, 0}}}},
+     {6.44, 0.446, 0.217, 0.945, 0.0787, 0}, {5.2, 0.697, 0.04, 1.69, 0.123, 0}}}},
     {"solutions/10/flash_hopper.cu", {
     {NONE, NONE,
      {5.43, 1.3, 0.0482, 1.51, 0.078, 0}, {5.96, 1.37, 0.0446, 1.85, 0.0196, 0}}}},
