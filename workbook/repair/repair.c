@@ -50,6 +50,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+// A file that a worker maps, in place of the one before; unshare() takes it away.
 static bool share(void)
 {
     strcpy(strrchr(shared_name, '.'), ".XXXXXX");
@@ -59,6 +60,18 @@ static bool share(void)
     close(file);
     setenv("WB_REPAIR", shared_name, 1);
     return shared != MAP_FAILED;
+}
+static void unshare(void)
+{
+    worker_retire(WORKER_SHARED);
+    unlink(shared_name);
+}
+static pid_t children[PROCESSES];
+static void end(int signal)
+{
+    for (int p = 0; p < PROCESSES && children[p]; p++) kill(children[p], signal);
+    unlink(shared_name);
+    _exit(2);
 }
 
 static bool is_right(int n)
@@ -223,22 +236,23 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
     const char *jobs = getenv("WB_JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int pipes[2], found = 0, whole = 0;
-    pid_t children[PROCESSES];
     if (pipe(pipes)) return 0;
     const int before = shared->on[0];
     for (int p = 0; p < processes; p++) {
         children[p] = fork();
         if (children[p]) continue;
+        memset(children, 0, sizeof children);
+        signal(SIGTERM, SIG_DFL);
         close(pipes[0]);
         setpgid(0, 0);
         if (!share()) _exit(2);
+        signal(SIGTERM, end);
         shared->on[0] = before;
         for (int n = p; n < order_count && now() - began < budget; n += processes) {
             const trial t = try(order[n], place);
             if (t.mends && !t.harms && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
-        worker_retire(WORKER_SHARED);
-        unlink(shared_name);
+        unshare();
         _exit(0);
     }
     close(pipes[1]);
@@ -260,6 +274,7 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
     }
     for (int p = 0; p < processes; p++) kill(children[p], SIGTERM);
     while (wait(NULL) > 0) continue;
+    memset(children, 0, sizeof children);
     close(pipes[0]);
     return found;
 }
@@ -278,10 +293,10 @@ static void say(int id)
         printf("without `%s`", c->of);
     else
         printf("`%s`", c->put);
-    for (int k = 1; c->as_it_is && k < change_count; k++)
+    for (int k = 1, more = 0; c->as_it_is && k < change_count && more < 2; k++)
         if (k != id && changes[k].site == c->site && changes[k].kind == c->kind && *changes[k].put &&
             values[k] == values[id])
-            printf(" or `%s`", changes[k].put);
+            printf(" or `%s`", changes[k].put), more++;
     if (*c->of && !moved && strcmp(c->put, "nothing")) printf(" in place of `%s`", c->of);
 }
 
@@ -297,6 +312,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: repair [--seconds n] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
     }
+    signal(SIGTERM, end), signal(SIGINT, end);
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
     if (!changes_read(source, skeleton) || !build(argv[2], argv[3]) || !share()) return 2;
     began = now();
@@ -323,8 +339,7 @@ int main(int argc, char **argv)
             beside = beside && second[0].mends == wrong_count - best[0].mends;
         }
     }
-    worker_retire(WORKER_SHARED);
-    unlink(shared_name);
+    unshare();
     if (!whole && !beside) return 1;
     if (whole)
         printf("one change makes %s right: ", wrong_count > 1 ? "all wrong cases" : "this case");
