@@ -514,8 +514,22 @@ static bool judge_products(report *r, const worker_run *run)
     return false;
 }
 
-// Of a function with so many launches each block hangs on inputs and delta alone (blocks_stand_alone).
+// Of a function with so many launches, of so many blocks a row and head, each block hangs on inputs and delta alone
+// (blocks_stand_alone).
 static unsigned launches_apart;
+static double blocks_apart;
+
+static double blocks_of_row(const worker_run *run)
+{
+    const attention_shape *s = &run->c.shape;
+    return (double)worker_exchange(run)->asked.blocks / ((double)s->batch * s->q_heads * s->q_len);
+}
+// Whether it still has them: who takes another way with long sequences, such as in parts, has more blocks or fewer.
+static bool blocks_are_apart(const worker_run *run)
+{
+    return worker_exchange(run)->asked.launches == launches_apart &&
+           fabs(log(blocks_of_row(run) / blocks_apart)) < log(1.3);
+}
 
 // All of it is right, or, where a refusal is wanted, that is what came.
 static bool judge(report *r, const worker_run *run, const refusal *wanted)
@@ -527,8 +541,8 @@ static bool judge(report *r, const worker_run *run, const refusal *wanted)
     }
     if (run->c.dry == 1 && on_cpu_backend()) return judge_ending(r, run);
     // Where few blocks run, what another launch makes of their results means nothing.
-    const unsigned launches = worker_exchange(run)->asked.launches;
-    const bool in_parts = run->c.dry && on_cpu_backend() && launches > 1 && launches != launches_apart;
+    const bool in_parts =
+        run->c.dry && on_cpu_backend() && worker_exchange(run)->asked.launches > 1 && !blocks_are_apart(run);
     return judge_ending(r, run) && judge_untouched(r, run, false) && (in_parts || judge_outputs(r, run)) &&
            judge_products(r, run);
 }
@@ -1121,7 +1135,7 @@ static bool blocks_stand_alone(wb_case c)
         if (problem()->window) c.shape.window = (int)((double)N * c.shape.window / c.shape.q_len);
         c.shape.q_len = c.shape.kv_len = N, c.input = WB_NORMAL;  // of which each row tells
         worker_start(&run, problem(), &c, WORKER_ALONE);
-        launches_apart = worker_exchange(&run)->asked.launches;
+        launches_apart = worker_exchange(&run)->asked.launches, blocks_apart = blocks_of_row(&run);
         do_all = !memmem(worker_tensor(&run, 0), run.tensors[0].bytes, "\377\377\377\377", 4);
         if (!judge_results(&r, &run)) launches_apart = 0;
         worker_end(&run);
