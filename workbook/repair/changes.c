@@ -3,6 +3,7 @@
 #include "repair/changes.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,9 +138,7 @@ static void put(int at, bool closes, int deep, bool alone, char *what)
         pieces[piece_count++] =
             (piece){.at = at, .deep = deep, .closes = closes, .site = sites, .alone = alone, .text = what};
 }
-static char *print(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#include <stdarg.h>
-static char *print(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static char *print(const char *format, ...)
 {
     va_list list;
     char *s;
