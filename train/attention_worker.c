@@ -49,7 +49,7 @@ static void call(kernel *k, const attention_shape *shape, real *outputs[], real 
     wb_tensor tensors[WB_MAX_TENSORS];
     wb_zone zones[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &c, tensors);
-    const size_t bytes = wb_exchange_layout(tensors, count, 0, 0, zones);
+    const size_t bytes = wb_exchange_layout(tensors, count, &c, 0, zones);
     const int file = session_memory(bytes);
     char *const memory = file < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) FAIL("no memory to share with a kernel");
