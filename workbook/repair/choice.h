@@ -118,41 +118,35 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
         }
         const int k = which(id, count);
         return (T)(k < 0 ? value : changed(k, value, y...));
-    } else if constexpr (std::is_pointer_v<T>) {
-        T value = x;
-        if (shared->probing) note_value(id + count, value);
-        const int k = which(id, count);
-        int n = REPAIR_OWN;
-        const auto take = [&](auto &other) {
-            using O = std::remove_cv_t<std::remove_reference_t<decltype(other)>>;
-            if constexpr (std::is_same_v<O, T>) {
-                if (shared->probing) note_value(id + n, other);
-                if (k == n) value = other;
-            } else if constexpr (std::is_integral_v<O> && moves<T>) {
-                if (shared->probing) note_value(id + n + 3, x + other), note_value(id + n + 4, x - other);
-                if (k == n + 3) value = x + other;
-                if (k == n + 4) value = x - other;
-            }
-            n += REPAIR_EACH;
-        };
-        (take(y), ...);
-        return value;
     } else {
-        using P = std::remove_reference_t<X> *;
-        P place = &x;
-        if (shared->probing) note_value(id + count, place);
+        constexpr bool points = std::is_pointer_v<T>;
+        std::remove_reference_t<X> *place = &x;
+        std::conditional_t<points, T, char> moved{};
+        const auto note_place = [&](int at, auto &what) {
+            if constexpr (points)
+                note_value(at, what);
+            else
+                note_value(at, &what);
+        };
+        if (shared->probing) note_place(id + count, x);
         const int k = which(id, count);
         int n = REPAIR_OWN;
         const auto take = [&](auto &other) {
             using O = std::remove_cv_t<std::remove_reference_t<decltype(other)>>;
             if constexpr (std::is_same_v<O, T>) {
-                if (shared->probing) note_value(id + n, &other);
-                if (k == n) place = (P)&other;
+                if (shared->probing) note_place(id + n, other);
+                if (k == n) place = (std::remove_reference_t<X> *)&other;
+            } else if constexpr (points && std::is_integral_v<O> && moves<T>) {
+                if (shared->probing) note_value(id + n + 3, x + other), note_value(id + n + 4, x - other);
+                if (k == n + 3 || k == n + 4) moved = k == n + 3 ? x + other : x - other, place = &moved;
             }
             n += REPAIR_EACH;
         };
         (take(y), ...);
-        return (*place);
+        if constexpr (points)
+            return T(*place);
+        else
+            return (*place);
     }
 }
 
