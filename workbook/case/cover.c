@@ -315,15 +315,20 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
-// What makes a case dear, whatever else it is: many sequences, many heads, many pages. Few are enough.
-enum { NOT_DEAR, DEAR_BATCH, DEAR_HEADS, DEAR_PAGES, DEAR_KINDS };
+// What makes a case dear, whatever else it is: many sequences, more than a byte counts, many heads, many pages. Few are
+// enough, of each.
+enum { NOT_DEAR, DEAR_BATCH, DEAR_BATCHES, DEAR_HEADS, DEAR_PAGES, DEAR_KINDS };
 enum { MANY = 200, FEW_DEAR = 3 };
 
 static int dear(const wb_cover_row *row)
 {
     const int *v = row->value;
     const int heads = v[KV_HEADS] * (v[GROUP] ? v[GROUP] : 1);
-    return v[PAGES] ? DEAR_PAGES : v[BATCH] >= MANY ? DEAR_BATCH : v[BATCH] * heads >= MANY ? DEAR_HEADS : NOT_DEAR;
+    return v[PAGES]                   ? DEAR_PAGES
+           : v[BATCH] > 256           ? DEAR_BATCHES
+           : v[BATCH] >= MANY         ? DEAR_BATCH
+           : v[BATCH] * heads >= MANY ? DEAR_HEADS
+                                      : NOT_DEAR;
 }
 
 // How much more there may be: work of a case, and dear cases of each kind.
@@ -549,7 +554,7 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
 {
     static pairs seen;
     static wb_cover_row before;  // the last case of several in one process
-    budget left = {most, {INT_MAX, FEW_DEAR, FEW_DEAR, FEW_DEAR}};
+    budget left = {most, {INT_MAX, FEW_DEAR, FEW_DEAR, FEW_DEAR, FEW_DEAR}};
     uint64_t dice = mix(seed);
     int count = 0;
     memset(&seen, 0, sizeof seen), memset(&before, 0, sizeof before);

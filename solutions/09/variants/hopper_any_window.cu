@@ -6,9 +6,9 @@
 // N.
 //
 // The items of work for sinks that are seen from afar are as many for each tile of keys: one that has no queries left
-// fetches its tile and passes the sum on, which drawn_sizes takes amiss where sinks are many.
+// fetches its tile and passes the sum on, which drawn cases take amiss where sinks are many.
 //
-// exempt: memory drawn_sizes
+// exempt: memory drawn_sizes hidden_tiles_are_not_loaded
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"
