@@ -56,7 +56,7 @@ static wb_case complete(wb_case c)
 typedef struct report {
     char text[16384];
     size_t used;
-    char given[WB_CASE_TEXT];  // the case that it is about; "" if none
+    char given[(1 + WORKER_REMEMBERED) * WB_CASE_TEXT];  // the case that it is about, behind others; "" if none
 } report;
 
 static void say(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -556,10 +556,40 @@ static void conclude(report *r, worker_run *run)
     cr_assert(true);
 }
 
+// Between cases that run in one process, in what is given as CASE=.
+enum { BEHIND = ':' };
+
 static const char *const carries_state =
     "the function carries state from an earlier call (a static variable, memory that it kept), "
     "or its result is a matter of chance:\n"
-    "  alone in a process this case is right, after %d other%s in the same process it is not";
+    "  alone in a process this case is right, after %s in the same process it is not";
+
+// Whatever comes of it.
+static void run_before(const wb_case *c)
+{
+    worker_run run;
+    worker_start(&run, problem(), c, WORKER_SHARED);
+    const bool died = run.ending[0];
+    worker_end(&run);
+    if (died) worker_retire(WORKER_SHARED);
+}
+
+// Which of the cases that a process served before is enough for this one to fail behind it, the last such; -1: none.
+static int culprit(const worker_run *run, const refusal *wanted, int known)
+{
+    for (int k = known - 1; k >= 0; k--) {
+        static report r;
+        worker_run again;
+        worker_retire(WORKER_SHARED);
+        run_before(&run->before[k]);
+        worker_start(&again, run->problem, &run->c, WORKER_SHARED);
+        r.used = 0;
+        const bool right = judge(&r, &again, wanted);
+        worker_end(&again);
+        if (!right) return k;
+    }
+    return -1;
+}
 
 // A case has failed in a process that had served others. Alone in a new process it fails as well, and then that is the
 // report; or it does not, and then what the others left behind is to blame.
@@ -568,20 +598,23 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
     report alone = {.used = 0};
     worker_run again;
     worker_start(&again, run->problem, &run->c, WORKER_ALONE);
-    if (judge(&alone, &again, wanted)) {
-        say(&alone, carries_state, run->served, run->served == 1 ? "" : "s");
-        const char *shown = getenv("WB_WORKER_SHOWN");
-        say(&alone, "\n  there: %s\n  in one process, by hand:\n    %s", r->text, shown ? shown : worker_path());
-        const int known = run->served < WORKER_REMEMBERED ? run->served : WORKER_REMEMBERED;
-        for (int k = 0; k <= known; k++) {
-            char text[WB_CASE_TEXT];
-            wb_case_print(run->problem, k < known ? &run->before[k] : &run->c, text);
-            say(&alone, " --case %s", text);
-        }
-        memcpy(alone.given, r->given, sizeof alone.given);
-    }
-    if (strncmp(again.ending, "not run", 7) != 0) *r = alone;
+    const bool right = judge(&alone, &again, wanted);
     worker_end(&again);
+    if (strncmp(again.ending, "not run", 7) == 0) return;
+    if (right) {
+        const int known = run->served < WORKER_REMEMBERED ? run->served : WORKER_REMEMBERED;
+        const int enough = culprit(run, wanted, known);
+        char others[40];
+        snprintf(others, sizeof others, enough < 0 ? "%d other%s" : "another", run->served,
+                 run->served == 1 ? "" : "s");
+        say(&alone, carries_state, others);
+        say(&alone, "\n  there: %s", r->text);
+        char *to = alone.given;  // all of them, each behind a colon
+        for (int k = enough < 0 ? 0 : enough; k < (enough < 0 ? known : enough + 1); k++, *to++ = BEHIND)
+            wb_case_print(run->problem, &run->before[k], to), to += strlen(to);
+        wb_case_print(run->problem, &run->c, to);
+    }
+    *r = alone;
 }
 
 // WB_TRIED: a file to which each case is added, a line each.
@@ -839,12 +872,8 @@ static void check_same_drawn(void);
 
 void run_unjudged(wb_case c)
 {
-    worker_run run;
     c = complete(c);
-    worker_start(&run, problem(), &c, WORKER_SHARED);
-    const bool died = run.ending[0];
-    worker_end(&run);
-    if (died) worker_retire(WORKER_SHARED);
+    run_before(&c);
 }
 
 // A process that has served many calls gives the bits that it gave at first.
@@ -1507,9 +1536,17 @@ void check_given_case(void)
         return;
     }
     report r = {.used = 0};
+    worker_kind kind = WORKER_ALONE;
     // A mistake in what was typed is no failure of the function.
-    if (wb_case_parse(problem(), given_case(), &c) != WB_OK) cr_skip_test("CASE: %s", wb_last_message());
-    if (!strstr(given_case(), "seed=")) c.seed = run_seed();
+    char *const all = strdup(given_case()), *text = all;
+    for (char *end; text; text = end) {
+        end = strchr(text, BEHIND);
+        if (end) *end++ = 0;
+        if (wb_case_parse(problem(), text, &c) != WB_OK) cr_skip_test("CASE: %s", wb_last_message());
+        if (!strstr(text, "seed=")) c.seed = run_seed();
+        if (end) kind = WORKER_SHARED, run_before(&c);
+    }
+    free(all);
     if (c.ranks && !may_have_ranks(c.ranks)) cr_skip_test("%d ranks are more than can be here", c.ranks);
     worker_run run;
     if (!wb_case_is_valid(problem(), &c)) {
@@ -1526,7 +1563,7 @@ void check_given_case(void)
         return;
     } else {
         if (c.dry == 2) blocks_stand_alone(c);
-        run_judged(&run, &c, WORKER_ALONE, NULL);
+        run_judged(&run, &c, kind, NULL);
     }
     for (int k = 0; k < PROMISES && c.ranks && c.overlapped == 2 && !r.used; k++) keeps(&r, &run, &promises[k]);
     conclude(&r, &run);

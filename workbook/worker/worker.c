@@ -3,7 +3,7 @@
 // what came out:
 //
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7    also under gdb, compute-sanitizer, a profiler
-//   ... --case ... --case ...   one after the other in one process: does a call leave anything that changes the next?
+//   ... --case A:B              one after the other in one process: does a call leave anything that changes the next?
 //   --guard 0 ...               buffers end with their tensors, outputs are left unwritten: for tools that see accesses
 //   --count FILE ...            what the layer counts in each case, as a row of that file (layer_requests.h)
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
@@ -806,8 +806,10 @@ int main(int argc, char **argv)
         return 2;
     }
     if (record && !wb_record_begin(record, wb_has_ranks(problem) ? -1 : block)) return perror(record), 2;
-    for (int i = 1; i < argc && status == 0; i += 2)
-        if (strcmp(argv[i], "--case") == 0) cases++, status = try_case(problem, argv[i + 1], -1, -1, guard);
+    for (int i = 1; i < argc; i += 2) {
+        char *rest = strcmp(argv[i], "--case") == 0 ? argv[i + 1] : NULL, *text;
+        while (status == 0 && (text = strsep(&rest, ":"))) cases++, status = try_case(problem, text, -1, -1, guard);
+    }
     if (cases == 0)
         status = try_case(problem,
                           problem->signature == WB_ROW_SUM  ? "rows=4,cols=100"
