@@ -7,10 +7,10 @@ CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) \
   -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
-# Kernels are compiled far more often than they are run for long: these flags take a third of the time of -O2 -g, and
-# the code a fifth more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would
+# Kernels are compiled far more often than they are run for long: these flags take half the time of -O2 -g, and the
+# code no more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would
 # ask for all of it: a check build would take half as long again.
-KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1)
+KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O1 -g1)
 # C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
 DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 \
   -Wno-deprecated,17),17 -fconcepts)
