@@ -3,7 +3,7 @@
 #   IMPL=problems|solutions   whose code: yours (the default) or the answer key
 #   BACKEND=cpu|cuda          where kernels run; cuda where there are nvcc and a GPU
 #   ARCH=80                   compute capability to compile for (cuda; the GPU's own by default)
-#   SEED=7  CASE=B=1,Nq=5,D=16  other inputs; one case alone
+#   SEED=7  CASE=B=1,Nq=5,D=16  TEST=memory  other inputs; one case, one test alone
 #   V=1  show the commands      DEBUG=1  compile for gdb
 #
 # This file is the door: what may be typed. How things are built lies in each room's .mk. Everything

@@ -74,6 +74,7 @@ try step-04 COMMENTS
 try predict-04 GUESS
 try which SAY
 try watch P
+try test-02 TEST
 try next P
 try mask-06 N
 for variable in N NAME FROM; do try new-problem $variable; done

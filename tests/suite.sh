@@ -5,7 +5,7 @@ set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
 suite=$out/suite program=$scratch/03_test record=$scratch/record
-unset WB_CASE WB_LIST VERBOSE
+unset WB_CASE WB_TEST WB_SEED WB_LIST VERBOSE
 mkdir "$scratch/tmp"
 export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
 status=0

@@ -15,10 +15,11 @@ case $caught in
     "$out/suite" --show "$record" failure | sed 's/	/: /; s/^/caught by /'
     # What a test says to try again asks what that test has asked.
     given=$("$out/suite" --show "$record" case)
-    if [ -n "$given" ]; then
+    case $before$given in
+    bytes_and_overlap*overlapped*)
         WB_CASE=$given judge --first "$out/tests/${number}_test" "$worker" "$BACKEND"
-        [ $? = 1 ] || { echo "PASSES the case that is to be tried again: $given"; exit 1; }
-    fi ;;
+        [ $? = 1 ] || { echo "PASSES the case that is to be tried again: $given"; exit 1; } ;;
+    esac ;;
 0) echo "SURVIVED: the suite passes with this wrong solution"; exit 1 ;;
 *) echo "NOT TRIED: the suite could not run"; exit 1 ;;
 esac

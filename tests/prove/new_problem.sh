@@ -6,7 +6,7 @@ set -u
 . tests/prove/frame.sh
 backend=${BACKEND:-cpu} copy=$scratch/workbook
 out=build/$backend
-unset MAKEFLAGS MAKELEVEL WB_BUILDING WB_CASE WB_SEED WB_CASES
+unset MAKEFLAGS MAKELEVEL WB_BUILDING WB_CASE WB_TEST WB_SEED WB_CASES
 show() { tail -n 20 "$said" | sed 's/^/      /'; }
 check() { what=$1; shift; "$@" >"$said" 2>&1; verdict $? "$what"; }
 made() { ${MAKE:-make} --no-print-directory BACKEND="$backend" "$@"; }

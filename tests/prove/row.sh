@@ -11,7 +11,7 @@ IFS=$tab read -r _ number claim command inputs _ <<END
 $plan
 END
 mkdir -p "${record%/*}"
-unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES CASE SEED CASES WB_CASE WB_SEED WB_CASES SUBMISSION
+unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES CASE TEST SEED CASES WB_CASE WB_TEST WB_SEED WB_CASES SUBMISSION
 export WB_JOBS=1 ROW=$PROOFS/$name OMP_WAIT_POLICY=passive WERROR=1
 
 # What it is proved of: its row, the compiler, programs that were built, files that belong to the workbook.

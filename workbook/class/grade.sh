@@ -214,7 +214,7 @@ export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SE
     GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" WB_GRADE="$out" WB_SOURCES=problems \
     WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh WB_WORKERS=build/cpu/problems \
     WB_GCOV=workbook/class/grade_gcov.sh \
-    SANITIZE="${SANITIZE:-0}" WB_CASE=
+    SANITIZE="${SANITIZE:-0}" WB_CASE= WB_TEST=
 cd "$tree" || exit 1
 # shellcheck disable=SC2086
 attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1

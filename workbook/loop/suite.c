@@ -87,7 +87,14 @@ static void print_in_full(const suite_run *run, const result *row)
     print_row(row);
     print_message(row, true);
     if (!*row->given) return;
-    if (number) printf("          test again  make test-%02d CASE=%s\n", number, row->given);
+    // The test asks again what it has asked; its case, whether the results are right.
+    const bool is_case = strcmp(row->test, "given_case") == 0;
+    const char *seed = getenv("WB_SEED");
+    if (number && !is_case)
+        printf("          test again  make test-%02d TEST=%s%s%s\n", number, row->test, seed && *seed ? " SEED=" : "",
+               seed ? seed : "");
+    if (number)
+        printf("          %s  make test-%02d CASE=%s\n", is_case ? "test again" : "its case  ", number, row->given);
     const char *shown = getenv("WB_WORKER_SHOWN");
     printf("          by hand     %s --case %s\n", shown ? shown : run->worker, row->given);
 }

@@ -28,7 +28,7 @@ out=build/$backend
 sources=${WB_SOURCES:-$impl} workers=${WB_WORKERS:-$out/$impl}
 if [ "$impl" = problems ]; then record=build/grade; else record=$out/$impl/grade; fi
 record=${WB_GRADE:-$record}
-one=${WB_CASE:-}  # a single case is tried, and not recorded
+one=${WB_CASE:-}${WB_TEST:-}  # a single case or test is tried, and not recorded
 [ -z "$one" ] || record=$out/$impl/one_case
 cases=${WB_CASES:-}
 [ -z "$one" ] || cases=
@@ -123,10 +123,16 @@ judge() {
     unwritten=
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then unwritten=$("$out/score" gaps "$number"); fi
     [ -z "$unwritten" ] || echo "$unwritten"
+    if [ -n "${WB_TEST:-}" ] && ! "$out/suite" --list "$out/tests/${number}_test" | grep -qxF -e "$WB_TEST"; then
+        state="could not run" status=2
+        echo "  TEST: $number has no test $WB_TEST, only" $("$out/suite" --list "$out/tests/${number}_test")
+        return
+    fi
     rm -rf "$work/counted" && mkdir "$work/counted" && counts=${worker%_worker}_counted.gcno
     [ ! -f "$counts" ] || cp "$counts" "$work/counted/c.gcno"
     WB_COVERAGE=$work/counted WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results \
-        "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
+        "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend" \
+        ${WB_TEST:+--filter "*/$WB_TEST"}
     case $? in
     0) state="passed"; praise ;;
     1) state="failed"; explain ;;
