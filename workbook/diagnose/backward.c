@@ -19,25 +19,19 @@ static bool sees_pair(int q, int k)
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
-// What may be summed up for delta, and of which columns.
-static const char deltas[] =
-    "+ dO * O| O * O| dO * dO| dO * O of the first half of the columns| dO * O of the first 8 columns| dO * O of the "
-    "first of every 8 columns";
 void look_at_delta(void)
 {
-    enum { SUMS_OF = 6 };
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
-    double(*sum)[SUMS_OF] = allocate((size_t)rows, sizeof *sum), *sizes = allocate((size_t)rows, sizeof *sizes);
+    double(*sum)[3] = allocate((size_t)rows, sizeof *sum), *sizes = allocate((size_t)rows, sizeof *sizes);
     EACH_PAIR (i, rows, d, D) {
-        const double x = e.O[i * D + d], y = e.dO[i * D + d], xy = x * y;
-        const double is[SUMS_OF] = {xy, x * x, y * y, xy * (d < D / 2), xy * (d < 8), xy * (d % 8 == 0)};
-        for (int n = 0; n < SUMS_OF; n++) sum[i][n] += is[n];
-        sizes[i] += fabs(xy);
+        const double x = e.O[i * D + d], y = e.dO[i * D + d];
+        sum[i][0] += x * y, sum[i][1] += x * x, sum[i][2] += y * y, sizes[i] += fabs(x * y);
     }
     for (int i = 0; i < rows; i++)
         if (!(sizes[i] > 1e30) &&  // else it overflows, whoever is right
-            sum_add(&fit_delta, e.delta[i], 1e-4 * (sizes[i] + fabs(e.delta[i])) + 1e-30, deltas, sum[i]))
+            sum_add(&fit_delta, e.delta[i], 1e-4 * (sizes[i] + fabs(e.delta[i])) + 1e-30, "+ dO * O| O * O| dO * dO",
+                    sum[i]))
             fit_says(&fit_delta,
                      "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
                      i, e.delta[i], sum[i][0]);
@@ -240,27 +234,6 @@ static void look_at_end(const record *r, int output)
 // dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
 static fit fit_dsinks;
 
-// What this row of Q adds to the sum of its head.
-static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row]) * e.delta[row]; }
-
-// What row i of head h in sequence b adds: to the right sum, and to others, of other terms or of other rows.
-enum { SUMS = 11 };
-static const char sums[] =
-    "+ exp(s - L) delta| 2^(s - L) delta| 2^(s log2(e) - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of "
-    "the key head| that, where s is not 0,| exp(s) exp(-L) delta, which overflows,| that of the first sequence alone| "
-    "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| the mean of that over "
-    "all rows";
-static void add_row(int h, int b, int i, double *sum)
-{
-    const int N = s->q_len, row = (b * s->q_heads + h) * N + i;
-    const double x = e.sink_logits[h], L = e.L[row], delta = e.delta[row], right = term_of(h, row);
-    sum[0] += right, sum[1] -= exp2(x - L) * delta, sum[2] -= exp2(x * LOG2E - L) * delta;
-    sum[3] -= exp(x * s->scale - L) * delta, sum[4] -= exp(e.sink_logits[h / (s->q_heads / s->kv_heads)] - L) * delta;
-    sum[5] += x == 0 ? 0 : right, sum[6] -= (float)((float)exp(x) * (float)exp(-L)) * delta;
-    sum[7] += b == 0 ? right : 0, sum[8] += i < 1024 ? right : 0, sum[9] += i % 1024 < 32 ? right : 0;
-    sum[10] += right / (N * s->batch);
-}
-
 // As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
 // at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
@@ -269,12 +242,20 @@ static void look_at_dsinks(void)
 {
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
-        double sum[SUMS] = {0}, size = 0;
-        if (!isfinite(e.sink_logits[h])) continue;
-        EACH_PAIR (b, s->batch, i, s->q_len)
-            add_row(h, b, i, sum), size += fabs(term_of(h, (b * s->q_heads + h) * s->q_len + i));
-        const double got = e.dsinks[h];
-        if (sum_add(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20, sums, sum))
+        const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
+        double sum[6] = {0}, size = 0;
+        if (!isfinite(x)) continue;
+        EACH_PAIR (b, s->batch, i, s->q_len) {
+            const int row = (b * s->q_heads + h) * s->q_len + i;
+            const double L = e.L[row], delta = e.delta[row], right = -exp(x - L) * delta;
+            sum[0] += right, size += fabs(right), sum[1] -= exp2(x - L) * delta,
+                sum[2] -= exp(x * s->scale - L) * delta;
+            sum[3] -= exp(key - L) * delta, sum[4] += b == 0 ? right : 0, sum[5] += i % 1024 < 32 ? right : 0;
+        }
+        if (sum_add(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
+                    "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
+                    "head| that of the first sequence alone| that of the rows of the first warp alone",
+                    sum))
             fit_says(&fit_dsinks,
                      "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
                      got, h, sum[0]);
@@ -284,7 +265,7 @@ static void look_at_dsinks(void)
 static void conclude_dsinks(void)
 {
     const form *is = fit_form(&fit_dsinks);
-    const bool sum = is && (strstr(is->says, "warp") || strstr(is->says, "mean"));
+    const bool sum = is && strstr(is->says, "warp");
     const char *both = block_is_summed() ? "rows of the head|sum of the block" : "rows of the head";
     fit_conclude(&fit_dsinks, BY_END, sum ? both : "rows of the head", both, ": that is minus the sum of ");
 }

@@ -103,9 +103,6 @@ __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, 
 __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
                                                    const char *format, ...);  // both
 
-// Forms by name, "|one|another", the right one first; returns how many.
-int list_forms(const fit *f, form *forms, const char *names, const double *is);
-
 // A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
 // ln(2) (n); `values` are theirs. Looked for is which of them are in it: one that is right may be gone, or all,
 // another be there, and one or all be multiplied by -1, 2, scale, log2(e) and the like, or divided. What it is reads as
@@ -116,9 +113,9 @@ bool sum_add(fit *f, double seen, double tolerance, const char *names, const dou
 enum { TERMS = 16 };
 double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
 
-// A row's O and L from those of parts, which come so many at once: how much of each is in O, and what L is.
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
-               double L, double slack, const char *where);
+// A row's O and L from those of parts.
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
+               double slack, const char *where);
 
 // The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
 // in ten, if all others are far worse. Null: none.

@@ -57,15 +57,6 @@ void add_form(const fit *f, form *forms, int *count, double is, const char *form
     forms[(*count)++] = (form){says, is};
 }
 
-int list_forms(const fit *f, form *forms, const char *names, const double *is)
-{
-    int n = 0;
-    for (const char *at = names;; at += strcspn(at, "|") + 1) {
-        add_form(f, forms, &n, is[n], "%.*s", (int)strcspn(at, "|"), at);
-        if (!at[strcspn(at, "|")]) return n;
-    }
-}
-
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count)
 {
     memcpy(f->forms, forms, (size_t)count * sizeof *forms), f->count = count;
@@ -256,66 +247,23 @@ double shares_in(const double *y, double *const *terms, int count, size_t length
     return sqrt(left / whole);
 }
 
-// How parts may be merged: each counts exp(L - m) under the maximum m so far; O and the sum l of what they count are
-// multiplied by exp(m_old - m) when that grows, and O is divided by l at the end.
-typedef struct merging {
-    const char *says;
-    int ones, base_2, undivided, O_stays, l_stays, from;
-} merging;
-static const merging merges[] = {
-    {.says = ""},
-    {.says = "O is not rescaled when the maximum grows", .O_stays = 1},
-    {.says = "l is not rescaled when the maximum grows", .l_stays = 1},
-    {.says = "neither O nor l is rescaled when the maximum grows", .O_stays = 1, .l_stays = 1},
-    {.says = "a part counts 2^(L - m)", .base_2 = 1},
-    {.says = "all parts count the same", .ones = 1, .O_stays = 1, .l_stays = 1},
-    {.says = "nothing is divided by l", .undivided = 1},
-    {.says = "the first part is left out", .from = 1}};
-
-// How far O is from what this makes of the parts.
-static double merge_by(const merging *by, double *const *O_of, const double *L_of, int parts, int at_once,
-                       const float *O)
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
+               double slack, const char *where)
 {
-    double sum[WB_MAX_HEAD_DIM] = {0}, m = -FLT_MAX, l = 0, off = 0, size = 0;
-    const int D = e.s->head_dim;
-    for (int n = by->from; n < parts; n += at_once) {
-        double m_new = m;
-        for (int k = n; k < min_int(parts, n + at_once); k++) m_new = fmax(m_new, L_of[k]);
-        const double alpha = m > -1e38 ? by->base_2 ? exp2(m - m_new) : exp(m - m_new) : 0;
-        if (!by->l_stays) l *= alpha;
-        for (int d = 0; d < D && !by->O_stays; d++) sum[d] *= alpha;
-        m = m_new;
-        for (int k = n; k < min_int(parts, n + at_once); k++) {
-            const double x = L_of[k] - m;
-            const double w = by->ones ? isfinite(x) : by->base_2 ? exp2(x) : exp(x);
-            l += w;
-            for (int d = 0; d < D; d++) sum[d] += w * O_of[k][d];
-        }
-    }
-    for (int d = 0; d < D; d++) {
-        const double x = by->undivided ? sum[d] : sum[d] / l;
-        const bool none = !(fabs(x) < FLT_MAX);  // nor has O one then
-        off += none ? isfinite(O[d]) : pow(O[d] - x, 2), size += none ? 1 : pow(x, 2) + pow(O[d], 2);
-    }
-    return isfinite(off) ? sqrt(off / fmax(size, 1e-300)) : 1;
-}
-
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
-               double L, double slack, const char *where)
-{
-    double m = -INFINITY, l = 0;
-    form forms[MAX_FORMS];
+    double m = -INFINITY, l = 0, off = 0, size = 0;
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
-    for (int f = 0; f < COUNT(merges); f++)
-        forms[f] = (form){merges[f].says, merge_by(&merges[f], O_of, L_of, parts, at_once, O) > 0.02};
-    fit_see(shares, 0, 0, forms, COUNT(merges),
-            "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
-            parts > 1 ? "s" : "");
-    const double l_less = l - exp(L_of[0] - m), without = wb_has_ranks(e.problem) ? NAN : l_less > 0 ? log(l_less) : 0;
-    if (sum_add(logs, L, slack, "+ m|+ log(l)| L of the first| L of the last| log(l) without the first",
-                (double[]){m, log(l), L_of[0], L_of[parts - 1], without}))
+    for (int d = 0; d < e.s->head_dim; d++) {
+        double right = 0;
+        for (int n = 0; n < parts; n++) right += exp(L_of[n] - m) / l * O_of[n][d];
+        if (fabs(right) < FLT_MAX) off += pow(O[d] - right, 2), size += pow(O[d], 2) + pow(right, 2);
+    }
+    const double far = isfinite(off) ? sqrt(off / fmax(size, 1e-300)) : 1;
+    if (fit_add(shares, far, 0.02, (form[]){{"", 0}}, 1))
+        fit_says(shares, "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
+                 parts > 1 ? "s" : "");
+    if (sum_add(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}))
         fit_says(logs, "L of %s, of %d part%s, is %.4g where %.4g belongs", where, parts, parts > 1 ? "s" : "", L,
                  m + log(l));
 }

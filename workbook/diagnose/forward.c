@@ -10,24 +10,21 @@ static fit fit_heads[2];
 // outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
-    static const char *const by[] = {"h",       "h / (Hq / Hkv)",       "h / 2",
-                                     "h / Hkv", "(h + 1) / (Hq / Hkv)", "h / (Hq / Hkv) * (Hq / Hkv)"};
+    static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv", "(h + 1) / (Hq / Hkv)"};
     static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"};
     static const char *const begins[] = {"", " of the first batch", ", where a batch begins at b Hq"};
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
-    const int divided[] = {q, q / group, q / 2, q / k, (q + 1) / group, q / group * group};
+    const int divided[] = {q, q / group, q / k, (q + 1) / group};
     const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
     add_form(f, forms, &n, b * k, "the first of all");
-    for (int way = 0; way < 9 * COUNT(by) * COUNT(begins); way++) {
-        const int x = way % COUNT(by), y = way / COUNT(by) % 3, end = way / COUNT(by) / 3 % 3;
-        const int from = way / COUNT(by) / 9, at = divided[x] % most[y];
-        const int head = begin[from] + (end == 0 ? at : end == 1 ? min_int(at, k - 1) : k - 1 - at);
-        if (x == 1 && (y == 1 || end == 1)) continue;  // no other formula
-        add_form(f, forms, &n, head < 0 || head >= e.s->batch * k ? -1 : head, "%s%s%s%s%s",
-                 end == 2 ? "Hkv - 1 - " : "", by[x], modulo[y], end == 1 ? " or the last head" : "", begins[from]);
-    }
+    for (int from = 0; from < COUNT(begins); from++)
+        EACH_PAIR (x, COUNT(by), y, COUNT(modulo)) {
+            const int head = begin[from] + divided[x] % most[y];
+            if (x == 1 && y == 1) continue;  // no other formula
+            add_form(f, forms, &n, head < e.s->batch * k ? head : -1, "%s%s%s", by[x], modulo[y], begins[from]);
+        }
     return n;
 }
 
