@@ -6,7 +6,7 @@
 #include "evidence.h"
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
-static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3], fit_delta;
+static fit fit_P[2], fit_dS[2], fit_end[3], fit_delta;
 
 static const attention_shape *s;
 static double s2;
@@ -78,14 +78,12 @@ static void look_at_tiles(const record *r)
 {
     EACH_WALK (r, n) {
         const bool keys = by_keys;
-        int block, last;  // rows of this block
-        block_of(r, n, &block, &last);
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
-            pairs p = pairs_of(&steps[t], block, last);
+            pairs p = pairs_of(&steps[t]);
             int strangers = 0;
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
@@ -108,43 +106,23 @@ static void look_at_tiles(const record *r)
     }
 }
 
-// From which exponent the weights of a step come.
+// P, or log2 of it, against scale S - L; of a kernel that has no P, as dS and dP - delta have it.
 static void look_at_weights(const step *t)
 {
     const product *S = t->S;
-    const int lines = by_keys ? S->cols : S->rows, length = by_keys ? S->rows : S->cols;
-    for (int n = 0; n < lines; n++) {
-        double x[256], y[256];
-        int count = 0, q = -1, k;
-        for (int m = 0; m < length && m < 256; m++) {
-            const int i = by_keys ? m : n, c = by_keys ? n : m;
-            name_pair(S, i, c, &q, &k);
-            if (!sees_pair(q, k)) continue;
-            const double P = weight_of(t, i, c, q);
-            if (!t->P && fabs(t->dP->after[i * S->cols + c] - e.delta[q]) < 0.3) continue;
-            if (!(P > 1e-30) || !isfinite(P)) continue;
-            x[count] = S->after[i * S->cols + c], y[count++] = log2(P);
-        }
-        if (count == 0 || (!t->P && count < 4)) continue;
-        name_pair(S, by_keys ? 0 : n, by_keys ? n : 0, &q, &k);
-        if (q < 0) continue;
-        const double L = e.L[q], slack = t->P ? 0.02 : 0.05;
-        const exponent is = exponent_of(x, y, count, s2, slack);
-        if (is.one && fabs(is.m - L * LOG2E) <= is.close) continue;
-        const char *kernel = own("dK and dV", "dQ");
-        if (is.one) {
-            if (sum_add(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), "+l L", (double[]){L}))
-                fit_says(&fit_shift[by_keys],
-                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
-                         "to be subtracted",
-                         query_of(q), is.m, kernel, L * LOG2E);
-            continue;
-        }
-        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
-                                     own(" in the kernel of dK and dV", " in the kernel of dQ"))))
-            find(BY_EXPONENT, "", own("recompute|dV", "dS for dQ|recompute for dQ"),
-                 "what %s is summed up from is not %s with P = 2^(scale log2(e) S - L log2(e)), for query %d",
-                 own("dV", "dQ"), own("P", "P (dP - delta)"), query_of(q));
+    EACH_PAIR (i, S->rows, c, S->cols) {
+        int q, k;
+        name_pair(S, i, c, &q, &k);
+        if (!sees_pair(q, k)) continue;
+        const int at = i * S->cols + c;
+        const double P = weight_of(t, i, c, q), L = e.L[q], is = S->after[at];
+        if (!(P > 1e-30) || !isfinite(P) || (!t->P && fabs(t->dP->after[at] - e.delta[q]) < 0.3)) continue;
+        const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(is * s2) + fabs(L));
+        if (sum_add(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){is, L}))
+            fit_says(&fit_P[by_keys],
+                     "in the kernel of %s P of query %d and key %d is 2^%.5g, where 2^(scale log2(e) S - L log2(e)) = "
+                     "2^%.5g belongs",
+                     own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), is * s2 - L * LOG2E);
     }
 }
 
@@ -306,12 +284,11 @@ void conclude_backward(void)
     static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
                                            "sum of the parts|parts|dV|dK scale"};
     for (int keys = 0; keys < 2; keys++) {
-        const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
+        const char *gap = keys ? "recompute" : "recompute for dQ",
+                   *others = keys ? "recompute|dV" : "dS for dQ|recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
         const form *is = fit_form(&fit_dS[keys]);
         const bool other = is && !strstr(is->says, "dP");
-        conclude_walks(keys);
-        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, NULL, ": that is ");
-        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, ": that is ");
+        fit_conclude(&fit_P[keys], BY_EXPONENT, gap, others, ": that is 2 to the power of ");
         // What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
         fit_conclude(&fit_dS[keys], keys || !is ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
                      "; it is ");

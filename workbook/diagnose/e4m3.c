@@ -6,7 +6,7 @@
 // factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
-static fit fit_factor, fit_V, fit_rescaling, fit_l, fit_O;
+static fit fit_factor, fit_rescaling, fit_l, fit_O;
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448, LEVEL = 1536 / WB_FP8_KEYS };
 
@@ -107,6 +107,15 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     static const form right[] = {{"", 0}};
     x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
     if (x->right) return;
+    row_in_tile some = *x;  // those that have a weight
+    some.count = 0;
+    for (int n = 0; n < x->count; n++)
+        if (x->P[n] > 0)
+            some.S[some.count] = x->S[n], some.log_P[some.count] = x->log_P[n], some.P[some.count++] = x->P[n];
+    if (some.count < x->count && row_fits(&some, right_factor(x), &some.at, &some.plain) && some.plain > 1)
+        find(BY_HEADS + 1, "", "overlap|softmax",
+             "query %d gives no weight to a key that it sees, in the tile of keys from %d on", query_of(x->q),
+             now->first);
     if (another_tile(now, i) >= 0) {
         if (fit_add(&fit_others, 1, 0, right, 1))
             fit_says(
@@ -138,11 +147,11 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
     const bool stays = fabs(factor - 1) < 0.01;
     // No maximum has to be, or may be, raised.
-    if (stays && is->top + V - m_old < 2.9 && t > 1 && fit_add(&fit_V, seen, 0.3, (form[]){{"", V - old}}, 1))
-        fit_says(&fit_V,
-                 "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
-                 "of query %d changes by %.2f, and V's exponent by %d",
-                 was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
+    if (stays && is->top + V - m_old < 2.9 && t > 1 && fabs(seen - (V - old)) > 0.3)
+        find(BY_EXPONENT, "", "softmax|overlap",
+             "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
+             "of query %d changes by %.2f, and V's exponent by %d",
+             was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     const double grown = m - m_old;
     if (sum_add(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown}))
         fit_says(
@@ -265,7 +274,6 @@ void conclude_e4m3(void)
         fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, "");
     else
         fit_conclude(&fit_factor, BY_SCALES, "scales|factor|softmax", NULL, "");
-    fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, "");
     fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");
     fit_conclude(&fit_l, BY_L, "softmax", NULL, ": that is ");
     fit_conclude(&fit_O, BY_L + 1, "together", "level|together|overlap", ": that is ");

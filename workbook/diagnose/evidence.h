@@ -100,8 +100,6 @@ typedef struct fit {
 // case whose answer is: fit_says() then keeps the sentence. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
-__attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
-                                                   const char *format, ...);  // both
 
 // A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
 // ln(2) (n); `values` are theirs. Looked for is which of them are in it: one that is right may be gone, or all,
@@ -128,16 +126,6 @@ __attribute__((format(printf, 5, 6))) void add_form(const fit *f, form *forms, i
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps`, or where no form fits `others`
 // unless that is null.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
-
-// Weights as 2^(s2 S - m): whether there is one such m, within `close`; or another factor of S.
-typedef struct exponent {
-    double m, close;
-    bool one;
-    double slope, off;  // of the line through them; how far off the farthest point is
-} exponent;
-exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack);
-// If it is another factor, sees which, of a query; where: of a kernel. False if it is not.
-bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where);
 
 // The record of products.
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
@@ -196,19 +184,17 @@ extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 void read_steps(const walk *w);
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
-void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
+void look_at_walks(const record *r, bool keys);                  // which tiles each block meets
 
-// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair. A
-// tile of dK and dV has keys as rows: `sideways`.
+// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, key0, number;   // row0: of Q, where its queries begin; number: of the tile in its walk
-    int block_query, block_key, last_query;  // the first of its block; the last query of it
+    int queries, keys, row0, key0, number;  // row0: of Q, where its queries begin; number: of the tile in its walk
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-// Of a step, by the rows of its block; their fates are left open. Stays until the program ends.
-pairs pairs_of(const step *t, int first_row, int last_row);
+// Of a step; their fates are left open. Stays until the program ends.
+pairs pairs_of(const step *t);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.

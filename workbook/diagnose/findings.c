@@ -162,13 +162,6 @@ void fit_says(fit *f, const char *format, ...)
     memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
 }
 
-void fit_see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
-{
-    if (!fit_add(f, seen, tolerance, forms, count)) return;
-    WRITE(f->says, format);
-    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
-}
-
 // One of many sums may fit a few numbers by chance.
 static bool explains(const fit *f, int n)
 {
@@ -200,31 +193,6 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
     memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
-}
-
-exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack)
-{
-    exponent is = {.one = true};
-    for (int n = 0; n < count; n++) is.m += (S[n] * s2 - log2_weights[n]) / count;
-    is.close = slack + 1e-4 * fabs(is.m);
-    for (int n = 0; n < count; n++) is.one &= fabs(S[n] * s2 - log2_weights[n] - is.m) <= is.close;
-    double x = 0, y = 0, xx = 0, xy = 0;
-    for (int n = 0; n < count; n++) x += S[n] / count, y += log2_weights[n] / count;
-    for (int n = 0; n < count; n++) xx += pow(S[n] - x, 2), xy += (S[n] - x) * (log2_weights[n] - y);
-    is.slope = xx > 0 ? xy / xx : 0;
-    for (int n = 0; n < count; n++) is.off = fmax(is.off, fabs(log2_weights[n] - y - is.slope * (S[n] - x)));
-    return is;
-}
-
-bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where)
-{
-    const double slope = is->slope;
-    if (!(fabs(slope) > 0.02 * s2 && is->off <= is->close)) return false;
-    if (sum_add(f, slope, 0.015 * fabs(slope), e.problem->on_host ? "+ S" : "+sl S", (double[]){1}))
-        fit_says(f,
-                 "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
-                 query, where, slope, s2);
-    return true;
 }
 
 double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)

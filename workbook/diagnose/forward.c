@@ -60,10 +60,11 @@ bool look_at_heads(const record *r, bool of_V)
             wrong += others;
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
-            fit_see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
-                    "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: of "
-                    "none)",
-                    h, letter, reads[h], right_key_head(h));
+            if (fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms)))
+                fit_says(&fit_heads[of_V],
+                         "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: "
+                         "of none)",
+                         h, letter, reads[h], right_key_head(h));
     }
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
@@ -169,7 +170,7 @@ static void look_at_tiles(const record *r)
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low, high);
+            pairs p = pairs_of(&steps[t]);
             fill_fates(&p, &steps[t], largest);
             if (e.problem->signature == WB_BLOCK_MASK)
                 look_at_bits(&p);
@@ -214,5 +215,5 @@ void conclude_forward(void)
     conclude_heads();
     if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
     if (e.problem->signature == WB_FP8) conclude_e4m3();
-    conclude_walks(false), conclude_masks(), conclude_softmax();
+    conclude_masks(), conclude_softmax();
 }

@@ -2,7 +2,7 @@
 // pairs.
 #include "evidence.h"
 
-static fit fit_lists, fit_bits;
+static fit fit_bits;
 
 static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 
@@ -42,8 +42,6 @@ static void read_lists(int head, int low, int high, int BC, int *most, int *whol
     }
 }
 
-static bool more_than_skipped;  // a block takes tiles that it should not, or leaves out whole ones
-
 void look_at_lists(const record *r)
 {
     for (int n = 0; n < r->walk_count; n++) {
@@ -66,19 +64,19 @@ void look_at_lists(const record *r)
         }
         read_lists(head, low, high, BC, most, whole, least);
         char text[2][120] = {"", ""};
-        bool wrong = false;
+        bool wrong = false, hard = false;  // hard: of more than what it may skip
         for (int k = 0; k < min_int(MOST, e.s->kv_len / BC + 1); k++) {
             wrong |= met[k] > most[k] || met[k] < least[k];
-            more_than_skipped |= met[k] > most[k] || met[k] < whole[k];
+            hard |= met[k] > most[k] || met[k] < whole[k];
             const int shown[2] = {met[k], met[k] ? most[k] : least[k]};
             for (int which = 0; which < 2; which++)
                 for (int i = 0; i < shown[which] && strlen(text[which]) < 100; i++) APPEND(text[which], " %d", k * BC);
         }
-        if (fit_add(&fit_lists, wrong, 0, (form[]){{"", 0}}, 1))
-            fit_says(&fit_lists,
-                     "the block from query %d on, of head %d, needs the keys from%s on, and takes those "
-                     "from%s on",
-                     low, head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
+        if (wrong)
+            find(hard ? BY_WALK : BY_MASK + 1, "", "lists|first key",
+                 "the block from query %d on, of head %d, needs the keys from%s on, and takes those "
+                 "from%s on",
+                 low, head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
 }
 
@@ -130,7 +128,6 @@ void conclude_lists(void)
 {
     char columns[200];
     list_columns(columns, sizeof columns);
-    fit_conclude(&fit_lists, more_than_skipped ? BY_WALK : BY_MASK + 1, "lists|first key", NULL, "");
     if (!*fit_bits.says) return;
     memcpy(e.text, fit_bits.shown, sizeof e.text);
     find(BY_MASK, *columns ? "bits_of_other_columns" : "", "mask|load bits", "%s%s%s", fit_bits.says,

@@ -6,7 +6,7 @@
 static fit masks[MASKS];
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-pairs pairs_of(const step *t, int first_row, int last_row)
+pairs pairs_of(const step *t)
 {
     const product *S = t->S;
     pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
@@ -14,8 +14,6 @@ pairs pairs_of(const step *t, int first_row, int last_row)
     p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
     p.number = (int)(t - steps), p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first;
-    p.block_query = by_keys ? query_of(q[0]) : first_row, p.block_key = by_keys ? first_row : -1;
-    p.last_query = by_keys ? 1 << 30 : last_row;
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
@@ -53,7 +51,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const int i = t->query[r], j = t->key[c], N = e.s->kv_len, most = 1 << 29;
     const int sinks = e.problem->sinks ? min_int(e.s->sinks, most) : 0;
     const int W = e.problem->window ? min_int(e.s->window, most) : most;
-    const bool sideways = t->block_key >= 0;  // then warps share out keys
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks;
     const bool right = kind == MASK_TAIL ? j >= N : after || (old && no_sink);
@@ -62,18 +59,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         const char *is;
         int x;
     } number;
-    const number of_query[] = {{"(the tile's first query)", q0},
-                               {"(the tile's last query)", q1},
-                               {"(the block's first query)", t->block_query},
-                               {"(the block's last query)", t->last_query},
-                               {"r", r},
-                               {"j", j},
-                               {"(i without its warp's place)", sideways ? i : t->block_query + r}};
-    const number of_key[] = {{"(the tile's first key)", k0},
-                             {"(the tile's last key)", k1},
-                             {"c", c},
-                             {"i", i},
-                             {"(j without its warp's place)", sideways ? t->block_key + c : j}};
+    const number of_query[] = {{"(the tile's first query)", q0}, {"(the tile's last query)", q1}, {"r", r}, {"j", j}};
+    const number of_key[] = {{"(the tile's first key)", k0}, {"(the tile's last key)", k1}, {"c", c}, {"i", i}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == MASK_WINDOW || kind == MASK_DKDV || kind == MASK_DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
@@ -81,8 +68,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 #define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
     forms[n++] = (form){"", right};
     RULE(false, "nothing is hidden: the condition never holds, or what it hides becomes a number that has a weight");
-    RULE(right && t->number > 0, "the mask does not run in the first tile of a walk");
-    RULE(right && t->number == 0, "the mask runs in the first tile of a walk alone");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == MASK_TAIL) RULE(j >= N + x, "j >= Nk%s stands for j >= Nk", more);
@@ -98,6 +83,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(kind == MASK_TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s stands for j",
              of_key[k].is);
     }
+    RULE(right && t->number > 0, "the mask does not run in the first tile of a walk");
+    RULE(right && t->number == 0, "the mask runs in the first tile of a walk alone");
     if (kind == MASK_TAIL) return n;
     for (int q = 0; q < COUNT(of_query); q++) {
         const int x = of_query[q].x;
@@ -118,7 +105,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(runs && (after || old || no_sink), "it is if j > i or j <= i - W or j >= sinks");
     }
     // Where it runs: if a key of the tile comes after a query, or has left its window.
-    EACH_PAIR (k, 2, q, 4) {
+    EACH_PAIR (k, 2, q, 2) {
         const number key = of_key[k], query = of_query[q];
         RULE(right && (key.x > query.x || k0 <= q1 - W), "the mask runs only where %s comes after %s", key.is,
              query.is);

@@ -225,7 +225,7 @@ static void see_pairs(void)
     for (int n = 0; n < 2 && right; n++) {
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
         if (rows != wb_chunk_rows(e.c, chunk))
-            find(BY_HEADS + 1, "chunk_rows", "chunk table|share",
+            find(rank + 1, "chunk_rows", "chunk table|share",
                  "of %d rows rank %d takes chunk %d for %d; the first N %% (2 R) have one more than N / (2 R), the "
                  "others as many",
                  e.s->q_len, c->rank, chunk, rows);

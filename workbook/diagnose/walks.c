@@ -113,22 +113,6 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
     return *text ? text : " nowhere";
 }
 
-// A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
-static void look_at_order(void)
-{
-    for (int t = 0; t < step_count; t++) {
-        const int q = steps[t].S->b_row[0], k = steps[t].S->a_row[0], was = t ? steps[t - 1].S->b_row[0] : q;
-        if (q < 0 || k < 0 || was < 0) continue;
-        const bool goes_on =
-            head_of(q) == head_of(was) || (head_of(q) == head_of(was) + 1 && query_of(q) == steps[0].first);
-        if (!goes_on && head_of_query(was) == key_head_of(k))
-            find(BY_HEADS, "next_head", "next head|queries|parts",
-                 "the walk of the block of key %d goes from query %d of head %d to query %d of head %d; it should to "
-                 "the next head, and there to query %d, with which the first began",
-                 key_of(k), query_of(was), head_of(was), query_of(q), head_of(q), steps[0].first);
-    }
-}
-
 // Whether any row of this walk's block sees anything of a step.
 static bool is_seen(const record *r, int n, const product *S)
 {
@@ -145,28 +129,20 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
-// The first that was seen of each kind, in its case, of walks over keys and over queries.
-enum { MISSING, TWICE, VAIN, SEEN };
-static fit seen_walks[SEEN][2];
-
-static void see_pair(int kind, const record *r, bool keys, int q, int k)
-{
-    static const char *const does[] = {"never meets", "counts more than once"};
-    fit *f = &seen_walks[kind][keys];
-    if (e.wrong && !*f->says)
-        fit_says(f, "query %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s",
-                 query_of(q), head_of(q), does[kind], k, keys ? "key" : "query", walk_of(r, keys, q, k));
-}
-
+// Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
+// vain is waste.
 void look_at_walks(const record *r, bool keys)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
+    const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
+    if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
+    if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     int walks = 0;
+    bool vain = e.table, wrong = false;
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
-        if (keys && by_keys) look_at_order();
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
             EACH_PAIR (i, S->rows, c, S->cols) {
@@ -177,35 +153,25 @@ void look_at_walks(const record *r, bool keys)
                 const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
                 met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
-            fit *vain = &seen_walks[VAIN][keys];
-            if (*vain->says || e.table || is_seen(r, n, S)) continue;
-            fit_says(vain, "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs",
-                     keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
-                     keys ? "queries" : "keys", steps[t].first);
+            if (vain || is_seen(r, n, S)) continue;
+            vain = true;
+            find(BY_WASTE, "tile_in_vain", gaps,
+                 "%sthe block of %s %d goes through the tile of %s from %d on, which has nothing that it needs", where,
+                 keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]), keys ? "queries" : "keys",
+                 steps[t].first);
         }
     }
     EACH_PAIR (q, rows, k, Nk) {
         const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
-        if (!sees(q, k) || (!walks && backward())) continue;
-        if (met[at] == 0 && !listed) see_pair(MISSING, r, keys, q, k);
-        if (given[at] > 1) see_pair(TWICE, r, keys, q, k);
+        const bool missing = met[at] == 0 && !listed;
+        if (wrong || !e.wrong || !sees(q, k) || (!walks && backward()) || (!missing && given[at] <= 1)) continue;
+        wrong = true;
+        const char *begin = walk_of(r, keys, q, k);
+        if (strstr(begin, "nowhere") && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+        find(BY_WALK, missing ? "keys_missing" : "keys_twice", gaps,
+             "%squery %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s", where,
+             query_of(q), head_of(q), missing ? "never meets" : "counts more than once", k, keys ? "key" : "query",
+             begin);
     }
     free(met), free(given);
-}
-
-void conclude_walks(bool keys)
-{
-    static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
-    static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
-                                             {"pairs_missing", "pairs_twice", "tile_in_vain"}};
-    const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
-    if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
-    if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
-    for (int kind = 0; kind < SEEN; kind++) {
-        if (!*seen_walks[kind][keys].says) continue;
-        memcpy(e.text, seen_walks[kind][keys].shown, sizeof e.text);
-        if (strstr(seen_walks[kind][keys].says, "nowhere") && !backward())
-            gaps = "order|fetch|lists|share|head mapping|skip";
-        find(ranks[kind], ids[backward()][kind], gaps, "%s%s", where, seen_walks[kind][keys].says);
-    }
 }
