@@ -23,33 +23,19 @@ void look_at_delta(void)
 {
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
-    double(*sum)[3] = allocate((size_t)rows, sizeof *sum), *sizes = allocate((size_t)rows, sizeof *sizes);
-    EACH_PAIR (i, rows, d, D) {
-        const double x = e.O[i * D + d], y = e.dO[i * D + d];
-        sum[i][0] += x * y, sum[i][1] += x * x, sum[i][2] += y * y, sizes[i] += fabs(x * y);
-    }
-    for (int i = 0; i < rows; i++)
-        if (!(sizes[i] > 1e30) &&  // else it overflows, whoever is right
-            sum_add(&fit_delta, e.delta[i], 1e-4 * (sizes[i] + fabs(e.delta[i])) + 1e-30, "+ dO * O| O * O| dO * dO",
-                    sum[i]))
+    for (int i = 0; i < rows; i++) {
+        double sum = 0, size = 0;
+        for (int d = 0; d < D; d++)
+            sum += (double)e.O[i * D + d] * e.dO[i * D + d], size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
+        if (!(size > 1e30) &&  // else it overflows, whoever is right
+            sum_add(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &sum))
             fit_says(&fit_delta,
                      "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
-                     i, e.delta[i], sum[i][0]);
-    free(sum), free(sizes);
+                     i, e.delta[i], sum);
+    }
 }
 
 void conclude_delta(void) { fit_conclude(&fit_delta, BY_DELTA, "delta", NULL, ": what is summed up is "); }
-
-// P of a pair as the kernel had it: itself, or by dS = P (dP - delta).
-static double weight_of(const step *t, int i, int c, int q)
-{
-    const int at = i * t->S->cols + c;
-    if (t->P) return t->P->a[at];
-    const double x = t->dP->after[at] - e.delta[q];
-    return fabs(x) > 1e-3 ? t->dS->a[at] / x : NAN;
-}
-
-static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.delta); }
 
 // What dP is made of, and what the sums meet.
 static void look_at_factors(void)
@@ -66,11 +52,6 @@ static void look_at_factors(void)
                  "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],
                  names[right]);
     }
-}
-
-static double right_weight(const product *S, int i, int c, int q, int k)
-{
-    return sees_pair(q, k) ? exp2(S->after[i * S->cols + c] * s2 - e.L[q] * LOG2E) : 0;
 }
 
 // Which pairs have a weight, over all tiles.
@@ -106,46 +87,33 @@ static void look_at_tiles(const record *r)
     }
 }
 
-// P, or log2 of it, against scale S - L; of a kernel that has no P, as dS and dP - delta have it.
-static void look_at_weights(const step *t)
+// log2 of P against scale S - L, and dS against P (dP - delta) with the right P. A kernel that has no P has it in dS.
+static void look_at_values(const step *t)
 {
     const product *S = t->S;
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
         name_pair(S, i, c, &q, &k);
-        if (!sees_pair(q, k)) continue;
+        if (q < 0 || k < 0 || head_of_query(q) != key_head_of(k)) continue;
         const int at = i * S->cols + c;
-        const double P = weight_of(t, i, c, q), L = e.L[q], is = S->after[at];
-        if (!(P > 1e-30) || !isfinite(P) || (!t->P && fabs(t->dP->after[at] - e.delta[q]) < 0.3)) continue;
-        const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(is * s2) + fabs(L));
-        if (sum_add(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){is, L}))
+        const double L = e.L[q], d = e.delta[q], score = S->after[at], exponent = score * s2 - L * LOG2E;
+        const double right = sees_pair(q, k) ? exp2(exponent) : 0, x = t->dP ? t->dP->after[at] : NAN;
+        const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
+        const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
+        if (sees_pair(q, k) && P > 1e-30 && isfinite(P) &&
+            sum_add(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){score, L}))
             fit_says(&fit_P[by_keys],
                      "in the kernel of %s P of query %d and key %d is 2^%.5g, where 2^(scale log2(e) S - L log2(e)) = "
                      "2^%.5g belongs",
-                     own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), is * s2 - L * LOG2E);
-    }
-}
-
-// dS against P (dP - delta), with the right P. True if it is right in nearly all pairs.
-static bool look_at_dS(const step *t)
-{
-    int misses = 0, count = 0;
-    const product *S = t->S;
-    EACH_PAIR (i, S->rows, c, S->cols) {
-        int q, k;
-        name_pair(S, i, c, &q, &k);
-        if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
-        const int at = i * S->cols + c;
-        const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], dS = t->dS->a[at];
-        const double tolerance = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
-        if (sum_add(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
-                    (double[]){P * x, P * d, P, d, x}))
+                     own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), exponent);
+        const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
+        if (t->dS && t->dP &&
+            sum_add(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
+                    (double[]){right * x, right * d, right, d, x}))
             fit_says(&fit_dS[by_keys],
                      "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
-                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, P * (x - d));
-        count++, misses += !(fabs(dS - P * (x - d)) <= tolerance);
+                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, right * (x - d));
     }
-    return misses <= count / 200;
 }
 
 // Whether a sum goes on where it was, step by step.
@@ -266,13 +234,7 @@ void look_at_backward(void)
     look_at_tiles(&r);
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) {
-            const step *now = &steps[t];
-            if (!has_weights(now) || (by_keys && !now->P)) continue;
-            if (by_keys) {
-                look_at_weights(now);
-                if (now->dS && now->dP) look_at_dS(now);
-            } else if (!look_at_dS(now))
-                look_at_weights(now);
+            if (by_keys ? steps[t].P != NULL : steps[t].dS && steps[t].dP) look_at_values(&steps[t]);
         }
     }
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);

@@ -18,7 +18,6 @@ bool look_at_pages(const record *r)
     const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1;
     bool right = true;
     for (int b = 0; b < e.s->batch; b++) {
-        bool missing = false, others = false;
         int met = 0;  // keys, by the first query
         memset(read, 0, sizeof read), memset(table, 0, sizeof table);
         for (int n = 0; n < r->count; n++) {
@@ -29,15 +28,18 @@ bool look_at_pages(const record *r)
                 if (p->b_row[c] >= 0 && p->b_row[c] / heads() / page_size() < MOST)
                     read[p->b_row[c] / heads() / page_size()] = true;
         }
-        for (int k = 0; k < (e.kv_len[b] + page_size() - 1) / page_size(); k++)
-            if (e.table[b * most + k] < MOST) table[e.table[b * most + k]] = true;
-        for (int page = 0; page < MOST; page++)
-            others |= read[page] && !table[page], missing |= table[page] && !read[page];
+        int lacks = -1, has = -1;  // pages
+        for (int k = 0; k < (e.kv_len[b] + page_size() - 1) / page_size(); k++) {
+            const int page = e.table[b * most + k];
+            if (page >= MOST) continue;
+            table[page] = true, lacks = read[page] || lacks >= 0 ? lacks : page;
+        }
+        for (int page = MOST; page-- > 0;) has = read[page] && !table[page] ? page : has;
         // That pages are missing is for the walk to say, unless all tiles were met.
-        if (!others && !(missing && met >= e.kv_len[b] && met > 0)) continue;
+        if (has < 0 && (lacks < 0 || met < e.kv_len[b] || met == 0)) continue;
         right = false;
-        find(BY_HEADS, "", "page lookup", "the keys of sequence %d lie in pages %s, and the kernel reads pages %s", b,
-             list_of(table, MOST, 100), list_of(read, MOST, 100));
+        find(BY_HEADS, "", "page lookup", "the kernel %s page %d for sequence %d, which the table %s",
+             has < 0 ? "does not read" : "reads", has < 0 ? lacks : has, b, has < 0 ? "has" : "does not have");
     }
     return right;
 }
@@ -119,71 +121,45 @@ void look_at_merge(const record *r)
     }
 }
 
-// By which powers of the scales of K and V scores may be multiplied, and weights: the right way first.
-static const struct meeting {
-    const char *says;
-    int scores[2], weights[2];
-} meetings[] = {{"", {1, 0}, {0, 1}},
-                {"scores are multiplied by nothing", {0, 0}, {0, 1}},
-                {"scores are multiplied by the other's scale", {0, 1}, {0, 1}},
-                {"scores are multiplied by their scale twice", {2, 0}, {0, 1}},
-                {"scores are multiplied by the other's scale, too", {1, 1}, {0, 1}},
-                {"weights are multiplied by nothing", {1, 0}, {0, 0}},
-                {"weights are multiplied by the other's scale", {1, 0}, {1, 0}},
-                {"weights are multiplied by their scale twice", {1, 0}, {0, 2}},
-                {"weights are multiplied by the other's scale, too", {1, 0}, {1, 1}},
-                {"K's and V's scale are exchanged", {0, 1}, {1, 0}}};
+static int scaled_pairs;  // in all cases
 
-// How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or
-// was.
-static int misfits(const record *r, const struct meeting *by, int *rows, int *query)
-{
-    static double runs[STEPS];
-    int misses = 0;
-    *rows = 0, *query = -1;
-    const double s2 = e.s->scale * LOG2E * 64;
-    EACH_WALK (r, n) {
-        for (int i = 0; step_count && i < steps[0].S->rows; i++)
-            for (int t = 0; t < step_count && steps[t].P; t++) {
-                const product *S = steps[t].S, *PV = steps[t].P;
-                double low = INFINITY, high = -INFINITY, run = t ? runs[t - 1] : -INFINITY;
-                bool strange = false;
-                int count = 0;
-                for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
-                    const double P = PV->a[i * S->cols + c];
-                    if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-                    const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
-                    const double score = S->after[i * S->cols + c] * s2 * pow(k, by->scores[0]) * pow(v, by->scores[1]);
-                    strange |= isnan(P), run = fmax(run, score);
-                    if (!(P > 1e-25) || !isfinite(P)) continue;
-                    const double m = score + log2(pow(k, by->weights[0]) * pow(v, by->weights[1])) - log2(P);
-                    low = fmin(low, m), high = fmax(high, m), count++;
-                }
-                runs[t] = run;
-                if (count < 4 && !strange) continue;
-                bool known = false;
-                for (int k = 0; k <= t; k++) known |= fabs(runs[k] - (low + high) / 2) < 0.03 + 2e-4 * fabs(low);
-                (*rows)++;
-                if ((strange || !known || high - low > 0.03 + 2e-4 * fabs(low)) && misses++ == 0) *query = S->a_row[i];
-            }
-    }
-    return misses;
-}
-
-static int seen_misfits[COUNT(meetings)], seen_rows[COUNT(meetings)];  // in all cases
-
+// log2 of the weights of a row in a tile, less that of its first: what scores and weights are multiplied by. False if
+// more are wrong than a few.
 bool look_at_scales(const record *r)
 {
-    int rows, query, other;
-    const bool wrong = misfits(r, &meetings[0], &rows, &query) > rows / 20;  // a row that keeps an old m may not fit
-    form forms[COUNT(meetings)];
-    for (int n = 0; n < COUNT(meetings); n++) {
-        forms[n] = (form){meetings[n].says, n ? wrong : 0};
-        if (wrong || fit_scales.wrong) seen_misfits[n] += misfits(r, &meetings[n], &rows, &other), seen_rows[n] += rows;
+    enum { SCALED = 7 };
+    int misses = 0, count = 0;
+    EACH_WALK (r, w) {
+        EACH_PAIR (t, step_count, i, steps[t].S->rows) {
+            const product *S = steps[t].S, *PV = steps[t].P;
+            double first[SCALED] = {0}, first_P = 0;
+            int first_key = -1;
+            for (int c = 0; PV && c < S->cols; c++) {
+                const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
+                if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
+                const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
+                double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
+                if (first_key < 0) {
+                    memcpy(first, is, sizeof is), first_P = log2(P), first_key = key_of(S->b_row[c]);
+                    continue;
+                }
+                for (int n = 0; n < SCALED; n++) is[n] -= first[n];
+                const double right = base2_scale() * is[0] + is[1], seen = log2(P) - first_P;
+                const double slack = 0.03 + 2e-4 * (fabs(right) + fabs(base2_scale() * first[0]));
+                count++, misses += !(fabs(seen - right) <= slack);
+                if (sum_add(&fit_scales, seen, slack,
+                            "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
+                            "log2(K_scale)",
+                            is))
+                    fit_says(&fit_scales,
+                             "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to "
+                             "key %d log2 of them changes by %.4g, and should by %.4g",
+                             query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), seen, right);
+            }
+        }
     }
-    if (fit_add(&fit_scales, wrong, 0, forms, COUNT(meetings)))
-        fit_says(&fit_scales, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale",
-                 query_of(query));
+    scaled_pairs += count;
+    const bool wrong = misses > count / 20;
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
@@ -206,9 +182,7 @@ void conclude_decode(void)
         fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, NULL, ": ");
         fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, NULL, ": that is ");
     }
-    for (int n = 1; n < COUNT(meetings); n++)
-        if (seen_misfits[n] > seen_rows[n] / 50 || seen_rows[n] < seen_rows[0] / 2)
-            fit_scales.misses[n] = fit_scales.wrong;
-    fit_conclude(&fit_scales, BY_SCALES, "scores|weights|scales sent", NULL, ": ");
+    if (fit_scales.wrong > scaled_pairs / 50)
+        fit_conclude(&fit_scales, BY_SCALES, "scores|weights|scales sent", NULL, "; in place of that it is ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");
 }

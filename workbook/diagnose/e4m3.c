@@ -75,7 +75,7 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
     return fits;
 }
 
-static fit fit_others;
+static fit fit_others, fit_hidden;
 
 // The first key of another tile whose scores the weights of a row are made of; -1: of none.
 static int another_tile(const step *now, int i)
@@ -112,10 +112,12 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     for (int n = 0; n < x->count; n++)
         if (x->P[n] > 0)
             some.S[some.count] = x->S[n], some.log_P[some.count] = x->log_P[n], some.P[some.count++] = x->P[n];
-    if (some.count < x->count && row_fits(&some, right_factor(x), &some.at, &some.plain) && some.plain > 1)
-        find(BY_HEADS + 1, "", "overlap|softmax",
-             "query %d gives no weight to a key that it sees, in the tile of keys from %d on", query_of(x->q),
-             now->first);
+    if (some.count < x->count && row_fits(&some, right_factor(x), &some.at, &some.plain) && some.plain > 3) {
+        if (fit_add(&fit_hidden, 1, 0, right, 1))
+            fit_says(&fit_hidden, "query %d gives no weight to a key that it sees, in the tile of keys from %d on",
+                     query_of(x->q), now->first);
+        return;
+    }
     if (another_tile(now, i) >= 0) {
         if (fit_add(&fit_others, 1, 0, right, 1))
             fit_says(
@@ -270,10 +272,11 @@ void look_at_e4m3(const record *r)
 
 void conclude_e4m3(void)
 {
-    if (fit_others.wrong > fit_factor.wrong)
-        fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, "");
-    else
-        fit_conclude(&fit_factor, BY_SCALES, "scales|factor|softmax", NULL, "");
+    // One of these explains most of what was seen.
+    const int most = max_int(fit_factor.wrong, max_int(fit_others.wrong, fit_hidden.wrong));
+    if (fit_hidden.wrong == most) fit_conclude(&fit_hidden, BY_HEADS + 1, "overlap|softmax", NULL, "");
+    if (fit_others.wrong == most) fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, "");
+    if (fit_factor.wrong == most) fit_conclude(&fit_factor, BY_SCALES, "scales|factor|softmax", NULL, "");
     fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");
     fit_conclude(&fit_l, BY_L, "softmax", NULL, ": that is ");
     fit_conclude(&fit_O, BY_L + 1, "together", "level|together|overlap", ": that is ");

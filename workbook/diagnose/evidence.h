@@ -51,9 +51,6 @@ void *allocate(size_t count, size_t size);  // of zeros; ends the program where 
 // Writes behind what an array of characters has, as much as there is room for.
 #define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
 
-// Numbers as "3, 5 to 9", as many as there is room for. Stays for two calls.
-const char *list_of(const bool *in, int count, size_t room);
-
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
@@ -93,7 +90,7 @@ typedef struct fit {
     form forms[MAX_FORMS];
     int count, wrong, right, misses[MAX_FORMS];  // right: of these sum_add looks at some
     char says[700], shown[WB_CASE_TEXT];
-    bool fails;  // the answer of that case
+    bool fails, exact;  // the answer of that case; whether a form has to explain all, and not nearly all
 } fit;
 
 // One observation: what was seen, and what each form says. True if it is the first that is wrong, or the first in a
@@ -106,10 +103,6 @@ __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, 
 // another be there, and one or all be multiplied by -1, 2, scale, log2(e) and the like, or divided. What it is reads as
 // a formula, which is its id, too. Returns as fit_add.
 bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values);
-
-// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
-enum { TERMS = 16 };
-double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
 
 // A row's O and L from those of parts.
 void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
@@ -206,6 +199,7 @@ typedef enum mask_kind {
     MASK_DKDV,
     MASK_DQ,
     MASK_PACKED,
+    MASK_BITS,
     MASKS
 } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
@@ -231,5 +225,5 @@ bool look_at_pages(const record *r);                                            
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r), conclude_decode(void);
-void look_at_e4m3(const record *r), conclude_e4m3(void);                                     // e4m3.c
-void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c
+void look_at_e4m3(const record *r), conclude_e4m3(void);  // e4m3.c
+void look_at_lists(const record *r);                      // lists.c

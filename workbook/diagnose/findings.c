@@ -15,20 +15,6 @@ void *allocate(size_t count, size_t size)
     exit(2);
 }
 
-const char *list_of(const bool *in, int count, size_t room)
-{
-    static char texts[2][200], *text;
-    text = texts[text == texts[0]], *text = 0;
-    for (int n = 0, last; n < count; n = last + 1) {
-        const size_t at = strlen(text);
-        for (last = n; in[n] && last + 1 < count && in[last + 1]; last++) continue;
-        if (!in[n]) continue;
-        if (at + 40 > room) return strcat(text, " ...");
-        snprintf(text + at, 40, last > n ? "%s%d to %d" : "%s%d", at ? ", " : "", n, last);
-    }
-    return *text ? text : "none";
-}
-
 // The sentence of a function that is called as printf is, into an array.
 #define WRITE(text, format)                                                                                            \
     do {                                                                                                               \
@@ -166,7 +152,7 @@ void fit_says(fit *f, const char *format, ...)
 static bool explains(const fit *f, int n)
 {
     const bool any = n > 0 && n < f->count && (f->count < 30 || f->wrong > 5);
-    return any && f->misses[n] <= f->wrong / 50;
+    return any && f->misses[n] <= (f->exact ? 0 : f->wrong / 50);
 }
 
 const form *fit_form(const fit *f)
@@ -177,7 +163,8 @@ const form *fit_form(const fit *f)
             second = first, first = n;
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
-    const bool far = first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
+    const bool far =
+        !f->exact && first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
     return first && (far || explains(f, first)) ? &f->forms[first] : NULL;
 }
 
@@ -193,26 +180,6 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
     memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
          is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
-}
-
-double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
-{
-    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
-    for (int i = 0; i < count; i++)
-        for (size_t n = 0; n < length; n++)
-            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < count; k++) {
-            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
-            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
-        }
-    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
-    for (size_t n = 0; n < length; n++) {
-        double is = y[n];
-        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
-        left += is * is, whole += y[n] * y[n];
-    }
-    return sqrt(left / whole);
 }
 
 void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,

@@ -172,10 +172,8 @@ static void look_at_tiles(const record *r)
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
             pairs p = pairs_of(&steps[t]);
             fill_fates(&p, &steps[t], largest);
-            if (e.problem->signature == WB_BLOCK_MASK)
-                look_at_bits(&p);
-            else
-                add_to_mask(e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);
+            const bool listed = e.problem->signature == WB_BLOCK_MASK;
+            add_to_mask(listed ? MASK_BITS : e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);
         }
     }
 }
@@ -213,7 +211,6 @@ void conclude_forward(void)
 {
     if (e.table) conclude_decode();
     conclude_heads();
-    if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
     if (e.problem->signature == WB_FP8) conclude_e4m3();
     conclude_masks(), conclude_softmax();
 }

@@ -1,8 +1,5 @@
-// lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which
-// pairs.
+// lists.c - what 15 has of its own: which tiles a block takes from its two lists.
 #include "evidence.h"
-
-static fit fit_bits;
 
 static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 
@@ -78,58 +75,4 @@ void look_at_lists(const record *r)
                  "from%s on",
                  low, head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
-}
-
-// Which bits of its word may be those that hide column c of it, as far as pairs tell.
-static uint32_t may_hide[32];
-static bool some_bits;
-
-void look_at_bits(const pairs *t)
-{
-    const block_mask *m = mask();
-    const int list = list_of_block(head_of(t->row0), t->query[0]), tile = t->key0 / 64, first = t->key0 % 64;
-    int place = -1;  // of the tile in the list of those seen in part
-    for (int k = m->part_start[list]; k < m->part_start[list + 1]; k++)
-        if (m->part[k] == tile) place = k;
-    for (int c = 0; c < 32 && !some_bits; c++) may_hide[c] = 0xffffffff;
-    some_bits = true;
-    EACH_PAIR (a, t->queries, c, t->keys) {
-        const int got = t->fate[a * t->keys + c];
-        if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || got == UNCLEAR) continue;
-        const bool seen = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
-        const size_t row = (size_t)(place * m->q_tile + t->query[a] % m->q_tile);
-        if (place >= 0) {
-            const uint32_t bits = m->bits[row * 2 + (size_t)(first + c) / 32];
-            may_hide[c % 32] &= got == HIDDEN ? ~bits : bits;
-        }
-        if (fit_add(&fit_bits, got == HIDDEN, 0, (form[]){{"", !seen}}, 1))
-            fit_says(&fit_bits, "query %d sees key %d%s, but %s, in the tile of keys from %d on", t->query[a],
-                     t->key[c], seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight",
-                     t->key0);
-    }
-}
-
-// The columns that are hidden by the bit of another, where nearly each has one that explains all.
-static void list_columns(char *text, size_t room)
-{
-    int ones = 0;
-    *text = 0;
-    for (int c = 0; c < 32; c++) {
-        const bool one = may_hide[c] != 0 && (may_hide[c] & (may_hide[c] - 1)) == 0;
-        const int bit = one ? __builtin_ctz(may_hide[c]) : c;
-        const size_t at = strlen(text);
-        ones += one;
-        if (bit != c && at < 120) snprintf(text + at, room - at, "%s key %d by bit %d", at ? "," : "", c, bit);
-    }
-    if (ones < 24) *text = 0;
-}
-
-void conclude_lists(void)
-{
-    char columns[200];
-    list_columns(columns, sizeof columns);
-    if (!*fit_bits.says) return;
-    memcpy(e.text, fit_bits.shown, sizeof e.text);
-    find(BY_MASK, *columns ? "bits_of_other_columns" : "", "mask|load bits", "%s%s%s", fit_bits.says,
-         *columns ? ": of each 32 keys are hidden" : "", columns);
 }

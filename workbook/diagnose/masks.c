@@ -24,15 +24,13 @@ pairs pairs_of(const step *t)
 }
 
 // Of packed rows: which token a row is taken for, and from where on it counts.
-static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms)
+static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
     static const char *const tokens[] = {"its token", "its number in the tile, % Nq,", "its number / (Hq / Hkv)",
                                          "its number / Nq, which is its head,", "its number, without % Nq,"};
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], last = keys_of(t->row0) - Nq;
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
-    int n = 0;
-    forms[n++] = (form){"", j > last + i};
     add_form(f, forms, &n, j > last + Nq - 1, "a token sees all later tokens, too");
     add_form(f, forms, &n, false, "no pair is hidden");
     EACH_PAIR (k, COUNT(token), more, 3)
@@ -45,15 +43,17 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms)
 // Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
 // has another number in it, or in which the conditions are joined in another way; and the right one, where the mask
 // runs in some tiles alone. Returns how many there are.
-static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, form *forms)
+static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, bool right, form *forms)
 {
-    if (kind == MASK_PACKED) return packed_rules(f, t, r, c, forms);
+    int n = 0;
+    forms[n++] = (form){"", right};
+    if (kind == MASK_BITS) return n;
+    if (kind == MASK_PACKED) return packed_rules(f, t, r, c, forms, n);
     const int i = t->query[r], j = t->key[c], N = e.s->kv_len, most = 1 << 29;
     const int sinks = e.problem->sinks ? min_int(e.s->sinks, most) : 0;
     const int W = e.problem->window ? min_int(e.s->window, most) : most;
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks;
-    const bool right = kind == MASK_TAIL ? j >= N : after || (old && no_sink);
     // What may stand for i, and for j; tiles are taken for one of these.
     typedef struct number {
         const char *is;
@@ -64,9 +64,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == MASK_WINDOW || kind == MASK_DKDV || kind == MASK_DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
-    int n = 0;
 #define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
-    forms[n++] = (form){"", right};
     RULE(false, "nothing is hidden: the condition never holds, or what it hides becomes a number that has a weight");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
@@ -116,10 +114,26 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     return n;
 }
 
+static const char *rule_of(mask_kind kind)
+{
+    return kind == MASK_TAIL     ? "j >= Nk"
+           : kind == MASK_PACKED ? "j > kv_len - Nq + i"
+           : kind == MASK_BITS   ? "their bit is 0"
+           : !e.problem->window  ? "j > i"
+           : e.problem->sinks    ? "j > i or (j <= i - W and j >= sinks)"
+                                 : "j > i or j <= i - W";
+}
+
 void add_to_mask(mask_kind kind, const pairs *t)
 {
+    static const char *const where[MASKS] = {[MASK_DIAGONAL] = "in tiles on the diagonal ",
+                                             [MASK_WINDOW] = "in tiles left of the diagonal ",
+                                             [MASK_SINKS] = "in tiles of sinks ",
+                                             [MASK_DKDV] = "in the kernel of dK and dV ",
+                                             [MASK_DQ] = "in the kernel of dQ "};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
+    f->exact = kind != MASK_PACKED;
     EACH_PAIR (a, t->queries, b, t->keys) {
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
@@ -129,40 +143,27 @@ void add_to_mask(mask_kind kind, const pairs *t)
         const bool right = hide[a][b] == (got == HIDDEN);
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
-        if (fit_add(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, forms)))
-            fit_says(f, "query %d gives %s to key %d, which %s", i, got == HIDDEN ? "no weight" : "a weight", j,
+        if (fit_add(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms)))
+            fit_says(f, "%squery %d gives %s to key %d, which %s; key j is to be hidden from query i if %s",
+                     where[kind] && (e.problem->window || kind > MASK_WINDOW) ? where[kind] : "", i,
+                     got == HIDDEN ? "no weight" : "a weight", j,
                      j >= keys_of(t->row0) ? "does not exist"
                      : hide[a][b]          ? "it does not see"
-                                           : "it sees");
+                                           : "it sees",
+                     rule_of(kind));
     }
 }
 
 void conclude_masks(void)
 {
-    // clang-format off
-    static const struct { const char *gaps, *where; } of[MASKS] = {
-        {"mask of the diagonal|bounds|mask|tail|overlap", "in tiles on the diagonal "},
-        {"mask of the window", "in tiles left of the diagonal "},
-        {"mask of the sinks|sink tiles", "in tiles of sinks "}, {"tail|mask|packed rows|overlap", ""},
-        {"mask of dK and dV|recompute", "in the kernel of dK and dV "},
-        {"mask of dQ|recompute for dQ", "in the kernel of dQ "}, {"packed rows", ""}};
-    // clang-format on
-    const bool window = e.problem->window, sinks = e.problem->sinks;
-    for (int kind = 0; kind < MASKS; kind++) {
-        const fit *f = &masks[kind];
-        const form *is = NULL, * or = NULL;
-        for (int n = f->count; n-- > 1;)
-            if (f->misses[n] <= (kind == MASK_PACKED ? f->wrong / 50 : 0)) or = is, is = &f->forms[n];
-        memcpy(e.text, f->shown, sizeof e.text);
-        if (f->fails)
-            find(BY_MASK, is ? is->says : "", of[kind].gaps, "%s%s; key j is to be hidden from query i if %s%s%s%s%s%s",
-                 kind <= MASK_WINDOW && !window ? "" : of[kind].where, f->says,
-                 kind == MASK_TAIL     ? "j >= Nk"
-                 : kind == MASK_PACKED ? "j > kv_len - Nq + i"
-                 : !window             ? "j > i"
-                 : sinks               ? "j > i or (j <= i - W and j >= sinks)"
-                                       : "j > i or j <= i - W",
-                 is ? "; here " : "", is ? is->says : "", or ? " (or, which is the same here, " : "",
-                 or ? or->says : "", or ? ")" : "");
-    }
+    static const char *const gaps[MASKS] = {[MASK_DIAGONAL] = "mask of the diagonal|bounds|mask|tail|overlap",
+                                            [MASK_WINDOW] = "mask of the window",
+                                            [MASK_SINKS] = "mask of the sinks|sink tiles",
+                                            [MASK_TAIL] = "tail|mask|packed rows|overlap",
+                                            [MASK_DKDV] = "mask of dK and dV|recompute",
+                                            [MASK_DQ] = "mask of dQ|recompute for dQ",
+                                            [MASK_PACKED] = "packed rows",
+                                            [MASK_BITS] = "mask|load bits"};
+    for (int kind = 0; kind < MASKS; kind++)
+        if (masks[kind].fails) fit_conclude(&masks[kind], BY_MASK, gaps[kind], NULL, "; here ");
 }

@@ -11,7 +11,7 @@
 // In the order in which wb_attention_backward is given them, but O.
 typedef enum tensor { TQ, TK, TV, TdO, TL, TDELTA, TO, TdK, TdV, TENSORS } tensor;
 static const char *const names[TENSORS] = {"Q", "K", "V", "dO", "L", "delta", "O", "dK", "dV"};
-enum { MOST = 512 };
+enum { MOST = 512, TERMS = 16 };
 
 static int ranks(void) { return e.c->ranks; }
 static bool backward(void) { return wb_is_backward(e.problem); }
@@ -293,12 +293,6 @@ static void see_given(const held *c)
              : is.of < 0   ? where
                            : "");
     }
-    const ptrdiff_t apart = ((const char *)c->h.at[8] - (const char *)c->h.at[7]) / 4;
-    const ptrdiff_t want = (ptrdiff_t)numbers(wb_rank_with(e.c, c->theirs));
-    if (backward() && apart != want)
-        find(BY_MASK + 1, "dv_elsewhere", "share",
-             "%s dV is added %td numbers behind dK; %td belong, as many as dK has%s", pair, apart, want,
-             apart == -want ? ": they have changed places" : "");
 }
 
 // Of a call the chunks are those that most of what it is given is of.
@@ -327,6 +321,27 @@ static double *found_by(int from, int of, bool later_on)
         free(is);
     }
     return sum;
+}
+
+// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
+static double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
+{
+    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
+    for (int i = 0; i < count; i++)
+        for (size_t n = 0; n < length; n++)
+            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++) {
+            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
+            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
+        }
+    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
+    for (size_t n = 0; n < length; n++) {
+        double is = y[n];
+        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
+        left += is * is, whole += y[n] * y[n];
+    }
+    return sqrt(left / whole);
 }
 
 // A sum of gradients of the keys of rank `of`, to which `added` ranks have added.

@@ -16,43 +16,10 @@ static double dot_of(const float *x, const float *y, int D)
     return sum;
 }
 
-// Weights as 2^(s2 S - m): whether there is one such m, within `close`; or another factor of S.
-typedef struct exponent {
-    double m, close;
-    bool one;
-    double slope, off;  // of the line through them; how far off the farthest point is
-} exponent;
-
-static exponent exponent_of(const double *S, const double *log2_weights, int count, double slack)
-{
-    exponent is = {.one = true};
-    for (int n = 0; n < count; n++) is.m += (S[n] * s2 - log2_weights[n]) / count;
-    is.close = slack + 1e-4 * fabs(is.m);
-    for (int n = 0; n < count; n++) is.one &= fabs(S[n] * s2 - log2_weights[n] - is.m) <= is.close;
-    double x = 0, y = 0, xx = 0, xy = 0;
-    for (int n = 0; n < count; n++) x += S[n] / count, y += log2_weights[n] / count;
-    for (int n = 0; n < count; n++) xx += pow(S[n] - x, 2), xy += (S[n] - x) * (log2_weights[n] - y);
-    is.slope = xx > 0 ? xy / xx : 0;
-    for (int n = 0; n < count; n++) is.off = fmax(is.off, fabs(log2_weights[n] - y - is.slope * (S[n] - x)));
-    return is;
-}
-
-// If it is another factor, sees which, of a query. False if it is not.
-static bool see_slope(const exponent *is, int query)
-{
-    const double slope = is->slope;
-    if (!(fabs(slope) > 0.02 * s2 && is->off <= is->close)) return false;
-    if (sum_add(&fit_slope, slope, 0.015 * fabs(slope), e.problem->on_host ? "+ S" : "+sl S", (double[]){1}))
-        fit_says(&fit_slope,
-                 "the weights of query %d are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
-                 query, slope, s2);
-    return true;
-}
-
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
-    double x[256], y[256];
+    double x[256], y[256], m = 0;
     int count = 0;
     const product *S = t->S, *PV = t->P;
     const int q = query_of(S->a_row[i]);
@@ -72,14 +39,18 @@ static double subtracted(const step *t, int i, int *weights)
     }
     *weights = count;
     if (count == 0) return NAN;
-    const exponent is = exponent_of(x, y, count, e.problem->on_host ? 2e-3 : 0.012);
-    if (is.one) return is.m;
-    if (!(count >= 6 && see_slope(&is, q)))
-        find(BY_EXPONENT, "", "accumulate|max|rescale|softmax",
-             "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m for "
-             "the row",
-             q, t->first);
-    return NAN;
+    for (int n = 0; n < count; n++) m += (x[n] * s2 - y[n]) / count;
+    const double close = (e.problem->on_host ? 2e-3 : 0.012) + 1e-4 * fabs(m);
+    bool one = true;
+    for (int n = 0; n < count; n++) one &= fabs(x[n] * s2 - y[n] - m) <= close;
+    for (int n = 1; n < count && !one; n++)
+        if (sum_add(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]}))
+            fit_says(
+                &fit_slope,
+                "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m "
+                "for the row",
+                q, t->first);
+    return one ? m : NAN;
 }
 
 // l with the term of the head's sink logit s, and what may stand for that term; m in base e.
@@ -284,7 +255,8 @@ void conclude_softmax(void)
         sum = "finalize|empty rows";
     else if (l && strstr(l->says, "("))
         sum = "accumulate|rescale|softmax";
-    fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", NULL, ": that is ");
+    fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|max|rescale|softmax",
+                 "; in the exponent stands ");
     fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, ": that is ");
     const form *alpha = fit_form(&fit_alpha);
     const bool stays = alpha && !strcmp(alpha->says, "0");

@@ -108,7 +108,11 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
             has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
-        for (int t = 0; has && t < step_count && strlen(text) < 60; t++) APPEND(text, " %d", steps[t].first);
+        for (int t = 0, head = -1; has && t < step_count && strlen(text) < 90; t++) {
+            const int row = steps[t].S->b_row[0];
+            if (keys && row >= 0 && head_of(row) != head) APPEND(text, " (head %d)", head = head_of(row));
+            APPEND(text, " %d", steps[t].first);
+        }
     }
     return *text ? text : " nowhere";
 }
