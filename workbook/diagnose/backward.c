@@ -143,7 +143,7 @@ static void look_at_end(const record *r, int output)
     static const char *const names[] = {"dQ", "dK", "dV"};
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
-    double *sum = allocate(2 * count, sizeof *sum), *first = sum + count;
+    double *sum = allocate(count, sizeof *sum);
     int *walks = allocate((size_t)rows, sizeof *walks);
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
@@ -153,25 +153,20 @@ static void look_at_end(const record *r, int output)
             const int row = end->S->a_row[i];
             if (row < 0 || row >= rows) continue;
             walks[row]++;
-            for (int d = 0; d < D; d++) {
-                const double x = p->after[i * D + d];
-                sum[row * D + d] += x;
-                if (walks[row] == 1) first[row * D + d] = x;
-            }
+            for (int d = 0; d < D; d++) sum[row * D + d] += p->after[i * D + d];
         }
     }
     const double factor = output == 2 ? 1 : s->scale;
     for (int at = (int)count; at-- > 0;) {
         const int row = at / D;
-        const double x = sum[at], y = e.out[output][at];
+        const double y = e.out[output][at];
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row] && sum_add(&fit_end[output], y, 0.012 * largest + 1e-6,
-                                  output == 2 ? "+ their sum| the first part's" : "+s their sum| the first part's",
-                                  (double[]){x, first[at]}))
+                                  output == 2 ? "+ their sum" : "+s their sum", &sum[at]))
             fit_says(&fit_end[output], "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s",
                      names[output], output ? key_of(row) : query_of(row),
-                     output == 2 ? "the sum" : "scale times the sum", y, factor * x,
+                     output == 2 ? "the sum" : "scale times the sum", y, factor * sum[at],
                      walks[row] > 1 ? " (its queries are shared out in parts)" : "");
     }
     free(sum), free(walks);
@@ -206,14 +201,6 @@ static void look_at_dsinks(void)
                      "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
                      got, h, sum[0]);
     }
-}
-
-static void conclude_dsinks(void)
-{
-    const form *is = fit_form(&fit_dsinks);
-    const bool sum = is && strstr(is->says, "warp");
-    const char *both = block_is_summed() ? "rows of the head|sum of the block" : "rows of the head";
-    fit_conclude(&fit_dsinks, BY_END, sum ? both : "rows of the head", both, ": that is minus the sum of ");
 }
 
 void look_at_backward(void)
@@ -255,7 +242,8 @@ void conclude_backward(void)
         fit_conclude(&fit_dS[keys], keys || !is ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
                      "; it is ");
     }
-    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], ": that is ");
-    if (e.problem->sink_logits) conclude_dsinks();
+    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], NULL, ": that is ");
+    fit_conclude(&fit_dsinks, BY_END, block_is_summed() ? "rows of the head|sum of the block" : "rows of the head",
+                 NULL, ": that is minus the sum of ");
     conclude_masks();
 }

@@ -7,7 +7,6 @@ static fit fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one 
 
 enum { PARTS = 256 };
 
-static int heads(void) { return e.s->kv_heads; }
 static int page_size(void) { return e.c->page; }
 
 // Pages of K that are read for each sequence, against those of the table. False if they are not right.
@@ -25,8 +24,8 @@ bool look_at_pages(const record *r)
             if (!p->scores || p->right != OF_K || p->a_row[0] < 0 || head_of(p->a_row[0]) / e.s->q_heads != b) continue;
             met += p->a_row[0] == b * e.s->q_heads * e.s->q_len ? p->cols : 0;
             for (int c = 0; c < p->cols; c++)
-                if (p->b_row[c] >= 0 && p->b_row[c] / heads() / page_size() < MOST)
-                    read[p->b_row[c] / heads() / page_size()] = true;
+                if (p->b_row[c] >= 0 && p->b_row[c] / e.s->kv_heads / page_size() < MOST)
+                    read[p->b_row[c] / e.s->kv_heads / page_size()] = true;
         }
         int lacks = -1, has = -1;  // pages
         for (int k = 0; k < (e.kv_len[b] + page_size() - 1) / page_size(); k++) {
@@ -47,7 +46,7 @@ bool look_at_pages(const record *r)
 // Where the scales of the key in this row of K are.
 static int scale_at(int row)
 {
-    const int size = page_size(), H = heads(), page = row / H / size;
+    const int size = page_size(), H = e.s->kv_heads, page = row / H / size;
     return (page * H + row % H) * size + row / H % size;
 }
 

@@ -246,11 +246,11 @@ void look_at_e4m3(const record *r)
                 double largest = 0;
                 for (int k = 0; k < is.count; k++) largest = fmax(largest, is.P[k]);
                 if (is.cut > 2)
-                    find(BY_MAXIMUM, "weights_cut", "softmax",
-                         "%d weights of query %d in the tile of keys from %d on are 448, the largest e4m3: they were "
-                         "larger, and are cut. A sum above 448 has to raise the maximum, which is that of the scores "
-                         "with V's exponent, to 2^3 or so",
-                         is.cut, query_of(is.q), is.tile * TILE);
+                    find(
+                        BY_MAXIMUM, "weights_cut", "softmax",
+                        "%d weights of query %d in the tile of keys from %d on are cut to 448, the largest e4m3: a sum "
+                        "above it has to raise the maximum, of the scores with V's exponent, to 2^3 or so",
+                        is.cut, query_of(is.q), is.tile * TILE);
                 const int V = of_tile(e.V_exponent, &is, 0);
                 if (t == 0 && is.right && largest > 0 && largest < 0.3)
                     find(BY_MAXIMUM, "weights_small", "softmax",

@@ -182,7 +182,7 @@ void look_at_walks(const record *r, bool keys);                  // which tiles 
 // A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, key0, number;  // row0: of Q, where its queries begin; number: of the tile in its walk
+    int queries, keys, row0, key0;  // row0: of Q, where its queries begin
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;

@@ -13,7 +13,7 @@ pairs pairs_of(const step *t)
     p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
     p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
-    p.number = (int)(t - steps), p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first;
+    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first;
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
@@ -81,8 +81,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(kind == MASK_TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s stands for j",
              of_key[k].is);
     }
-    RULE(right && t->number > 0, "the mask does not run in the first tile of a walk");
-    RULE(right && t->number == 0, "the mask runs in the first tile of a walk alone");
     if (kind == MASK_TAIL) return n;
     for (int q = 0; q < COUNT(of_query); q++) {
         const int x = of_query[q].x;
@@ -92,10 +90,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     RULE(runs && (k0 + r > q0 + c || (k0 + r <= q0 + c - W && k0 + r >= sinks)),
          "rows and columns of the tile are exchanged");
     RULE(runs && old && no_sink, "j > i is missing");
-    if (e.problem->window) {
-        RULE(runs && after, "j <= i - W is missing");
-        RULE(runs && after && old, "it is if j > i and j <= i - W, which is never");
-    }
+    if (e.problem->window) RULE(runs && after, "j <= i - W is missing");
     if (e.problem->sinks) {
         RULE(runs && (after || old), "sinks are hidden, too");
         RULE(runs && (after || old || j < sinks), "it is if j > i or j <= i - W or j < sinks");

@@ -6,7 +6,7 @@
 // rows of the case.
 #include "evidence.h"
 
-static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L, fit_logit_l, fit_logit_L;
+static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L;
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -131,11 +131,9 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
-    const int D = e.s->head_dim, q = query_of(row), n = seen->tiles;
+    const int D = e.s->head_dim, q = query_of(row);
     const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
     const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
-    const char *where = n == 1 ? "finalize|accumulate|softmax|empty rows|logit"
-                               : "finalize|accumulate|rescale|softmax|empty rows|logit";
     const double L_keys = (end + log2(l)) * LN2;
     const double term = e.sink_logits ? exp(e.sink_logits[head_of(row) % e.s->q_heads] - L_keys) : 0;
     const double factor = 1 + term, used = size > 0 ? dot_of(sum, O, D) / size : INFINITY;
@@ -147,33 +145,27 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
-        find(BY_SUM - 1, "", where, "what comes out as O of query %d is not the sum of P V divided by one number", q);
+        find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
+             "what comes out as O of query %d is not the sum of P V divided by one number", q);
         return;
     }
     const double right = L_keys + log1p(term);
-    const bool sink = e.sink_logits && l * term < 1e30;  // float32 overflows early
-    if (!e.sink_logits && sum_add(&fit_l, used, 0.012 * fabs(used),
-                                  "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)",
-                                  (double[]){l, 1, seen->weights, seen->plain}))
-        fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
-    if (sink && add_sink(&fit_logit_l, head_of(row), end * LN2, l, used, slack))
-        fit_says(&fit_logit_l,
-                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
-                 q, l, l * factor, used);
-    if (O_wrong || !e.out[1]) return;
+    const bool sink = e.sink_logits, clear = !sink || l * term < 1e30;  // float32 overflows early
+    char with_sink[60] = "";
+    if (sink) snprintf(with_sink, sizeof with_sink, "; with the sink's term that is %.4g", l * factor);
+    if (clear && (sink ? add_sink(&fit_l, head_of(row), end * LN2, l, used, slack)
+                       : sum_add(&fit_l, used, 0.012 * fabs(used),
+                                 "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)",
+                                 (double[]){l, 1, seen->weights, seen->plain})))
+        fit_says(&fit_l, "the weights of query %d sum up to %.4g%s, but O is divided by %.4g", q, l, with_sink, used);
+    if (O_wrong || !e.out[1] || !clear) return;
     const double L = e.out[1][row];
-    if (!e.sink_logits &&
-        sum_add(&fit_L, L, 0.004 + 0.003 * fabs(right), "+n m|+n log2(l)| l", (double[]){end, log2(l), l}))
+    if (sink ? add_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right))
+             : sum_add(&fit_L, L, 0.004 + 0.003 * fabs(right), "+n m|+n log2(l)| l", (double[]){end, log2(l), l}))
         fit_says(&fit_L,
-                 "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, "
-                 "but is %.4g",
-                 q, right, end, l, L);
-    if (sink && add_sink(&fit_logit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right)))
-        fit_says(
-            &fit_logit_L,
-            "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g: exp(L - m) "
-            "should be l + exp(s - m)",
-            q, L_keys, right, L);
+                 "O of query %d is right, and its L should be ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: "
+                 "%.4g, but is %.4g",
+                 q, end, l, with_sink, right, L);
 }
 
 void see_empty_row(int row)
@@ -262,8 +254,7 @@ void conclude_softmax(void)
     const bool stays = alpha && !strcmp(alpha->says, "0");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
                  stays ? ": O is not rescaled, or by 2 to the power of " : ": that is 2 to the power of ");
-    fit_conclude(&fit_l, BY_SUM, sum, NULL, ": that is ");
-    fit_conclude(&fit_logit_l, BY_SUM, "finalize|logit", NULL, ": that is ");
-    fit_conclude(&fit_logit_L, BY_L, "finalize|logit", NULL, ", and is ");
-    fit_conclude(&fit_L, BY_L, "finalize|empty rows", NULL, ": that is ");
+    const bool sink = e.problem->sink_logits;
+    fit_conclude(&fit_l, BY_SUM, sink ? "finalize|logit" : sum, NULL, ": that is ");
+    fit_conclude(&fit_L, BY_L, "finalize|empty rows|logit", NULL, sink ? ": exp(L - m) is " : ": that is ");
 }
