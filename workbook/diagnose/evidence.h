@@ -209,8 +209,7 @@ void conclude_masks(void);
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
 void look_at_delta(void), conclude_delta(void);        // and of 18
-
-void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
+void look_at_ranks(void), conclude_ranks(void);        // 17 and 18
 
 // Parts of these.
 bool look_at_heads(const record *r, bool of_V);  // false if they are wrong

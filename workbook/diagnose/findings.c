@@ -163,9 +163,8 @@ const form *fit_form(const fit *f)
             second = first, first = n;
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
-    const bool far =
-        !f->exact && first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
-    return first && (far || explains(f, first)) ? &f->forms[first] : NULL;
+    const bool far = first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
+    return first && ((far && !f->exact) || explains(f, first)) ? &f->forms[first] : NULL;
 }
 
 // Two that explain the same are both said, unless the second only adds to the first.
@@ -179,7 +178,7 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
             or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
-         is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
+         is ? is->says : "", or ? "; or, which looks the same" : "", or ? joint : "", or ? or->says : "");
 }
 
 void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,

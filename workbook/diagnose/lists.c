@@ -71,8 +71,7 @@ void look_at_lists(const record *r)
         }
         if (wrong)
             find(hard ? BY_WALK : BY_MASK + 1, "", "lists|first key",
-                 "the block from query %d on, of head %d, needs the keys from%s on, and takes those "
-                 "from%s on",
-                 low, head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
+                 "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
+                 head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
 }

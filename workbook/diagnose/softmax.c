@@ -241,16 +241,15 @@ void look_at_softmax(const record *r)
 
 void conclude_softmax(void)
 {
-    const char *all = "max|rescale|accumulate|softmax", *sum = "finalize|accumulate|rescale|softmax|empty rows";
-    const form *l = fit_form(&fit_l);
+    const char *sum = "finalize|accumulate|rescale|softmax|empty rows";
+    const form *l = fit_form(&fit_l), *alpha = fit_form(&fit_alpha);
     if (l && !strcmp(l->says, "1"))
         sum = "finalize|empty rows";
     else if (l && strstr(l->says, "("))
         sum = "accumulate|rescale|softmax";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|max|rescale|softmax",
                  "; in the exponent stands ");
-    fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, ": that is ");
-    const form *alpha = fit_form(&fit_alpha);
+    fit_conclude(&fit_m, BY_MAXIMUM, "max|rescale|accumulate|softmax", NULL, ": that is ");
     const bool stays = alpha && !strcmp(alpha->says, "0");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
                  stays ? ": O is not rescaled, or by 2 to the power of " : ": that is 2 to the power of ");
