@@ -6,15 +6,9 @@
 // factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
-static fit fit_factor, fit_rescaling, fit_l, fit_O;
+static fit fit_factor, fit_others, fit_hidden, fit_rescaling, fit_l, fit_O;
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448, LEVEL = 1536 / WB_FP8_KEYS };
-
-static int tiles(void) { return wb_fp8_tiles(e.s->kv_len); }
-static int exponent_at(const int8_t *exponents, int kv_head, int tile)
-{
-    return exponents[kv_head * tiles() + (tile < 0 ? 0 : tile < tiles() ? tile : tiles() - 1)];
-}
 
 // A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
@@ -25,15 +19,14 @@ typedef struct row_in_tile {
     bool right;              // the factor of S is, as far as weights tell
 } row_in_tile;
 
-// The exponent of the tile so many further on.
-static int of_tile(const int8_t *exponents, const row_in_tile *x, int further)
+static int of_tile(const int8_t *exponents, const row_in_tile *x)
 {
-    return exponent_at(exponents, x->kv_head, x->tile + further);
+    return exponents[x->kv_head * wb_fp8_tiles(e.s->kv_len) + x->tile];
 }
 
 static double right_factor(const row_in_tile *x)
 {
-    return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x, 0));
+    return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x));
 }
 
 // Of the scores of one step the weights of another, or of the same. False if there is nothing to be seen.
@@ -53,15 +46,15 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
         x->log_P[x->count] = log2(P), x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
-    x->all_V = x->all + of_tile(e.V_exponent, x, 0);
+    x->all_V = x->all + of_tile(e.V_exponent, x);
     return x->count > 0;
 }
 
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
 // Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing.
-static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
+// many these are: none tell nothing. zeros: whether a weight of 0 counts.
+static bool row_fits(const row_in_tile *x, double factor, bool zeros, double *at, int *plain)
 {
     bool fits = true;
     *at = 0, *plain = 0;
@@ -69,24 +62,24 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
         if (is_plain(x->P[n])) *at += x->log_P[n] - x->S[n] * factor, ++*plain;
     *at /= max_int(1, *plain);
     for (int n = 0; n < x->count && *plain && fits; n++) {
+        if (x->P[n] == 0 && !zeros) continue;
         const double is = x->S[n] * factor + *at;
         fits = is_plain(x->P[n]) ? fabs(x->log_P[n] - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
     }
     return fits;
 }
 
-static fit fit_others, fit_hidden;
-
-// The first key of another tile whose scores the weights of a row are made of; -1: of none.
-static int another_tile(const step *now, int i)
+// Whether the weights of a row are made of the scores of another tile.
+static bool of_another_tile(const step *now, int i)
 {
     row_in_tile x;
     double at;
     int plain;
     for (const step *other = steps; other < steps + step_count; other++)
-        if (other != now && read_row(&x, other, now, i) && row_fits(&x, right_factor(&x), &at, &plain) && plain > 3)
-            return other->first;
-    return -1;
+        if (other != now && read_row(&x, other, now, i) && row_fits(&x, right_factor(&x), true, &at, &plain) &&
+            plain > 3)
+            return true;
+    return false;
 }
 
 // A key that a query does not see has no weight, whatever the factor is.
@@ -105,20 +98,17 @@ static void look_at_mask(const step *now, int i)
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
     static const form right[] = {{"", 0}};
-    x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
+    x->right = row_fits(x, right_factor(x), true, &x->at, &x->plain);
     if (x->right) return;
-    row_in_tile some = *x;  // those that have a weight
-    some.count = 0;
-    for (int n = 0; n < x->count; n++)
-        if (x->P[n] > 0)
-            some.S[some.count] = x->S[n], some.log_P[some.count] = x->log_P[n], some.P[some.count++] = x->P[n];
-    if (some.count < x->count && row_fits(&some, right_factor(x), &some.at, &some.plain) && some.plain > 3) {
+    double at;
+    int plain;
+    if (row_fits(x, right_factor(x), false, &at, &plain) && plain > 3) {
         if (fit_add(&fit_hidden, 1, 0, right, 1))
             fit_says(&fit_hidden, "query %d gives no weight to a key that it sees, in the tile of keys from %d on",
                      query_of(x->q), now->first);
         return;
     }
-    if (another_tile(now, i) >= 0) {
+    if (of_another_tile(now, i)) {
         if (fit_add(&fit_others, 1, 0, right, 1))
             fit_says(
                 &fit_others,
@@ -127,7 +117,7 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
                 query_of(x->q), now->first);
         return;
     }
-    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
+    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x);
     if (x->plain && fit_add(&fit_factor, 1, 0, right, 1))
         fit_says(&fit_factor,
                  "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by "
@@ -138,7 +128,7 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
 // From one tile to the next.
 static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor)
 {
-    const int V = of_tile(e.V_exponent, is, 0), old = of_tile(e.V_exponent, was, 0);
+    const int V = of_tile(e.V_exponent, is), old = of_tile(e.V_exponent, was);
     const double m = V - is->at, m_old = old - was->at, seen = is->at - was->at;
     if (isnan(factor))
         find(
@@ -251,7 +241,7 @@ void look_at_e4m3(const record *r)
                         "%d weights of query %d in the tile of keys from %d on are cut to 448, the largest e4m3: a sum "
                         "above it has to raise the maximum, of the scores with V's exponent, to 2^3 or so",
                         is.cut, query_of(is.q), is.tile * TILE);
-                const int V = of_tile(e.V_exponent, &is, 0);
+                const int V = of_tile(e.V_exponent, &is);
                 if (t == 0 && is.right && largest > 0 && largest < 0.3)
                     find(BY_MAXIMUM, "weights_small", "softmax",
                          "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few "

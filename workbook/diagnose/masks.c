@@ -54,7 +54,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const int W = e.problem->window ? min_int(e.s->window, most) : most;
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks;
-    // What may stand for i, and for j; tiles are taken for one of these.
+    // What may stand for i, and for j; the first two of each may decide where the mask runs.
     typedef struct number {
         const char *is;
         int x;
