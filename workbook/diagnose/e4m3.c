@@ -102,7 +102,7 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     if (x->right) return;
     double at;
     int plain;
-    if (row_fits(x, right_factor(x), false, &at, &plain) && plain > 3) {
+    if (row_fits(x, right_factor(x), false, &at, &plain) && plain > 1) {
         if (fit_add(&fit_hidden, 1, 0, right, 1))
             fit_says(&fit_hidden, "query %d gives no weight to a key that it sees, in the tile of keys from %d on",
                      query_of(x->q), now->first);
