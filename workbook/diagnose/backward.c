@@ -59,12 +59,14 @@ static void look_at_tiles(const record *r)
 {
     EACH_WALK (r, n) {
         const bool keys = by_keys;
+        int block, last;
+        block_of(r, n, &block, &last);
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
-            pairs p = pairs_of(&steps[t]);
+            pairs p = pairs_of(&steps[t], block);
             int strangers = 0;
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;

@@ -116,7 +116,7 @@ void look_at_merge(const record *r)
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         snprintf(where, sizeof where, "query %d of head %d", query_of(row), head_of(row));
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, where);
+        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, 8, out, got_L, slack, where);
     }
 }
 
@@ -178,7 +178,7 @@ void conclude_decode(void)
 {
     for (int many = 0; many < 2; many++) {
         const char *gaps = many ? "merge|finalize|weights" : "finalize";
-        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, NULL, ": ");
+        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, many ? "merge" : gaps, gaps, ": ");
         fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, NULL, ": that is ");
     }
     if (fit_scales.wrong > scaled_pairs / 50)

@@ -8,7 +8,7 @@
 
 static fit fit_factor, fit_others, fit_hidden, fit_rescaling, fit_l, fit_O;
 
-enum { TILE = WB_FP8_KEYS, LARGEST = 448, LEVEL = 1536 / WB_FP8_KEYS };
+enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
 
 // A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
@@ -95,20 +95,23 @@ static void look_at_mask(const step *now, int i)
     }
 }
 
+static int off_factors;  // rows whose factor is not right, in all cases
+
+// By which power of two the scores were multiplied, of rows whose weights fit one alone.
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
     static const form right[] = {{"", 0}};
-    x->right = row_fits(x, right_factor(x), true, &x->at, &x->plain);
-    if (x->right) return;
+    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x), Hkv = e.s->kv_heads, head = head_of(x->q);
+    int seen = 0, fits = 0, plain;
     double at;
-    int plain;
-    if (row_fits(x, right_factor(x), false, &at, &plain) && plain > 1) {
+    x->right = row_fits(x, right_factor(x), true, &x->at, &x->plain);
+    if (!x->right && row_fits(x, right_factor(x), false, &at, &plain) && plain > 1) {
         if (fit_add(&fit_hidden, 1, 0, right, 1))
             fit_says(&fit_hidden, "query %d gives no weight to a key that it sees, in the tile of keys from %d on",
                      query_of(x->q), now->first);
         return;
     }
-    if (of_another_tile(now, i)) {
+    if (!x->right && of_another_tile(now, i)) {
         if (fit_add(&fit_others, 1, 0, right, 1))
             fit_says(
                 &fit_others,
@@ -117,8 +120,15 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
                 query_of(x->q), now->first);
         return;
     }
-    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x);
-    if (x->plain && fit_add(&fit_factor, 1, 0, right, 1))
+    for (int by = -30; by <= 30; by++)
+        if (row_fits(x, ldexp(right_factor(x), by), true, &at, &plain) && plain > 3) seen = Q + K + by, fits++;
+    row_in_tile in_turn = *x;  // of the key head that the query head would have if heads were dealt out in turn
+    in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
+    const bool first = !x->right && x->plain && off_factors++ == 0;
+    if ((fits == 1 && sum_add(&fit_factor, seen, 0.3,
+                              "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
+                              (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn)})) ||
+        first)
         fit_says(&fit_factor,
                  "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by "
                  "scale * log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
@@ -130,12 +140,6 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
 {
     const int V = of_tile(e.V_exponent, is), old = of_tile(e.V_exponent, was);
     const double m = V - is->at, m_old = old - was->at, seen = is->at - was->at;
-    if (isnan(factor))
-        find(
-            BY_RESCALING, "goes_on_with_the_sum", "level|overlap",
-            "before the weights of the tile of keys from %d on something is added to O of query %d: when O has gone on "
-            "to the sum it has to begin at 0",
-            is->tile * TILE, query_of(is->q));
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
     const bool stays = fabs(factor - 1) < 0.01;
     // No maximum has to be, or may be, raised.
@@ -212,16 +216,6 @@ void look_at_e4m3(const record *r)
 {
     static double all[STEPS], all_V[STEPS], m[STEPS];
     EACH_WALK (r, n) {
-        int onto = 0;  // tiles since O began
-        for (int t = 1; t < step_count && e.c->levels == 2; t++) {
-            onto = !steps[t].P || begins_anew(t, 0) ? 0 : onto + 1;
-            if (onto <= LEVEL) continue;
-            find(BY_WASTE, "begins_never_anew", "level|overlap",
-                 "O of query %d is added up over %d tiles of keys; with levels = 2 it should move on to the sum after "
-                 "%d at most, and begin at 0 again",
-                 query_of(steps[0].S->a_row[0]), onto + 1, LEVEL);
-            break;
-        }
         for (int i = 0; step_count && i < steps[0].S->rows; i++) {
             row_in_tile was = {0}, is;
             int seen = 0;
@@ -233,25 +227,17 @@ void look_at_e4m3(const record *r)
                     continue;
                 }
                 look_at_factor(&is, &steps[t], i);
-                double largest = 0;
-                for (int k = 0; k < is.count; k++) largest = fmax(largest, is.P[k]);
                 if (is.cut > 2)
                     find(
                         BY_MAXIMUM, "weights_cut", "softmax",
                         "%d weights of query %d in the tile of keys from %d on are cut to 448, the largest e4m3: a sum "
                         "above it has to raise the maximum, of the scores with V's exponent, to 2^3 or so",
                         is.cut, query_of(is.q), is.tile * TILE);
-                const int V = of_tile(e.V_exponent, &is);
-                if (t == 0 && is.right && largest > 0 && largest < 0.3)
-                    find(BY_MAXIMUM, "weights_small", "softmax",
-                         "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few "
-                         "bits below 2^-6: with V's exponent in the maximum it is 2^3 or so",
-                         query_of(is.q), largest);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
                 all[seen] = is.all, all_V[seen] = is.all_V;
-                m[seen] = is.plain >= 3 ? V - is.at : seen ? m[seen - 1] - log2(factor) : 0;
+                m[seen] = is.plain >= 3 ? of_tile(e.V_exponent, &is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
                 seen++;
                 was = is;
             }
@@ -263,10 +249,11 @@ void look_at_e4m3(const record *r)
 void conclude_e4m3(void)
 {
     // One of these explains most of what was seen.
-    const int most = max_int(fit_factor.wrong, max_int(fit_others.wrong, fit_hidden.wrong));
+    const int most = max_int(off_factors, max_int(fit_others.wrong, fit_hidden.wrong));
     if (fit_hidden.wrong == most) fit_conclude(&fit_hidden, BY_HEADS + 1, "overlap|softmax", NULL, "");
     if (fit_others.wrong == most) fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, "");
-    if (fit_factor.wrong == most) fit_conclude(&fit_factor, BY_SCALES, "scales|factor|softmax", NULL, "");
+    if (off_factors == most)
+        fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", "; the exponent of 2 is ");
     fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");
     fit_conclude(&fit_l, BY_L, "softmax", NULL, ": that is ");
     fit_conclude(&fit_O, BY_L + 1, "together", "level|together|overlap", ": that is ");

@@ -104,9 +104,9 @@ __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, 
 // a formula, which is its id, too. Returns as fit_add.
 bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values);
 
-// A row's O and L from those of parts.
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
-               double slack, const char *where);
+// A row's O and L from those of parts, which come so many at once.
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
+               double L, double slack, const char *where);
 
 // The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
 // in ten, if all others are far worse. Null: none.
@@ -182,12 +182,12 @@ void look_at_walks(const record *r, bool keys);                  // which tiles 
 // A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, key0;  // row0: of Q, where its queries begin
+    int queries, keys, row0, key0, of_block;  // row0: of Q, where its queries begin; of_block: the first of its block
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-// Of a step; their fates are left open. Stays until the program ends.
-pairs pairs_of(const step *t);
+// Of a step, and the first row of its block; their fates are left open. Stays until the program ends.
+pairs pairs_of(const step *t, int first_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.

@@ -181,20 +181,44 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
          is ? is->says : "", or ? "; or, which looks the same" : "", or ? joint : "", or ? or->says : "");
 }
 
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
-               double slack, const char *where)
+// How far O is from the parts' sum, each of which counts exp(L - m) under the maximum m so far. What was there before
+// is multiplied by exp(m_old - m) when m grows, unless O or l stays.
+static double merged_off(double *const *O_of, const double *L_of, int parts, int at_once, bool O_stays, bool l_stays,
+                         const float *O)
 {
-    double m = -INFINITY, l = 0, off = 0, size = 0;
+    double sum[WB_MAX_HEAD_DIM] = {0}, m = -FLT_MAX, l = 0, off = 0, size = 0;
+    for (int n = 0; n < parts; n += at_once) {
+        const double old = m;
+        const int end = min_int(parts, n + at_once);
+        for (int k = n; k < end; k++) m = fmax(m, L_of[k]);
+        for (int d = 0; d < e.s->head_dim && !O_stays; d++) sum[d] *= exp(old - m);
+        l *= l_stays ? 1 : exp(old - m);
+        for (int k = n; k < end; k++) {
+            for (int d = 0; d < e.s->head_dim; d++) sum[d] += exp(L_of[k] - m) * O_of[k][d];
+            l += exp(L_of[k] - m);
+        }
+    }
+    for (int d = 0; d < e.s->head_dim; d++) {
+        const double x = sum[d] / l;
+        if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
+    }
+    return isfinite(off) ? sqrt(off / fmax(size, 1e-300)) : 1;
+}
+
+void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
+               double L, double slack, const char *where)
+{
+    static const char *const stays[] = {"", "O is not rescaled when the maximum grows",
+                                        "l is not rescaled when the maximum grows",
+                                        "neither O nor l is rescaled when the maximum grows"};
+    double m = -INFINITY, l = 0;
+    form forms[4];
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
-    for (int d = 0; d < e.s->head_dim; d++) {
-        double right = 0;
-        for (int n = 0; n < parts; n++) right += exp(L_of[n] - m) / l * O_of[n][d];
-        if (fabs(right) < FLT_MAX) off += pow(O[d] - right, 2), size += pow(O[d], 2) + pow(right, 2);
-    }
-    const double far = isfinite(off) ? sqrt(off / fmax(size, 1e-300)) : 1;
-    if (fit_add(shares, far, 0.02, (form[]){{"", 0}}, 1))
+    for (int n = 0; n < 4; n++)
+        forms[n] = (form){stays[n], merged_off(O_of, L_of, parts, at_once, n & 1, n & 2, O) > 0.02};
+    if (fit_add(shares, 0, 0, forms, 4))
         fit_says(shares, "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
                  parts > 1 ? "s" : "");
     if (sum_add(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}))

@@ -170,7 +170,7 @@ static void look_at_tiles(const record *r)
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t]);
+            pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
             const bool listed = e.problem->signature == WB_BLOCK_MASK;
             add_to_mask(listed ? MASK_BITS : e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);

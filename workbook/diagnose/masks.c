@@ -6,14 +6,14 @@
 static fit masks[MASKS];
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-pairs pairs_of(const step *t)
+pairs pairs_of(const step *t, int first_row)
 {
     const product *S = t->S;
     pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
     p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
     p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
-    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first;
+    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row;
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
@@ -59,8 +59,16 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         const char *is;
         int x;
     } number;
-    const number of_query[] = {{"(the tile's first query)", q0}, {"(the tile's last query)", q1}, {"r", r}, {"j", j}};
-    const number of_key[] = {{"(the tile's first key)", k0}, {"(the tile's last key)", k1}, {"c", c}, {"i", i}};
+    const number of_query[] = {{"(the tile's first query)", q0},
+                               {"(the tile's last query)", q1},
+                               {"r", r},
+                               {"j", j},
+                               {"(i without its warp's place)", by_keys ? i : t->of_block + r}};
+    const number of_key[] = {{"(the tile's first key)", k0},
+                             {"(the tile's last key)", k1},
+                             {"c", c},
+                             {"i", i},
+                             {"(j without its warp's place)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == MASK_WINDOW || kind == MASK_DKDV || kind == MASK_DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;

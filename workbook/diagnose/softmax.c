@@ -241,19 +241,15 @@ void look_at_softmax(const record *r)
 
 void conclude_softmax(void)
 {
-    const char *sum = "finalize|accumulate|rescale|softmax|empty rows";
     const form *l = fit_form(&fit_l), *alpha = fit_form(&fit_alpha);
-    if (l && !strcmp(l->says, "1"))
-        sum = "finalize|empty rows";
-    else if (l && strstr(l->says, "("))
-        sum = "accumulate|rescale|softmax";
+    const bool sink = e.problem->sink_logits, undivided = l && !strcmp(l->says, "1");
+    const char *sum = undivided ? "finalize|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|max|rescale|softmax",
                  "; in the exponent stands ");
     fit_conclude(&fit_m, BY_MAXIMUM, "max|rescale|accumulate|softmax", NULL, ": that is ");
-    const bool stays = alpha && !strcmp(alpha->says, "0");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
-                 stays ? ": O is not rescaled, or by 2 to the power of " : ": that is 2 to the power of ");
-    const bool sink = e.problem->sink_logits;
+                 alpha && !strcmp(alpha->says, "0") ? ": O is not rescaled, or by 2 to the power of "
+                                                    : ": that is 2 to the power of ");
     fit_conclude(&fit_l, BY_SUM, sink ? "finalize|logit" : sum, NULL, ": that is ");
     fit_conclude(&fit_L, BY_L, "finalize|empty rows|logit", NULL, sink ? ": exp(L - m) is " : ": that is ");
 }
