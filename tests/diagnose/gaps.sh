@@ -44,7 +44,7 @@ asks - 08/P_not_dS "dS" "dS for dQ"           # nothing is done that could
 asks - 08/P_not_dS delta                      # both need it
 asks - 09/sinks_without_far_queries queries
 # Which queries a block meets depends on neither.
-asks pairs_missing 09/sinks_without_far_queries keys "mask of dK and dV"
+asks keys_missing 09/sinks_without_far_queries keys "mask of dK and dV"
 asks 0 01/O_not_rescaled mask finalize        # without a mask it shows as well, and before the end
 asks - 01/O_not_rescaled rescale
 asks - 13/weights_in_base_2 finalize                                      # parts are not what they say
@@ -52,7 +52,7 @@ asks - 13/rows_that_see_nothing_are_NaN "packed rows"
 asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
 asks - 04/exp2_without_log2e bounds           # it lies in code that was given: no gap may be as shipped
 asks "2^(s - L) delta" 12/rows_of_thread_0_in_base_2 "sum of the block"  # of one row thread 0's sum is the block's
-asks "all parts count the same" 17/merge_by_halves owner wait travel release  # one rank shows it
+asks unpinned 17/merge_by_halves owner wait travel release  # one rank shows it
 asks - 17/merge_by_halves zigzag              # what is merged may be others' parts
 asks - 17/keys_of_the_next_rank travel
 asks 0 18/delta_left_out when add gradients keys

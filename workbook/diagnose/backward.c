@@ -6,7 +6,7 @@
 #include "evidence.h"
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
-static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3], fit_delta;
+static fit fit_P[2], fit_dS[2], fit_end[3], fit_delta;
 
 static const attention_shape *s;
 static double s2;
@@ -19,43 +19,23 @@ static bool sees_pair(int q, int k)
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
-// What may be summed up for delta, and of which columns.
-static const char deltas[] =
-    "+ dO * O| O * O| dO * dO| dO * O of the first half of the columns| dO * O of the first 8 columns| dO * O of the "
-    "first of every 8 columns";
 void look_at_delta(void)
 {
-    enum { SUMS_OF = 6 };
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
-    double(*sum)[SUMS_OF] = allocate((size_t)rows, sizeof *sum), *sizes = allocate((size_t)rows, sizeof *sizes);
-    EACH_PAIR (i, rows, d, D) {
-        const double x = e.O[i * D + d], y = e.dO[i * D + d], xy = x * y;
-        const double is[SUMS_OF] = {xy, x * x, y * y, xy * (d < D / 2), xy * (d < 8), xy * (d % 8 == 0)};
-        for (int n = 0; n < SUMS_OF; n++) sum[i][n] += is[n];
-        sizes[i] += fabs(xy);
-    }
-    for (int i = 0; i < rows; i++)
-        if (!(sizes[i] > 1e30) &&  // else it overflows, whoever is right
-            sum_add(&fit_delta, e.delta[i], 1e-4 * (sizes[i] + fabs(e.delta[i])) + 1e-30, deltas, sum[i]))
+    for (int i = 0; i < rows; i++) {
+        double sum = 0, size = 0;
+        for (int d = 0; d < D; d++)
+            sum += (double)e.O[i * D + d] * e.dO[i * D + d], size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
+        if (!(size > 1e30) &&  // else it overflows, whoever is right
+            sum_add(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &sum))
             fit_says(&fit_delta,
                      "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
-                     i, e.delta[i], sum[i][0]);
-    free(sum), free(sizes);
+                     i, e.delta[i], sum);
+    }
 }
 
 void conclude_delta(void) { fit_conclude(&fit_delta, BY_DELTA, "delta", NULL, ": what is summed up is "); }
-
-// P of a pair as the kernel had it: itself, or by dS = P (dP - delta).
-static double weight_of(const step *t, int i, int c, int q)
-{
-    const int at = i * t->S->cols + c;
-    if (t->P) return t->P->a[at];
-    const double x = t->dP->after[at] - e.delta[q];
-    return fabs(x) > 1e-3 ? t->dS->a[at] / x : NAN;
-}
-
-static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.delta); }
 
 // What dP is made of, and what the sums meet.
 static void look_at_factors(void)
@@ -74,24 +54,19 @@ static void look_at_factors(void)
     }
 }
 
-static double right_weight(const product *S, int i, int c, int q, int k)
-{
-    return sees_pair(q, k) ? exp2(S->after[i * S->cols + c] * s2 - e.L[q] * LOG2E) : 0;
-}
-
 // Which pairs have a weight, over all tiles.
 static void look_at_tiles(const record *r)
 {
     EACH_WALK (r, n) {
         const bool keys = by_keys;
-        int block, last;  // rows of this block
+        int block, last;
         block_of(r, n, &block, &last);
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
-            pairs p = pairs_of(&steps[t], block, last);
+            pairs p = pairs_of(&steps[t], block);
             int strangers = 0;
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
@@ -114,66 +89,33 @@ static void look_at_tiles(const record *r)
     }
 }
 
-// From which exponent the weights of a step come.
-static void look_at_weights(const step *t)
+// log2 of P against scale S - L, and dS against P (dP - delta) with the right P. A kernel that has no P has it in dS.
+static void look_at_values(const step *t)
 {
-    const product *S = t->S;
-    const int lines = by_keys ? S->cols : S->rows, length = by_keys ? S->rows : S->cols;
-    for (int n = 0; n < lines; n++) {
-        double x[256], y[256];
-        int count = 0, q = -1, k;
-        for (int m = 0; m < length && m < 256; m++) {
-            const int i = by_keys ? m : n, c = by_keys ? n : m;
-            name_pair(S, i, c, &q, &k);
-            if (!sees_pair(q, k)) continue;
-            const double P = weight_of(t, i, c, q);
-            if (!t->P && fabs(t->dP->after[i * S->cols + c] - e.delta[q]) < 0.3) continue;
-            if (!(P > 1e-30) || !isfinite(P)) continue;
-            x[count] = S->after[i * S->cols + c], y[count++] = log2(P);
-        }
-        if (count == 0 || (!t->P && count < 4)) continue;
-        name_pair(S, by_keys ? 0 : n, by_keys ? n : 0, &q, &k);
-        if (q < 0) continue;
-        const double L = e.L[q], slack = t->P ? 0.02 : 0.05;
-        const exponent is = exponent_of(x, y, count, s2, slack);
-        if (is.one && fabs(is.m - L * LOG2E) <= is.close) continue;
-        const char *kernel = own("dK and dV", "dQ");
-        if (is.one) {
-            if (sum_add(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), "+l L", (double[]){L}))
-                fit_says(&fit_shift[by_keys],
-                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
-                         "to be subtracted",
-                         query_of(q), is.m, kernel, L * LOG2E);
-            continue;
-        }
-        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
-                                     own(" in the kernel of dK and dV", " in the kernel of dQ"))))
-            find(BY_EXPONENT, "", own("recompute|dV", "dS for dQ|recompute for dQ"),
-                 "what %s is summed up from is not %s with P = 2^(scale log2(e) S - L log2(e)), for query %d",
-                 own("dV", "dQ"), own("P", "P (dP - delta)"), query_of(q));
-    }
-}
-
-// dS against P (dP - delta), with the right P. True if it is right in nearly all pairs.
-static bool look_at_dS(const step *t)
-{
-    int misses = 0, count = 0;
     const product *S = t->S;
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
         name_pair(S, i, c, &q, &k);
-        if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
+        if (q < 0 || k < 0 || head_of_query(q) != key_head_of(k)) continue;
         const int at = i * S->cols + c;
-        const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], dS = t->dS->a[at];
-        const double tolerance = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
-        if (sum_add(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
-                    (double[]){P * x, P * d, P, d, x}))
+        const double L = e.L[q], d = e.delta[q], score = S->after[at], exponent = score * s2 - L * LOG2E;
+        const double right = sees_pair(q, k) ? exp2(exponent) : 0, x = t->dP ? t->dP->after[at] : NAN;
+        const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
+        const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
+        if (sees_pair(q, k) && P > 1e-30 && isfinite(P) &&
+            sum_add(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){score, L}))
+            fit_says(&fit_P[by_keys],
+                     "in the kernel of %s P of query %d and key %d is 2^%.5g, where 2^(scale log2(e) S - L log2(e)) = "
+                     "2^%.5g belongs",
+                     own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), exponent);
+        const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
+        if (t->dS && t->dP &&
+            sum_add(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
+                    (double[]){right * x, right * d, right, d, x}))
             fit_says(&fit_dS[by_keys],
                      "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
-                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, P * (x - d));
-        count++, misses += !(fabs(dS - P * (x - d)) <= tolerance);
+                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, right * (x - d));
     }
-    return misses <= count / 200;
 }
 
 // Whether a sum goes on where it was, step by step.
@@ -203,7 +145,7 @@ static void look_at_end(const record *r, int output)
     static const char *const names[] = {"dQ", "dK", "dV"};
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
-    double *sum = allocate(2 * count, sizeof *sum), *first = sum + count;
+    double *sum = allocate(count, sizeof *sum);
     int *walks = allocate((size_t)rows, sizeof *walks);
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
@@ -213,25 +155,20 @@ static void look_at_end(const record *r, int output)
             const int row = end->S->a_row[i];
             if (row < 0 || row >= rows) continue;
             walks[row]++;
-            for (int d = 0; d < D; d++) {
-                const double x = p->after[i * D + d];
-                sum[row * D + d] += x;
-                if (walks[row] == 1) first[row * D + d] = x;
-            }
+            for (int d = 0; d < D; d++) sum[row * D + d] += p->after[i * D + d];
         }
     }
     const double factor = output == 2 ? 1 : s->scale;
     for (int at = (int)count; at-- > 0;) {
         const int row = at / D;
-        const double x = sum[at], y = e.out[output][at];
+        const double y = e.out[output][at];
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row] && sum_add(&fit_end[output], y, 0.012 * largest + 1e-6,
-                                  output == 2 ? "+ their sum| the first part's" : "+s their sum| the first part's",
-                                  (double[]){x, first[at]}))
+                                  output == 2 ? "+ their sum" : "+s their sum", &sum[at]))
             fit_says(&fit_end[output], "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s",
                      names[output], output ? key_of(row) : query_of(row),
-                     output == 2 ? "the sum" : "scale times the sum", y, factor * x,
+                     output == 2 ? "the sum" : "scale times the sum", y, factor * sum[at],
                      walks[row] > 1 ? " (its queries are shared out in parts)" : "");
     }
     free(sum), free(walks);
@@ -239,27 +176,6 @@ static void look_at_end(const record *r, int output)
 
 // dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
 static fit fit_dsinks;
-
-// What this row of Q adds to the sum of its head.
-static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row]) * e.delta[row]; }
-
-// What row i of head h in sequence b adds: to the right sum, and to others, of other terms or of other rows.
-enum { SUMS = 11 };
-static const char sums[] =
-    "+ exp(s - L) delta| 2^(s - L) delta| 2^(s log2(e) - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of "
-    "the key head| that, where s is not 0,| exp(s) exp(-L) delta, which overflows,| that of the first sequence alone| "
-    "that of the first 1024 rows of each head alone| that of the rows of the first warp alone| the mean of that over "
-    "all rows";
-static void add_row(int h, int b, int i, double *sum)
-{
-    const int N = s->q_len, row = (b * s->q_heads + h) * N + i;
-    const double x = e.sink_logits[h], L = e.L[row], delta = e.delta[row], right = term_of(h, row);
-    sum[0] += right, sum[1] -= exp2(x - L) * delta, sum[2] -= exp2(x * LOG2E - L) * delta;
-    sum[3] -= exp(x * s->scale - L) * delta, sum[4] -= exp(e.sink_logits[h / (s->q_heads / s->kv_heads)] - L) * delta;
-    sum[5] += x == 0 ? 0 : right, sum[6] -= (float)((float)exp(x) * (float)exp(-L)) * delta;
-    sum[7] += b == 0 ? right : 0, sum[8] += i < 1024 ? right : 0, sum[9] += i % 1024 < 32 ? right : 0;
-    sum[10] += right / (N * s->batch);
-}
 
 // As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
 // at.
@@ -269,24 +185,24 @@ static void look_at_dsinks(void)
 {
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
-        double sum[SUMS] = {0}, size = 0;
-        if (!isfinite(e.sink_logits[h])) continue;
-        EACH_PAIR (b, s->batch, i, s->q_len)
-            add_row(h, b, i, sum), size += fabs(term_of(h, (b * s->q_heads + h) * s->q_len + i));
-        const double got = e.dsinks[h];
-        if (sum_add(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20, sums, sum))
+        const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
+        double sum[6] = {0}, size = 0;
+        if (!isfinite(x)) continue;
+        EACH_PAIR (b, s->batch, i, s->q_len) {
+            const int row = (b * s->q_heads + h) * s->q_len + i;
+            const double L = e.L[row], delta = e.delta[row], right = -exp(x - L) * delta;
+            sum[0] += right, size += fabs(right), sum[1] -= exp2(x - L) * delta,
+                sum[2] -= exp(x * s->scale - L) * delta;
+            sum[3] -= exp(key - L) * delta, sum[4] += b == 0 ? right : 0, sum[5] += i % 1024 < 32 ? right : 0;
+        }
+        if (sum_add(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
+                    "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
+                    "head| that of the first sequence alone| that of the rows of the first warp alone",
+                    sum))
             fit_says(&fit_dsinks,
                      "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
                      got, h, sum[0]);
     }
-}
-
-static void conclude_dsinks(void)
-{
-    const form *is = fit_form(&fit_dsinks);
-    const bool sum = is && (strstr(is->says, "warp") || strstr(is->says, "mean"));
-    const char *both = block_is_summed() ? "rows of the head|sum of the block" : "rows of the head";
-    fit_conclude(&fit_dsinks, BY_END, sum ? both : "rows of the head", both, ": that is minus the sum of ");
 }
 
 void look_at_backward(void)
@@ -307,13 +223,7 @@ void look_at_backward(void)
     look_at_tiles(&r);
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) {
-            const step *now = &steps[t];
-            if (!has_weights(now) || (by_keys && !now->P)) continue;
-            if (by_keys) {
-                look_at_weights(now);
-                if (now->dS && now->dP) look_at_dS(now);
-            } else if (!look_at_dS(now))
-                look_at_weights(now);
+            if (by_keys ? steps[t].P != NULL : steps[t].dS && steps[t].dP) look_at_values(&steps[t]);
         }
     }
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
@@ -325,17 +235,17 @@ void conclude_backward(void)
     static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
                                            "sum of the parts|parts|dV|dK scale"};
     for (int keys = 0; keys < 2; keys++) {
-        const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
+        const char *gap = keys ? "recompute" : "recompute for dQ",
+                   *others = keys ? "recompute|dV" : "dS for dQ|recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
         const form *is = fit_form(&fit_dS[keys]);
         const bool other = is && !strstr(is->says, "dP");
-        conclude_walks(keys);
-        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, NULL, ": that is ");
-        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, ": that is ");
+        fit_conclude(&fit_P[keys], BY_EXPONENT, gap, others, ": that is 2 to the power of ");
         // What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
         fit_conclude(&fit_dS[keys], keys || !is ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
                      "; it is ");
     }
-    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], ": that is ");
-    if (e.problem->sink_logits) conclude_dsinks();
+    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], NULL, ": that is ");
+    fit_conclude(&fit_dsinks, BY_END, block_is_summed() ? "rows of the head|sum of the block" : "rows of the head",
+                 NULL, ": that is minus the sum of ");
     conclude_masks();
 }

@@ -6,32 +6,25 @@
 static const char *const no_mask[] = {
     "Nq=150,Nk=200,D=64,scale=0.002,input=tiny", "Hq=2,Nq=20,Nk=13,D=16,scale=0.4",
     "B=2,Hq=2,Nq=40,Nk=300,D=16,input=stairs", "Nq=33,Nk=421,D=16,input=late_max",
-    "Hq=2,Nq=150,Nk=200,D=32,scale=0.35", "Nq=33,Nk=256,D=64,scale=0.2,input=early_max", "B=2,Hq=3,Nq=130,Nk=128,D=16",
-    "Nq=16,Nk=300,D=16,input=huge", "Nq=16,Nk=300,D=16,input=tiny", "Nq=16,Nk=400,D=16,input=falling",
-    "B=2,Hq=2,Nq=70,D=16,causal=1,scale=0.4", "Nq=300,D=16,causal=1,input=stairs", "Hq=2,Nq=290,D=16,causal=1",
-    "Nq=200,D=16,causal=1,input=rising", "Nq=150,D=64,causal=1,scale=0.002,input=tiny", "Nq=16,Nk=260,D=16,scale=0.01",
-    "Nq=16,Nk=400,D=16,input=rising", 0};
+    "Hq=2,Nq=150,Nk=200,D=32,scale=0.35", "B=2,Hq=3,Nq=130,Nk=128,D=16", "Nq=16,Nk=300,D=16,input=huge",
+    "Nq=16,Nk=300,D=16,input=tiny", "Nq=16,Nk=400,D=16,input=falling", "B=2,Hq=2,Nq=70,D=16,causal=1,scale=0.4",
+    "Nq=300,D=16,causal=1,input=stairs", "Nq=200,D=16,causal=1,input=rising", 0};
 static const char *const causal[] = {
     "Nq=150,D=64,W=40,sinks=5,scale=0.002,input=tiny", "Hq=2,Nq=20,D=16,scale=0.4",
     "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,sinks=3", "Hq=6,Hkv=3,Nq=60,D=16,W=60,logits=mixed",
     "Nq=300,D=16,W=100,sinks=6,input=stairs", "Nq=140,D=16,W=1,sinks=1", "Nq=300,D=16,W=5,sinks=2",
-    "Nq=300,D=16,W=30,sinks=4,scale=0.35", "Nq=290,D=32", "Nq=300,D=64,W=33,sinks=20", "Nq=400,D=16,W=64,sinks=100",
+    "Nq=300,D=16,W=30,sinks=4,scale=0.35", "Nq=300,D=64,W=33,sinks=20", "Nq=400,D=16,W=64,sinks=100",
     "Nq=500,D=16,W=150,sinks=70", "Nq=330,D=16,W=10,sinks=150", "B=3,Hq=8,Hkv=4,Nq=20,D=16,W=12",
-    "B=2,Hq=6,Hkv=3,Nq=33,D=16,W=12,sinks=5", "Hq=8,Hkv=1,Nq=70,D=16,W=70,logits=0",
-    "Nq=150,D=16,W=40,sinks=5,input=huge,logits=144", "Nq=150,D=16,W=40,sinks=5,input=tiny,logits=-135",
-    "Nq=200,D=16,W=40,sinks=5,input=rising,logits=-3", "Nq=330,D=16,W=40,sinks=5,input=falling",
+    "Nq=150,D=16,W=40,sinks=5,input=huge,logits=144", "Nq=330,D=16,W=40,sinks=5,input=falling",
     "Nq=200,D=64,input=early_max", "Nq=50,D=16,logits=-inf", "Nq=70,D=16,logits=1000,input=stairs",
-    "Nq=70,D=16,logits=80,input=tiny",
     "Nq=200,D=16,W=2147483647,sinks=3", "Nq=200,D=16,W=20,sinks=2147483647", 0};
 static const char *const backward[] = {
     "Hq=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,sinks=3", "B=3,Hq=4,Hkv=2,Nq=1,D=16,W=1",
-    "Nq=150,D=16,scale=0.35,W=40,sinks=5", "B=2,Hq=6,Hkv=3,Nq=21,D=16,scale=0.4,W=9,sinks=2",
-    "Hq=4,Hkv=1,Nq=70,D=32,W=20,sinks=1", "Nq=130,D=64,W=33,sinks=20", "Hq=2,Hkv=1,Nq=100,D=16,W=100,sinks=1,logits=0",
-    "Nq=260,D=16,W=30,sinks=70", "Nq=220,D=16,W=1,sinks=1", "Nq=260,D=16,W=100,sinks=3",
-    "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4", "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40", "Hq=4,Hkv=2,Nq=128,D=16",
+    "Nq=150,D=16,scale=0.35,W=40,sinks=5", "Hq=4,Hkv=1,Nq=70,D=32,W=20,sinks=1", "Nq=130,D=64,W=33,sinks=20",
+    "Hq=2,Hkv=1,Nq=100,D=16,W=100,sinks=1,logits=0", "Nq=260,D=16,W=30,sinks=70",
+    "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4", "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40",
     "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=-inf", "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=100",
     "B=2,Hq=6,Hkv=2,Nq=60,D=16,W=20,logits=mixed", "Hq=2,Nq=1060,D=16,W=5,logits=3", "Nq=100,D=16,input=huge",
-    "Nq=100,D=16,W=30,sinks=4,input=rising",
     "Hq=2,Nq=150,D=16,W=2147483647", "Hq=2,Nq=150,D=16,W=20,sinks=2147483647", 0};
 static const char *const hopper[] = {"Hq=2,Nq=20,D=64,scale=0.2", "B=2,Hq=6,Hkv=2,Nq=70,Nk=200,D=64,scale=0.15",
         "Nq=300,Nk=421,D=64,input=stairs", "Hq=2,Hkv=1,Nq=300,D=64,causal=1", "Nq=400,D=64,causal=1,input=stairs",

@@ -3,89 +3,54 @@
 #include "evidence.h"
 #include "worker/exchange.h"
 
-static fit fit_pages, fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
+static fit fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
 
 enum { PARTS = 256 };
 
-static int heads(void) { return e.s->kv_heads; }
 static int page_size(void) { return e.c->page; }
-
-static const char page_names[] =
-    "|those that the table has for sequence 0|those of a table without the columns that a sequence does not use|those "
-    "in the first columns alone: the column is counted in tiles of 64 keys, not in pages|the numbers of the "
-    "columns: the table is not asked";
-// The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
-static int page_forms(int b, int k, int used, form *forms)
-{
-    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1;
-    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch, at = b * most + k;
-    const bool in_tiles = k < (e.kv_len[b] + 63) / 64;  // a tile has 64 keys
-#define PAGE(at) ((at) < all && (at) >= 0 ? e.table[at] : -1)
-    const double is[] = {PAGE(at), PAGE(k), PAGE(b * used + k), in_tiles ? PAGE(at) : -1, k};
-#undef PAGE
-    return list_forms(&fit_pages, forms, page_names, is);
-}
 
 // Pages of K that are read for each sequence, against those of the table. False if they are not right.
 bool look_at_pages(const record *r)
 {
-    bool right = true;
     enum { MOST = 4096 };
-    static bool read[MOST], by[MOST];
+    static bool read[MOST], table[MOST];
+    const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1;
+    bool right = true;
     for (int b = 0; b < e.s->batch; b++) {
-        memset(read, 0, sizeof read);
-        bool some = false;
         int met = 0;  // keys, by the first query
+        memset(read, 0, sizeof read), memset(table, 0, sizeof table);
         for (int n = 0; n < r->count; n++) {
             const product *p = &r->products[n];
             if (!p->scores || p->right != OF_K || p->a_row[0] < 0 || head_of(p->a_row[0]) / e.s->q_heads != b) continue;
             met += p->a_row[0] == b * e.s->q_heads * e.s->q_len ? p->cols : 0;
             for (int c = 0; c < p->cols; c++)
-                if (p->b_row[c] >= 0 && p->b_row[c] / heads() / page_size() < MOST)
-                    read[p->b_row[c] / heads() / page_size()] = some = true;
+                if (p->b_row[c] >= 0 && p->b_row[c] / e.s->kv_heads / page_size() < MOST)
+                    read[p->b_row[c] / e.s->kv_heads / page_size()] = true;
         }
-        form forms[MAX_FORMS], of_column[MAX_FORMS];
-        const int used = (e.kv_len[b] + page_size() - 1) / page_size(), count = page_forms(b, 0, used, forms);
-        char text[160] = "";  // the right pages
-        for (int f = 0; f < count && some; f++) {
-            bool same = true, others = false;
-            memset(by, 0, sizeof by);
-            for (int k = 0; k < used; k++) {
-                page_forms(b, k, used, of_column);
-                const int page = (int)of_column[f].is;
-                if (page >= 0 && page < MOST) by[page] = true;
-            }
-            for (int page = 0; page < MOST; page++) same &= by[page] == read[page], others |= read[page] && !by[page];
-            if (f == 0) APPEND(text, "%s", list_of(by, MOST, 100));
-            // That pages are missing is for the walk to say, unless all tiles were met.
-            if (f == 0 && met >= e.kv_len[b]) others |= !same;
-            forms[f].is = f == 0 ? others : !same;
+        int lacks = -1, has = -1;  // pages
+        for (int k = 0; k < (e.kv_len[b] + page_size() - 1) / page_size(); k++) {
+            const int page = e.table[b * most + k];
+            if (page >= MOST) continue;
+            table[page] = true, lacks = read[page] || lacks >= 0 ? lacks : page;
         }
-        if (!some) continue;
-        fit_see(&fit_pages, 0, 0, forms, count,
-                "the keys of sequence %d lie in pages %s, and the kernel reads pages %s", b, text,
-                list_of(read, MOST, 100));
-        right &= forms[0].is == 0;
+        for (int page = MOST; page-- > 0;) has = read[page] && !table[page] ? page : has;
+        // That pages are missing is for the walk to say, unless all tiles were met.
+        if (has < 0 && (lacks < 0 || met < e.kv_len[b] || met == 0)) continue;
+        right = false;
+        find(BY_HEADS, "", "page lookup", "the kernel %s page %d for sequence %d, which the table %s",
+             has < 0 ? "does not read" : "reads", has < 0 ? lacks : has, b, has < 0 ? "has" : "does not have");
     }
     return right;
 }
 
-// Where the scale of a key is looked for: key `row` of `head` in `page`, the row of K with this number.
-enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, PAGES_OF_ONE_HEAD, PLACES };
-static int scale_at(int place, int raw)
+// Where the scales of the key in this row of K are.
+static int scale_at(int row)
 {
-    const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
-    const int first = page * H * size, at = head * size;
-    switch (place) {
-    case FIRST_HEAD: return first + row;
-    case FIRST_ROWS: return first + at + row % 16;  // a tile's rows begin at a multiple of 16
-    case FIRST_PAGES: return at + row;
-    case PAGES_OF_ONE_HEAD: return page * size + at + row;
-    default: return first + at + row;
-    }
+    const int size = page_size(), H = e.s->kv_heads, page = row / H / size;
+    return (page * H + row % H) * size + row / H % size;
 }
 
-double scale_of_key(int row) { return 64 * e.K_scale[scale_at(AT_KEY, row)]; }
+double scale_of_key(int row) { return 64 * e.K_scale[scale_at(row)]; }
 
 typedef struct part {
     double L, O[WB_MAX_HEAD_DIM], V_scale;  // V_scale: the mean under the weights
@@ -116,7 +81,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
             for (int c = 0; c < S->cols; c++) {
                 const int raw = S->b_row[c], key = key_of(raw);
                 if (!sees(row, key)) continue;
-                const int at = e.K_scale ? scale_at(0, raw) : 0;
+                const int at = e.K_scale ? scale_at(raw) : 0;
                 const double k = e.K_scale ? e.K_scale[at] : 1, v = e.V_scale ? e.V_scale[at] : 1;
                 const double x = S->after[i * S->cols + c] * s2 * k, m = fmax(p->L, x), old = exp(p->L - m),
                              now = exp(x - m), all = old + now;
@@ -155,135 +120,68 @@ void look_at_merge(const record *r)
     }
 }
 
-static size_t scale_count(void)
-{
-    wb_tensor tensors[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(e.problem, e.c, tensors);
-    return tensors[wb_tensor_named(tensors, count, "K_scale")].count;
-}
+static int scaled_pairs;  // in all cases
 
-// What scores (A) and weights (B) may be multiplied by, and where scales may lie. Meetings are ways to do it: the right
-// one; another for the scores, or for the weights, or both exchanged; or another place.
-enum { FACTORS = 7, OTHER = 2, EXCHANGED = 2 * FACTORS - 1, MEETINGS = EXCHANGED + PLACES };
-// clang-format off
-static const char *const factors_are[FACTORS] = {
-    "", "by nothing", "by the other's scale", "by their scale twice", "by 1 / their scale", "by the other's scale, too",
-    "by the scale of the tile's first key"};
-static const char *const places_are[PLACES] = {
-    "", "those of key head 0", "those of the page's first keys: the row in the page is left out", "those of page 0",
-    "looked for as if a page of scales had page_size for all heads: it has so many for each"};
-// clang-format on
-static double factor(int what, double own, double other, double first)
-{
-    return (double[]){own, 1, other, own * own, 1 / own, own * other, first}[what];
-}
-
-// False if there is no such scale.
-static bool factors(int n, const product *S, int c, double *A, double *B)
-{
-    const int what_A = n == EXCHANGED ? OTHER : n < FACTORS ? n : 0;
-    const int what_B = n == EXCHANGED ? OTHER : n >= FACTORS && n < EXCHANGED ? n - FACTORS + 1 : 0;
-    const int at = scale_at(max_int(0, n - EXCHANGED), S->b_row[c]);
-    const int first = S->b_row[0] >= 0 ? scale_at(AT_KEY, S->b_row[0]) : -1;
-    if (at < 0 || (size_t)at >= scale_count() || first < 0) return false;
-    const double k = e.K_scale[at], v = e.V_scale[at];
-    *A = factor(what_A, k, v, e.K_scale[first]);
-    *B = factor(what_B, v, k, e.V_scale[first]);
-    return true;
-}
-
-// How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or
-// was.
-static int misfits(const record *r, int meeting, int *rows, int *query)
-{
-    static double runs[STEPS];
-    int misses = 0;
-    *rows = 0, *query = -1;
-    const double s2 = e.s->scale * LOG2E * 64;
-    EACH_WALK (r, n) {
-        for (int i = 0; step_count && i < steps[0].S->rows; i++)
-            for (int t = 0; t < step_count && steps[t].P; t++) {
-                const product *S = steps[t].S, *PV = steps[t].P;
-                double low = INFINITY, high = -INFINITY, run = t ? runs[t - 1] : -INFINITY, A, B;
-                bool strange = false, unclear = false;
-                int count = 0;
-                for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
-                    const double P = PV->a[i * S->cols + c];
-                    if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-                    const bool there = factors(meeting, S, c, &A, &B);
-                    strange |= there && isnan(P) && !isnan(A) && !isnan(B);
-                    unclear |= !there || isnan(A) || isnan(B);  // as it may be where no scale is
-                    if (unclear) break;
-                    run = fmax(run, S->after[i * S->cols + c] * s2 * A);
-                    if (!(P > 1e-25) || !isfinite(P)) continue;
-                    const double m = S->after[i * S->cols + c] * s2 * A + log2(B) - log2(P);
-                    low = fmin(low, m), high = fmax(high, m), count++;
-                }
-                runs[t] = run;
-                if (unclear) break;
-                if (count < 4 && !strange) continue;
-                bool known = false;
-                for (int k = 0; k <= t; k++) known |= fabs(runs[k] - (low + high) / 2) < 0.03 + 2e-4 * fabs(low);
-                (*rows)++;
-                if ((strange || !known || high - low > 0.03 + 2e-4 * fabs(low)) && misses++ == 0) *query = S->a_row[i];
-            }
-    }
-    return misses;
-}
-
-static int seen_misfits[MEETINGS], seen_rows[MEETINGS];  // in all cases
-
+// log2 of the weights of a row in a tile, less that of its first: what scores and weights are multiplied by. False if
+// more are wrong than a few.
 bool look_at_scales(const record *r)
 {
-    int rows, query, other;
-    const bool wrong = misfits(r, 0, &rows, &query) > rows / 20;  // a row that keeps an old maximum may not fit
-    form forms[MAX_FORMS] = {{"", 0}};
-    int count = 1;
-    for (int n = 0; n < MEETINGS; n++) {
-        if (n > EXCHANGED)
-            add_form(&fit_scales, forms, &count, wrong, "the scales are %s", places_are[n - EXCHANGED]);
-        else if (n == EXCHANGED)
-            add_form(&fit_scales, forms, &count, wrong, "K's and V's scale are exchanged");
-        else if (n)
-            add_form(&fit_scales, forms, &count, wrong, "%s are multiplied %s", n < FACTORS ? "scores" : "weights",
-                     factors_are[n < FACTORS ? n : n - FACTORS + 1]);
-        if (wrong || fit_scales.wrong) seen_misfits[n] += misfits(r, n, &rows, &other), seen_rows[n] += rows;
+    enum { SCALED = 7 };
+    int misses = 0, count = 0;
+    EACH_WALK (r, w) {
+        EACH_PAIR (t, step_count, i, steps[t].S->rows) {
+            const product *S = steps[t].S, *PV = steps[t].P;
+            double first[SCALED] = {0}, first_P = 0;
+            int first_key = -1;
+            for (int c = 0; PV && c < S->cols; c++) {
+                const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
+                if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
+                const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
+                double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
+                if (first_key < 0) {
+                    memcpy(first, is, sizeof is), first_P = log2(P), first_key = key_of(S->b_row[c]);
+                    continue;
+                }
+                for (int n = 0; n < SCALED; n++) is[n] -= first[n];
+                const double right = base2_scale() * is[0] + is[1], seen = log2(P) - first_P;
+                const double slack = 0.03 + 2e-4 * (fabs(right) + fabs(base2_scale() * first[0]));
+                count++, misses += !(fabs(seen - right) <= slack);
+                if (sum_add(&fit_scales, seen, slack,
+                            "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
+                            "log2(K_scale)",
+                            is))
+                    fit_says(&fit_scales,
+                             "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to "
+                             "key %d log2 of them changes by %.4g, and should by %.4g",
+                             query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), seen, right);
+            }
+        }
     }
-    fit_see(&fit_scales, wrong, 0, forms, count,
-            "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale", query_of(query));
+    scaled_pairs += count;
+    const bool wrong = misses > count / 20;
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
         if (parts_of(r, row, parts, PARTS) != 1 || parts[0].L == -INFINITY) continue;
         const double L = parts[0].L;
-        form of_l[MAX_FORMS];
-        const int of = list_forms(
-            &fit_scaled_l, of_l,
-            "|l is summed up after the weights were multiplied by V's scale|l is four times as large: the sum "
-            "of a row is completed in each tile, and once more at the end",
-            (double[]){L, L + log(parts[0].V_scale), L + log(4)});
-        fit_see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, of,
-                "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
-                query_of(row), (double)e.out[1][row], L);
+        const form of_l[] = {
+            {"", L}, {"l is summed up after the weights were multiplied by V's scale", L + log(parts[0].V_scale)}};
+        if (fit_add(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, COUNT(of_l)))
+            fit_says(&fit_scaled_l,
+                     "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
+                     query_of(row), (double)e.out[1][row], L);
     }
     return !wrong;
 }
 
 void conclude_decode(void)
 {
-    fit_conclude(&fit_pages, BY_HEADS, "page lookup", NULL, ": the pages are ");
     for (int many = 0; many < 2; many++) {
-        const char *gaps = many ? "merge" : "finalize", *others = many ? "merge|weights" : NULL;
-        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, gaps, others, ": ");
-        fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, others, ": that is ");
+        const char *gaps = many ? "merge|finalize|weights" : "finalize";
+        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, many ? "merge" : gaps, gaps, ": ");
+        fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, NULL, ": that is ");
     }
-    for (int n = 1; n < MEETINGS; n++)
-        if (seen_misfits[n] > seen_rows[n] / 50 || seen_rows[n] < seen_rows[0] / 2)
-            fit_scales.misses[n] = fit_scales.wrong;
-    const form *scales = fit_form(&fit_scales);
-    const int n = scales ? (int)(scales - fit_scales.forms) : 0;
-    const bool place = n > EXCHANGED;
-    fit_conclude(&fit_scales, BY_SCALES, place ? "scales sent" : "scores|weights|scales sent",
-                 "scores|weights|scales sent", ": ");
+    if (fit_scales.wrong > scaled_pairs / 50)
+        fit_conclude(&fit_scales, BY_SCALES, "scores|weights|scales sent", NULL, "; in place of that it is ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");
 }

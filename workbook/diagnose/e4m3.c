@@ -6,22 +6,9 @@
 // factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
-static fit fit_factor, fit_V, fit_rescaling, fit_l, fit_O;
+static fit fit_factor, fit_others, fit_hidden, fit_rescaling, fit_l, fit_O;
 
-enum { TILE = WB_FP8_KEYS, LARGEST = 448, LEVEL = 1536 / WB_FP8_KEYS };
-
-static int tiles(void) { return wb_fp8_tiles(e.s->kv_len); }
-static int exponent_at(const int8_t *exponents, int kv_head, int tile)
-{
-    return exponents[kv_head * tiles() + (tile < 0 ? 0 : tile < tiles() ? tile : tiles() - 1)];
-}
-
-// The key head h modulo Hkv, of the head that this row of Q has.
-static int modulo_head(int q)
-{
-    const int head = head_of(q), Hkv = e.s->kv_heads;
-    return head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
-}
+enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
 
 // A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
@@ -32,15 +19,14 @@ typedef struct row_in_tile {
     bool right;              // the factor of S is, as far as weights tell
 } row_in_tile;
 
-// The exponent of the tile so many further on.
-static int of_tile(const int8_t *exponents, const row_in_tile *x, int further)
+static int of_tile(const int8_t *exponents, const row_in_tile *x)
 {
-    return exponent_at(exponents, x->kv_head, x->tile + further);
+    return exponents[x->kv_head * wb_fp8_tiles(e.s->kv_len) + x->tile];
 }
 
 static double right_factor(const row_in_tile *x)
 {
-    return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x, 0));
+    return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x));
 }
 
 // Of the scores of one step the weights of another, or of the same. False if there is nothing to be seen.
@@ -60,15 +46,15 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
         x->log_P[x->count] = log2(P), x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
-    x->all_V = x->all + of_tile(e.V_exponent, x, 0);
+    x->all_V = x->all + of_tile(e.V_exponent, x);
     return x->count > 0;
 }
 
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
 // Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing.
-static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
+// many these are: none tell nothing. zeros: whether a weight of 0 counts.
+static bool row_fits(const row_in_tile *x, double factor, bool zeros, double *at, int *plain)
 {
     bool fits = true;
     *at = 0, *plain = 0;
@@ -76,110 +62,92 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
         if (is_plain(x->P[n])) *at += x->log_P[n] - x->S[n] * factor, ++*plain;
     *at /= max_int(1, *plain);
     for (int n = 0; n < x->count && *plain && fits; n++) {
+        if (x->P[n] == 0 && !zeros) continue;
         const double is = x->S[n] * factor + *at;
         fits = is_plain(x->P[n]) ? fabs(x->log_P[n] - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
     }
     return fits;
 }
 
-static fit fit_others;
-
-// The first key of another tile whose scores the weights of a row are made of; -1: of none.
-static int another_tile(const step *now, int i)
+// Whether the weights of a row are made of the scores of another tile.
+static bool of_another_tile(const step *now, int i)
 {
     row_in_tile x;
     double at;
     int plain;
     for (const step *other = steps; other < steps + step_count; other++)
-        if (other != now && read_row(&x, other, now, i) && row_fits(&x, right_factor(&x), &at, &plain) && plain > 3)
-            return other->first;
-    return -1;
+        if (other != now && read_row(&x, other, now, i) && row_fits(&x, right_factor(&x), true, &at, &plain) &&
+            plain > 3)
+            return true;
+    return false;
 }
 
-// Which exponent may be meant for that of the row, or of the tile, and what else the factor may have. A lane has rows g
-// and g + 8 of its warp's 16.
-static const char factors[] =
-    "|Q's exponent is not in it|Q's exponent is that of the row 8 further up, which this lane has, too|Q's exponent is "
-    "that of the row of the warpgroup's first warp|Q's exponent is that of the first head|Q's exponent is that of the "
-    "head with the key head's number|K's exponent is not in it|K's exponent is subtracted|K's exponent is that of the "
-    "tile that came before|K's exponent is that of the tile that comes next|K's exponent is that of the head's first "
-    "tile|K's exponent is that of key head h modulo Hkv|K's exponent is V's|log2(e) is missing in it|scale is missing "
-    "in it";
-// What each makes of the exponent of two. Returns how many there are.
-static int factors_by(const row_in_tile *x, int i, double *is)
+// A key that a query does not see has no weight, whatever the factor is.
+static void look_at_mask(const step *now, int i)
 {
-    const int h = head_of(x->q), n = query_of(x->q), t = x->tile, first_warp = x->q - n % 64 / 16 * 16;
-    const int group = e.s->q_heads / e.s->kv_heads;
-    const int8_t *of_Q = e.Q_exponent, *of_K = e.K_exponent;
-    const double Q = of_Q[x->q], K = of_tile(of_K, x, 0);
-    const double all[] = {Q + K,
-                          K,
-                          of_Q[x->q - i + i % 8] + K,
-                          (head_of(first_warp) == h ? of_Q[first_warp] : 0) + K,
-                          of_Q[n] + K,
-                          of_Q[h / group * e.s->q_len + n] + K,
-                          Q,
-                          Q - K,
-                          Q + of_tile(of_K, x, 1),
-                          Q + of_tile(of_K, x, -1),
-                          Q + of_tile(of_K, x, -t),
-                          Q + exponent_at(of_K, modulo_head(x->q), t),
-                          Q + of_tile(e.V_exponent, x, 0),
-                          Q + K - log2(LOG2E),
-                          Q + K - log2(e.s->scale)};
-    memcpy(is, all, sizeof all);
-    return COUNT(all);
+    const int q = now->S->a_row[i];
+    for (int c = 0; now->P && q >= 0 && c < now->P->depth; c++) {
+        const int key = now->P->b_row[c] < 0 ? -1 : key_of(now->P->b_row[c]);
+        if (key >= 0 && now->P->a[i * now->P->depth + c] > 0 && !sees(q, key))
+            find(BY_HEADS + 1, "", "overlap|softmax",
+                 "query %d gives a weight to key %d, which it does not see, in the tile of keys from %d on",
+                 query_of(q), key, now->first);
+    }
 }
 
+static int off_factors;  // rows whose factor is not right, in all cases
+
+// By which power of two the scores were multiplied, of rows whose weights fit one alone.
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    double is[20], at;
-    int plain;
-    form forms[MAX_FORMS];
-    bool known = false;
-    x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
-    if (x->right && fit_factor.count && fit_factor.right++ % 8) return;  // some of them will do
-    for (int count = factors_by(x, i, is), f = 0; f < count; f++) {
-        is[f] = !row_fits(x, base2_scale() * exp2(is[f]), &at, &plain);
-        known |= !is[f] && plain > 3;
+    static const form right[] = {{"", 0}};
+    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x), Hkv = e.s->kv_heads, head = head_of(x->q);
+    int seen = 0, fits = 0, plain;
+    double at;
+    x->right = row_fits(x, right_factor(x), true, &x->at, &x->plain);
+    if (!x->right && row_fits(x, right_factor(x), false, &at, &plain) && plain > 1) {
+        if (fit_add(&fit_hidden, 1, 0, right, 1))
+            fit_says(&fit_hidden, "query %d gives no weight to a key that it sees, in the tile of keys from %d on",
+                     query_of(x->q), now->first);
+        return;
     }
-    const int other = x->right || known ? -1 : another_tile(now, i);
-    if (other >= 0)
-        fit_see(&fit_others, 1, 0, (form[]){{"", 0}, {"they are those of another tile, or meet the V of another", 1}},
-                2, "the weights that query %d has for keys from %d on are not 2^(factor S - m) with one m for the row",
+    if (!x->right && of_another_tile(now, i)) {
+        if (fit_add(&fit_others, 1, 0, right, 1))
+            fit_says(
+                &fit_others,
+                "the weights that query %d has for keys from %d on are made of the scores of another tile, or meet "
+                "the V of another",
                 query_of(x->q), now->first);
-    if (other >= 0 || !x->plain) return;
-    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
-    fit_see(&fit_factor, 0, 0, forms, list_forms(&fit_factor, forms, factors, is),
-            "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by scale * "
-            "log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
-            query_of(x->q), x->tile * TILE, Q + K, Q, K);
+        return;
+    }
+    for (int by = -30; by <= 30; by++)
+        if (row_fits(x, ldexp(right_factor(x), by), true, &at, &plain) && plain > 3) seen = Q + K + by, fits++;
+    row_in_tile in_turn = *x;  // of the key head that the query head would have if heads were dealt out in turn
+    in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
+    const bool first = !x->right && x->plain && off_factors++ == 0;
+    if ((fits == 1 && sum_add(&fit_factor, seen, 0.3,
+                              "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
+                              (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn)})) ||
+        first)
+        fit_says(&fit_factor,
+                 "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by "
+                 "scale * log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
+                 query_of(x->q), x->tile * TILE, Q + K, Q, K);
 }
 
 // From one tile to the next.
 static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor)
 {
-    const int V = of_tile(e.V_exponent, is, 0), old = of_tile(e.V_exponent, was, 0);
+    const int V = of_tile(e.V_exponent, is), old = of_tile(e.V_exponent, was);
     const double m = V - is->at, m_old = old - was->at, seen = is->at - was->at;
-    if (isnan(factor))
-        find(
-            BY_RESCALING, "goes_on_with_the_sum", "level|overlap",
-            "before the weights of the tile of keys from %d on something is added to O of query %d: when O has gone on "
-            "to the sum it has to begin at 0",
-            is->tile * TILE, query_of(is->q));
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
     const bool stays = fabs(factor - 1) < 0.01;
-    if (stays && is->top + V - m_old < 2.9 && t > 1) {  // no maximum has to be, or may be, raised
-        const int8_t *V_of = e.V_exponent;
-        if (sum_add(&fit_V, seen, 0.3, "+ V's exponent| that of the tile before| that of the tile that comes next",
-                    (double[]){V - old, of_tile(V_of, is, 1) - of_tile(V_of, was, 1),
-                               of_tile(V_of, is, -1) - of_tile(V_of, was, -1)}))
-            fit_says(
-                &fit_V,
-                "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
-                "of query %d changes by %.2f, and V's exponent by %d",
-                was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
-    }
+    // No maximum has to be, or may be, raised.
+    if (stays && is->top + V - m_old < 2.9 && t > 1 && fabs(seen - (V - old)) > 0.3)
+        find(BY_EXPONENT, "", "softmax|overlap",
+             "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
+             "of query %d changes by %.2f, and V's exponent by %d",
+             was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     const double grown = m - m_old;
     if (sum_add(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown}))
         fit_says(
@@ -189,27 +157,20 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
             is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
 }
 
-static const char L_names[] =
-    "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in it| L of an "
-    "l with V's powers of two squared in it| L of an l that is never rescaled| L of an l that begins anew where the "
-    "maximum is "
-    "raised| L of an l without the tiles in which the maximum is raised";
-// l by each form, of all tiles of a row; m: under which each tile was weighed; raised: in which of them
-// the warp raises maxima. False if it is wrong.
-static bool look_at_l(int q, int count, const double *all, const double *all_V, const double *m, const bool *raised)
+// l of all tiles of a row; m: under which each was weighed. False if it is wrong.
+static bool look_at_l(int q, int count, const double *all, const double *all_V, const double *m)
 {
-    double right = 0, with_V = 0, with_V_twice = 0, not_rescaled = 0, of_last = 0, unraised = 0;
+    double right = 0, with_V = 0, not_rescaled = 0;
     const double unit = all_V[0] - all[0];
     for (int t = 0; t < count; t++) {
-        const double V = all_V[t] - all[t] - unit;
-        right += exp2(all[t]), with_V += exp2(all[t] + V), with_V_twice += exp2(all[t] + 2 * V);
+        right += exp2(all[t]), with_V += exp2(all_V[t] - unit);
         not_rescaled += exp2(all[t] - m[t] + m[count - 1]);
-        of_last = exp2(all[t]) + (raised[t] ? 0 : of_last), unraised += raised[t] ? 0 : exp2(all[t]);
     }
     const double L = e.out[1][q], is = LN2 * log2(right);
-    if (sum_add(&fit_l, L, 0.02 + 1e-3 * fabs(is), L_names,
-                (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(with_V_twice), LN2 * log2(not_rescaled),
-                           LN2 * log2(of_last), LN2 * log2(unraised)}))
+    if (sum_add(&fit_l, L, 0.02 + 1e-3 * fabs(is),
+                "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in "
+                "it| L of an l that is never rescaled",
+                (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(not_rescaled)}))
         fit_says(&fit_l, "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g",
                  query_of(q), is, L);
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
@@ -222,10 +183,6 @@ static bool begins_anew(int t, int i)
     return zero;
 }
 
-static const char O_names[] =
-    "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum| the sum that is not multiplied by "
-    "2^(m_sum - m) when O goes on| the sum that is multiplied by 2^(m - m_sum) when O goes on| the sum that is, then "
-    "and at the end";
 // O of a row whose scores, weights and L are right: of the sums that the products left, each under the maximum of its
 // last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
 static void look_at_O(int i, int q, const double *m)
@@ -239,18 +196,15 @@ static void look_at_O(int i, int q, const double *m)
     const int last = step_count - 1;
     const double m_end = m[last], m_sum = sums > 1 ? m[ends[sums - 2] + 1] : m_end;
     for (int d = 0; d < D; d++) {
-        double right = 0, moved = 0, size = 0, on_the_way = 0, on_the_way_up = 0;
+        double right = 0, moved = 0, size = 0;
         for (int k = 0; k < sums; k++) {
             const double x = steps[ends[k]].P->after[i * D + d] * exp2(m[ends[k]] - e.out[1][q] * LOG2E);
-            const double later = k + 1 < sums ? m_sum - m[ends[k] + 1] : 0;  // by what m grew until the last sum
             right += x, size += fabs(x), moved += k + 1 < sums ? x : 0;
-            on_the_way += x * exp2(later), on_the_way_up += x * exp2(2 * later);
         }
-        const double now = right - moved, grown = m_end - m_sum;
         const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
-        if (sum_add(&fit_O, got, 0.09 * (size + fabs(got)), O_names,
-                    (double[]){now, moved, moved * exp2(grown), moved * exp2(2 * grown), on_the_way - now,
-                               on_the_way_up - now, (on_the_way_up - now) * exp2(2 * grown)}))
+        if (sum_add(&fit_O, got, 0.09 * (size + fabs(got)),
+                    "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
+                    (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))}))
             fit_says(&fit_O,
                      "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it "
                      "is %.4g",
@@ -261,72 +215,46 @@ static void look_at_O(int i, int q, const double *m)
 void look_at_e4m3(const record *r)
 {
     static double all[STEPS], all_V[STEPS], m[STEPS];
-    static bool raised[STEPS];
     EACH_WALK (r, n) {
-        int onto = 0;  // tiles since O began
-        for (int t = 1; t < step_count && e.c->levels == 2; t++) {
-            onto = !steps[t].P || begins_anew(t, 0) ? 0 : onto + 1;
-            if (onto <= LEVEL) continue;
-            find(BY_WASTE, "begins_never_anew", "level|overlap",
-                 "O of query %d is added up over %d tiles of keys; with levels = 2 it should move on to the sum after "
-                 "%d at most, and begin at 0 again",
-                 query_of(steps[0].S->a_row[0]), onto + 1, LEVEL);
-            break;
-        }
-        for (int t = 0; t < step_count; t++) {
-            raised[t] = t == 0;
-            for (int i = 0; t && steps[t - 1].P && i < steps[t].S->rows; i++) {
-                const double factor = rescaled_by(&steps[t - 1], &steps[t], i);
-                raised[t] |= factor > 0 && fabs(factor - 1) > 1e-3;
-            }
-        }
         for (int i = 0; step_count && i < steps[0].S->rows; i++) {
             row_in_tile was = {0}, is;
             int seen = 0;
             bool right = true;
             for (int t = 0; t < step_count; t++) {
+                look_at_mask(&steps[t], i);
                 if (!read_row(&is, &steps[t], &steps[t], i)) {
                     right = false;
                     continue;
                 }
                 look_at_factor(&is, &steps[t], i);
-                double largest = 0;
-                for (int k = 0; k < is.count; k++) largest = fmax(largest, is.P[k]);
                 if (is.cut > 2)
-                    find(BY_MAXIMUM, "weights_cut", "softmax",
-                         "%d weights of query %d in the tile of keys from %d on are 448, the largest e4m3: they were "
-                         "larger, and are cut. A sum above 448 has to raise the maximum, which is that of the scores "
-                         "with V's exponent, to 2^3 or so",
-                         is.cut, query_of(is.q), is.tile * TILE);
-                const int V = of_tile(e.V_exponent, &is, 0);
-                if (t == 0 && is.right && largest < 0.3)
-                    find(BY_MAXIMUM, "weights_small", "softmax",
-                         "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few "
-                         "bits below 2^-6: with V's exponent in the maximum it is 2^3 or so",
-                         query_of(is.q), largest);
+                    find(
+                        BY_MAXIMUM, "weights_cut", "softmax",
+                        "%d weights of query %d in the tile of keys from %d on are cut to 448, the largest e4m3: a sum "
+                        "above it has to raise the maximum, of the scores with V's exponent, to 2^3 or so",
+                        is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
                 all[seen] = is.all, all_V[seen] = is.all_V;
-                m[seen] = is.plain >= 3 ? V - is.at : seen ? m[seen - 1] - log2(factor) : 0;
+                m[seen] = is.plain >= 3 ? of_tile(e.V_exponent, &is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
                 seen++;
                 was = is;
             }
-            if (right && seen && look_at_l(was.q, seen, all, all_V, m, raised)) look_at_O(i, was.q, m);
+            if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m);
         }
     }
 }
 
 void conclude_e4m3(void)
 {
-    if (fit_others.wrong > fit_factor.wrong)
-        fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, ": ");
-    else
-        fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", ": ");
-    fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, ": it is ");
+    // One of these explains most of what was seen.
+    const int most = max_int(off_factors, max_int(fit_others.wrong, fit_hidden.wrong));
+    if (fit_hidden.wrong == most) fit_conclude(&fit_hidden, BY_HEADS + 1, "overlap|softmax", NULL, "");
+    if (fit_others.wrong == most) fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, "");
+    if (off_factors == most)
+        fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", "; the exponent of 2 is ");
     fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");
     fit_conclude(&fit_l, BY_L, "softmax", NULL, ": that is ");
-    const form *O = fit_form(&fit_O);
-    fit_conclude(&fit_O, BY_L + 1, O && strstr(O->says, "goes on") ? "level" : "together", "level|together|overlap",
-                 ": that is ");
+    fit_conclude(&fit_O, BY_L + 1, "together", "level|together|overlap", ": that is ");
 }

@@ -51,9 +51,6 @@ void *allocate(size_t count, size_t size);  // of zeros; ends the program where 
 // Writes behind what an array of characters has, as much as there is room for.
 #define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
 
-// Numbers as "3, 5 to 9", as many as there is room for. Stays for two calls.
-const char *list_of(const bool *in, int count, size_t room);
-
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
@@ -93,18 +90,13 @@ typedef struct fit {
     form forms[MAX_FORMS];
     int count, wrong, right, misses[MAX_FORMS];  // right: of these sum_add looks at some
     char says[700], shown[WB_CASE_TEXT];
-    bool fails;  // the answer of that case
+    bool fails, exact;  // the answer of that case; whether a form has to explain all, and not nearly all
 } fit;
 
 // One observation: what was seen, and what each form says. True if it is the first that is wrong, or the first in a
 // case whose answer is: fit_says() then keeps the sentence. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
-__attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
-                                                   const char *format, ...);  // both
-
-// Forms by name, "|one|another", the right one first; returns how many.
-int list_forms(const fit *f, form *forms, const char *names, const double *is);
 
 // A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
 // ln(2) (n); `values` are theirs. Looked for is which of them are in it: one that is right may be gone, or all,
@@ -112,11 +104,7 @@ int list_forms(const fit *f, form *forms, const char *names, const double *is);
 // a formula, which is its id, too. Returns as fit_add.
 bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values);
 
-// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
-enum { TERMS = 16 };
-double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
-
-// A row's O and L from those of parts, which come so many at once: how much of each is in O, and what L is.
+// A row's O and L from those of parts, which come so many at once.
 void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
                double L, double slack, const char *where);
 
@@ -131,16 +119,6 @@ __attribute__((format(printf, 5, 6))) void add_form(const fit *f, form *forms, i
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps`, or where no form fits `others`
 // unless that is null.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
-
-// Weights as 2^(s2 S - m): whether there is one such m, within `close`; or another factor of S.
-typedef struct exponent {
-    double m, close;
-    bool one;
-    double slope, off;  // of the line through them; how far off the farthest point is
-} exponent;
-exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack);
-// If it is another factor, sees which, of a query; where: of a kernel. False if it is not.
-bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where);
 
 // The record of products.
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
@@ -199,19 +177,17 @@ extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 void read_steps(const walk *w);
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
-void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
+void look_at_walks(const record *r, bool keys);                  // which tiles each block meets
 
-// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair. A
-// tile of dK and dV has keys as rows: `sideways`.
+// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, key0, number;   // row0: of Q, where its queries begin; number: of the tile in its walk
-    int block_query, block_key, last_query;  // the first of its block; the last query of it
+    int queries, keys, row0, key0, of_block;  // row0: of Q, where its queries begin; of_block: the first of its block
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-// Of a step, by the rows of its block; their fates are left open. Stays until the program ends.
-pairs pairs_of(const step *t, int first_row, int last_row);
+// Of a step, and the first row of its block; their fates are left open. Stays until the program ends.
+pairs pairs_of(const step *t, int first_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.
@@ -223,6 +199,7 @@ typedef enum mask_kind {
     MASK_DKDV,
     MASK_DQ,
     MASK_PACKED,
+    MASK_BITS,
     MASKS
 } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
@@ -232,8 +209,7 @@ void conclude_masks(void);
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
 void look_at_delta(void), conclude_delta(void);        // and of 18
-
-void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
+void look_at_ranks(void), conclude_ranks(void);        // 17 and 18
 
 // Parts of these.
 bool look_at_heads(const record *r, bool of_V);  // false if they are wrong
@@ -248,5 +224,5 @@ bool look_at_pages(const record *r);                                            
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r), conclude_decode(void);
-void look_at_e4m3(const record *r), conclude_e4m3(void);                                     // e4m3.c
-void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c
+void look_at_e4m3(const record *r), conclude_e4m3(void);  // e4m3.c
+void look_at_lists(const record *r);                      // lists.c

@@ -15,20 +15,6 @@ void *allocate(size_t count, size_t size)
     exit(2);
 }
 
-const char *list_of(const bool *in, int count, size_t room)
-{
-    static char texts[2][200], *text;
-    text = texts[text == texts[0]], *text = 0;
-    for (int n = 0, last; n < count; n = last + 1) {
-        const size_t at = strlen(text);
-        for (last = n; in[n] && last + 1 < count && in[last + 1]; last++) continue;
-        if (!in[n]) continue;
-        if (at + 40 > room) return strcat(text, " ...");
-        snprintf(text + at, 40, last > n ? "%s%d to %d" : "%s%d", at ? ", " : "", n, last);
-    }
-    return *text ? text : "none";
-}
-
 // The sentence of a function that is called as printf is, into an array.
 #define WRITE(text, format)                                                                                            \
     do {                                                                                                               \
@@ -55,15 +41,6 @@ void add_form(const fit *f, form *forms, int *count, double is, const char *form
     if (*count >= f->count) WRITE(text, format);
     const char *says = *count < f->count ? f->forms[*count].says : strdup(text);
     forms[(*count)++] = (form){says, is};
-}
-
-int list_forms(const fit *f, form *forms, const char *names, const double *is)
-{
-    int n = 0;
-    for (const char *at = names;; at += strcspn(at, "|") + 1) {
-        add_form(f, forms, &n, is[n], "%.*s", (int)strcspn(at, "|"), at);
-        if (!at[strcspn(at, "|")]) return n;
-    }
 }
 
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count)
@@ -171,18 +148,11 @@ void fit_says(fit *f, const char *format, ...)
     memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
 }
 
-void fit_see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
-{
-    if (!fit_add(f, seen, tolerance, forms, count)) return;
-    WRITE(f->says, format);
-    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
-}
-
 // One of many sums may fit a few numbers by chance.
 static bool explains(const fit *f, int n)
 {
     const bool any = n > 0 && n < f->count && (f->count < 30 || f->wrong > 5);
-    return any && f->misses[n] <= f->wrong / 50;
+    return any && f->misses[n] <= (f->exact ? 0 : f->wrong / 50);
 }
 
 const form *fit_form(const fit *f)
@@ -194,7 +164,7 @@ const form *fit_form(const fit *f)
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
     const bool far = first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first];
-    return first && (far || explains(f, first)) ? &f->forms[first] : NULL;
+    return first && ((far && !f->exact) || explains(f, first)) ? &f->forms[first] : NULL;
 }
 
 // Two that explain the same are both said, unless the second only adds to the first.
@@ -208,94 +178,29 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
             or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
-         is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
+         is ? is->says : "", or ? "; or, which looks the same" : "", or ? joint : "", or ? or->says : "");
 }
 
-exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack)
-{
-    exponent is = {.one = true};
-    for (int n = 0; n < count; n++) is.m += (S[n] * s2 - log2_weights[n]) / count;
-    is.close = slack + 1e-4 * fabs(is.m);
-    for (int n = 0; n < count; n++) is.one &= fabs(S[n] * s2 - log2_weights[n] - is.m) <= is.close;
-    double x = 0, y = 0, xx = 0, xy = 0;
-    for (int n = 0; n < count; n++) x += S[n] / count, y += log2_weights[n] / count;
-    for (int n = 0; n < count; n++) xx += pow(S[n] - x, 2), xy += (S[n] - x) * (log2_weights[n] - y);
-    is.slope = xx > 0 ? xy / xx : 0;
-    for (int n = 0; n < count; n++) is.off = fmax(is.off, fabs(log2_weights[n] - y - is.slope * (S[n] - x)));
-    return is;
-}
-
-bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where)
-{
-    const double slope = is->slope;
-    if (!(fabs(slope) > 0.02 * s2 && is->off <= is->close)) return false;
-    if (sum_add(f, slope, 0.015 * fabs(slope), e.problem->on_host ? "+ S" : "+sl S", (double[]){1}))
-        fit_says(f,
-                 "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
-                 query, where, slope, s2);
-    return true;
-}
-
-double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
-{
-    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
-    for (int i = 0; i < count; i++)
-        for (size_t n = 0; n < length; n++)
-            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < count; k++) {
-            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
-            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
-        }
-    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
-    for (size_t n = 0; n < length; n++) {
-        double is = y[n];
-        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
-        left += is * is, whole += y[n] * y[n];
-    }
-    return sqrt(left / whole);
-}
-
-// How parts may be merged: each counts exp(L - m) under the maximum m so far; O and the sum l of what they count are
-// multiplied by exp(m_old - m) when that grows, and O is divided by l at the end.
-typedef struct merging {
-    const char *says;
-    int ones, base_2, undivided, O_stays, l_stays, from;
-} merging;
-static const merging merges[] = {
-    {.says = ""},
-    {.says = "O is not rescaled when the maximum grows", .O_stays = 1},
-    {.says = "l is not rescaled when the maximum grows", .l_stays = 1},
-    {.says = "neither O nor l is rescaled when the maximum grows", .O_stays = 1, .l_stays = 1},
-    {.says = "a part counts 2^(L - m)", .base_2 = 1},
-    {.says = "all parts count the same", .ones = 1, .O_stays = 1, .l_stays = 1},
-    {.says = "nothing is divided by l", .undivided = 1},
-    {.says = "the first part is left out", .from = 1}};
-
-// How far O is from what this makes of the parts.
-static double merge_by(const merging *by, double *const *O_of, const double *L_of, int parts, int at_once,
-                       const float *O)
+// How far O is from the parts' sum, each of which counts exp(L - m) under the maximum m so far. What was there before
+// is multiplied by exp(m_old - m) when m grows, unless O or l stays.
+static double merged_off(double *const *O_of, const double *L_of, int parts, int at_once, bool O_stays, bool l_stays,
+                         const float *O)
 {
     double sum[WB_MAX_HEAD_DIM] = {0}, m = -FLT_MAX, l = 0, off = 0, size = 0;
-    const int D = e.s->head_dim;
-    for (int n = by->from; n < parts; n += at_once) {
-        double m_new = m;
-        for (int k = n; k < min_int(parts, n + at_once); k++) m_new = fmax(m_new, L_of[k]);
-        const double alpha = m > -1e38 ? by->base_2 ? exp2(m - m_new) : exp(m - m_new) : 0;
-        if (!by->l_stays) l *= alpha;
-        for (int d = 0; d < D && !by->O_stays; d++) sum[d] *= alpha;
-        m = m_new;
-        for (int k = n; k < min_int(parts, n + at_once); k++) {
-            const double x = L_of[k] - m;
-            const double w = by->ones ? isfinite(x) : by->base_2 ? exp2(x) : exp(x);
-            l += w;
-            for (int d = 0; d < D; d++) sum[d] += w * O_of[k][d];
+    for (int n = 0; n < parts; n += at_once) {
+        const double old = m;
+        const int end = min_int(parts, n + at_once);
+        for (int k = n; k < end; k++) m = fmax(m, L_of[k]);
+        for (int d = 0; d < e.s->head_dim && !O_stays; d++) sum[d] *= exp(old - m);
+        l *= l_stays ? 1 : exp(old - m);
+        for (int k = n; k < end; k++) {
+            for (int d = 0; d < e.s->head_dim; d++) sum[d] += exp(L_of[k] - m) * O_of[k][d];
+            l += exp(L_of[k] - m);
         }
     }
-    for (int d = 0; d < D; d++) {
-        const double x = by->undivided ? sum[d] : sum[d] / l;
-        const bool none = !(fabs(x) < FLT_MAX);  // nor has O one then
-        off += none ? isfinite(O[d]) : pow(O[d] - x, 2), size += none ? 1 : pow(x, 2) + pow(O[d], 2);
+    for (int d = 0; d < e.s->head_dim; d++) {
+        const double x = sum[d] / l;
+        if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
     }
     return isfinite(off) ? sqrt(off / fmax(size, 1e-300)) : 1;
 }
@@ -303,19 +208,20 @@ static double merge_by(const merging *by, double *const *O_of, const double *L_o
 void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
                double L, double slack, const char *where)
 {
+    static const char *const stays[] = {"", "O is not rescaled when the maximum grows",
+                                        "l is not rescaled when the maximum grows",
+                                        "neither O nor l is rescaled when the maximum grows"};
     double m = -INFINITY, l = 0;
-    form forms[MAX_FORMS];
+    form forms[4];
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
-    for (int f = 0; f < COUNT(merges); f++)
-        forms[f] = (form){merges[f].says, merge_by(&merges[f], O_of, L_of, parts, at_once, O) > 0.02};
-    fit_see(shares, 0, 0, forms, COUNT(merges),
-            "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
-            parts > 1 ? "s" : "");
-    const double l_less = l - exp(L_of[0] - m), without = wb_has_ranks(e.problem) ? NAN : l_less > 0 ? log(l_less) : 0;
-    if (sum_add(logs, L, slack, "+ m|+ log(l)| L of the first| L of the last| log(l) without the first",
-                (double[]){m, log(l), L_of[0], L_of[parts - 1], without}))
+    for (int n = 0; n < 4; n++)
+        forms[n] = (form){stays[n], merged_off(O_of, L_of, parts, at_once, n & 1, n & 2, O) > 0.02};
+    if (fit_add(shares, 0, 0, forms, 4))
+        fit_says(shares, "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
+                 parts > 1 ? "s" : "");
+    if (sum_add(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}))
         fit_says(logs, "L of %s, of %d part%s, is %.4g where %.4g belongs", where, parts, parts > 1 ? "s" : "", L,
                  m + log(l));
 }

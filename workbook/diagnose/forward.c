@@ -10,24 +10,21 @@ static fit fit_heads[2];
 // outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
-    static const char *const by[] = {"h",       "h / (Hq / Hkv)",       "h / 2",
-                                     "h / Hkv", "(h + 1) / (Hq / Hkv)", "h / (Hq / Hkv) * (Hq / Hkv)"};
+    static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv", "(h + 1) / (Hq / Hkv)"};
     static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"};
     static const char *const begins[] = {"", " of the first batch", ", where a batch begins at b Hq"};
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
-    const int divided[] = {q, q / group, q / 2, q / k, (q + 1) / group, q / group * group};
+    const int divided[] = {q, q / group, q / k, (q + 1) / group};
     const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
     add_form(f, forms, &n, b * k, "the first of all");
-    for (int way = 0; way < 9 * COUNT(by) * COUNT(begins); way++) {
-        const int x = way % COUNT(by), y = way / COUNT(by) % 3, end = way / COUNT(by) / 3 % 3;
-        const int from = way / COUNT(by) / 9, at = divided[x] % most[y];
-        const int head = begin[from] + (end == 0 ? at : end == 1 ? min_int(at, k - 1) : k - 1 - at);
-        if (x == 1 && (y == 1 || end == 1)) continue;  // no other formula
-        add_form(f, forms, &n, head < 0 || head >= e.s->batch * k ? -1 : head, "%s%s%s%s%s",
-                 end == 2 ? "Hkv - 1 - " : "", by[x], modulo[y], end == 1 ? " or the last head" : "", begins[from]);
-    }
+    for (int from = 0; from < COUNT(begins); from++)
+        EACH_PAIR (x, COUNT(by), y, COUNT(modulo)) {
+            const int head = begin[from] + divided[x] % most[y];
+            if (x == 1 && y == 1) continue;  // no other formula
+            add_form(f, forms, &n, head < e.s->batch * k ? head : -1, "%s%s%s", by[x], modulo[y], begins[from]);
+        }
     return n;
 }
 
@@ -63,10 +60,11 @@ bool look_at_heads(const record *r, bool of_V)
             wrong += others;
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
-            fit_see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
-                    "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: of "
-                    "none)",
-                    h, letter, reads[h], right_key_head(h));
+            if (fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms)))
+                fit_says(&fit_heads[of_V],
+                         "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: "
+                         "of none)",
+                         h, letter, reads[h], right_key_head(h));
     }
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
@@ -172,12 +170,10 @@ static void look_at_tiles(const record *r)
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low, high);
+            pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
-            if (e.problem->signature == WB_BLOCK_MASK)
-                look_at_bits(&p);
-            else
-                add_to_mask(e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);
+            const bool listed = e.problem->signature == WB_BLOCK_MASK;
+            add_to_mask(listed ? MASK_BITS : e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);
         }
     }
 }
@@ -215,7 +211,6 @@ void conclude_forward(void)
 {
     if (e.table) conclude_decode();
     conclude_heads();
-    if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
     if (e.problem->signature == WB_FP8) conclude_e4m3();
-    conclude_walks(false), conclude_masks(), conclude_softmax();
+    conclude_masks(), conclude_softmax();
 }

@@ -11,7 +11,7 @@
 // In the order in which wb_attention_backward is given them, but O.
 typedef enum tensor { TQ, TK, TV, TdO, TL, TDELTA, TO, TdK, TdV, TENSORS } tensor;
 static const char *const names[TENSORS] = {"Q", "K", "V", "dO", "L", "delta", "O", "dK", "dV"};
-enum { MOST = 512 };
+enum { MOST = 512, TERMS = 16 };
 
 static int ranks(void) { return e.c->ranks; }
 static bool backward(void) { return wb_is_backward(e.problem); }
@@ -196,93 +196,40 @@ static void see_keys_sent(int rank, int turn, tensor t)
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
 static const char *const what_is_seen[] = {"nothing", "all", "half, as under a diagonal", "something twice"};
 
-// Rules for what a chunk sees of itself, of those before it and after it.
-enum { RULES = 27, MASKED = 5, UNMASKED = 13 };
-static seen sees_by(int rule, int mine, int theirs)
+static seen right_of(int mine, int theirs)
 {
-    return (seen)(theirs == mine ? rule % 3 : theirs < mine ? rule / 3 % 3 : rule / 9);
+    return !e.s->causal || theirs < mine ? WHOLE : theirs == mine ? CAUSAL : EMPTY;
 }
 
-// What each rank made of each pair of chunks, in all cases.
-static struct pair_seen {
-    int R, N, rank, from, turn, half[2], rows[2];  // half, rows: of queries and of keys
-    bool causal;
-    seen is;
-    char text[WB_CASE_TEXT];
-} pairs_seen[4 * MOST];
-static int pair_count;
-
-static void learn_pairs(void)
+// What each rank made of each pair of chunks; and if all that is right, of how many rows.
+static void see_pairs(void)
 {
+    const int rank = backward() ? BY_VALUE : BY_HEADS, R = ranks();
     EACH_CALL(c)
     if (c->at[TQ].of != TQ || c->at[TK].of != TK || (in_steps() && c->at[TK].rank != whose(c->rank, c->step))) return;
-    for (int n = 0; n < 4 * ranks() * ranks() && pair_count < 4 * MOST; n++) {
-        const int rank = n / 4 / ranks(), from = n / 4 % ranks();
-        const int mine = wb_chunk_of(e.c, rank, n / 2 % 2), theirs = wb_chunk_of(e.c, from, n % 2);
-        struct pair_seen p = {.R = ranks(),
-                              .N = e.s->q_len,
-                              .rank = rank,
-                              .from = from,
-                              .turn = modulo(way * (rank - from)),
-                              .half = {n / 2 % 2, n % 2},
-                              .causal = e.s->causal};
-        memcpy(p.text, e.text, sizeof p.text);
+    bool right = true;
+    for (int n = 0; n < 4 * R * R; n++) {
+        const int me = n / 4 / R, from = n / 4 % R;
+        const int mine = wb_chunk_of(e.c, me, n / 2 % 2), theirs = wb_chunk_of(e.c, from, n % 2);
+        seen is = EMPTY;
         EACH_CALL(c)
-        if (c->rank == rank && c->mine == mine && c->theirs == theirs)
-            p.is = p.is ? SEVERAL : c->h.causal ? CAUSAL : WHOLE, p.rows[0] = c->h.q_len, p.rows[1] = c->h.kv_len;
-        pairs_seen[pair_count++] = p;
+        if (c->rank == me && c->mine == mine && c->theirs == theirs) is = is ? SEVERAL : c->h.causal ? CAUSAL : WHOLE;
+        if (is == right_of(mine, theirs)) continue;
+        right = false;
+        find(rank, "pairs_of_chunks", "zigzag|pairs|owner|when",
+             "in step %d, when rank %d has the keys of rank %d, queries of its chunk %d see of keys of chunk %d %s; %s "
+             "belongs",
+             modulo(way * (me - from)), me, from, mine, theirs, what_is_seen[is], what_is_seen[right_of(mine, theirs)]);
     }
-}
-
-static int chunk_in(const struct pair_seen *p, int n)
-{
-    const int rank = n ? p->from : p->rank;
-    return p->half[n] ? 2 * p->R - 1 - rank : rank;
-}
-
-static bool has_rows(const struct pair_seen *p, int n)
-{
-    return !p->is || p->rows[n] == p->N / (2 * p->R) + (chunk_in(p, n) < p->N % (2 * p->R));
-}
-
-// The first that is not as these rules have it, without and with the causal mask, or in its rows if `sizes`; null: they
-// explain all.
-static const struct pair_seen *against(int unmasked, int masked, bool sizes)
-{
-    for (const struct pair_seen *p = pairs_seen; p < pairs_seen + pair_count; p++)
-        if (sees_by(p->causal ? masked : unmasked, chunk_in(p, 0), chunk_in(p, 1)) != p->is ||
-            (sizes && !(has_rows(p, 0) && has_rows(p, 1))))
-            return p;
-    return NULL;
-}
-
-static void conclude_pairs(void)
-{
-    static char id[16];
-    const struct pair_seen *p = against(UNMASKED, MASKED, false);
-    const struct pair_seen *const sized = against(UNMASKED, MASKED, true);
-    const int rank = backward() ? BY_VALUE : BY_HEADS, n = sized ? has_rows(sized, 0) : 0;  // n: whose rows are wrong
-    if (!sized) return;
-    memcpy(e.text, p ? p->text : sized->text, sizeof e.text);
-    if (!p) {
-        find(BY_HEADS, "chunk_rows", "chunk table|share",
-             "of %d rows rank %d takes chunk %d for %d; the first N %% (2 R) have one more than N / (2 R), the others "
-             "as many",
-             sized->N, sized->rank, chunk_in(sized, n), sized->rows[n]);
-        return;
+    EACH_CALL(c)
+    for (int n = 0; n < 2 && right; n++) {
+        const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
+        if (rows != wb_chunk_rows(e.c, chunk))
+            find(rank + 1, "chunk_rows", "chunk table|share",
+                 "of %d rows rank %d takes chunk %d for %d; the first N %% (2 R) have one more than N / (2 R), the "
+                 "others as many",
+                 e.s->q_len, c->rank, chunk, rows);
     }
-    for (int k = 0; k < RULES; k++)
-        if (!against(p->causal ? UNMASKED : k, p->causal ? k : MASKED, false)) {
-            snprintf(id, sizeof id, "pairs_%d%d%d", k % 3, k / 3 % 3, k / 9);
-            find(rank, id, "pairs|when", "%s a chunk sees of itself %s, of those before it %s, of those after it %s",
-                 p->causal ? "under the causal mask" : "without a mask", what_is_seen[k % 3], what_is_seen[k / 3 % 3],
-                 what_is_seen[k / 9]);
-        }
-    find(rank + 1, "pairs_of_chunks", "zigzag|pairs|owner|when",
-         "in step %d, when rank %d has the keys of rank %d, queries of its chunk %d see of keys of chunk %d %s; %s "
-         "belongs",
-         p->turn, p->rank, p->from, chunk_in(p, 0), chunk_in(p, 1), what_is_seen[p->is],
-         what_is_seen[sees_by(p->causal ? MASKED : UNMASKED, chunk_in(p, 0), chunk_in(p, 1))]);
 }
 
 static fit shares, logs;  // of merges of the first two parts, or of one
@@ -346,12 +293,6 @@ static void see_given(const held *c)
              : is.of < 0   ? where
                            : "");
     }
-    const ptrdiff_t apart = ((const char *)c->h.at[8] - (const char *)c->h.at[7]) / 4;
-    const ptrdiff_t want = (ptrdiff_t)numbers(wb_rank_with(e.c, c->theirs));
-    if (backward() && apart != want)
-        find(BY_MASK + 1, "dv_elsewhere", "share",
-             "%s dV is added %td numbers behind dK; %td belong, as many as dK has%s", pair, apart, want,
-             apart == -want ? ": they have changed places" : "");
 }
 
 // Of a call the chunks are those that most of what it is given is of.
@@ -380,6 +321,27 @@ static double *found_by(int from, int of, bool later_on)
         free(is);
     }
     return sum;
+}
+
+// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
+static double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
+{
+    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
+    for (int i = 0; i < count; i++)
+        for (size_t n = 0; n < length; n++)
+            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++) {
+            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
+            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
+        }
+    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
+    for (size_t n = 0; n < length; n++) {
+        double is = y[n];
+        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
+        left += is * is, whole += y[n] * y[n];
+    }
+    return sqrt(left / whole);
 }
 
 // A sum of gradients of the keys of rank `of`, to which `added` ranks have added.
@@ -453,12 +415,12 @@ void look_at_ranks(void)
     if (!wb_chunk_rows(e.c, 2 * R - 1)) return;  // of steps in which a rank has nothing to do nothing is known
     cut_tensors();
     if (!read_record()) return;
-    if (!back) learn_pairs();
     if (!e.wrong) return;
+    if (!back) see_pairs();
     if (back) look_at_delta();
     for (int n = 0; n < 2 * R * (R - 1) && in_steps(); n++) see_keys_sent(n / 2 % R, n / 2 / R, n % 2 ? TV : TK);
     EACH_CALL(c) if (in_steps()) settle_chunks(c);
-    if (back) learn_pairs();
+    if (back) see_pairs();
     EACH_CALL(c) if (in_steps()) see_given(c);
     for (int r = 0; r < R; r++) {
         for (int n = 0; n < 2 && !back; n++) see_merges(r, wb_chunk_of(e.c, r, n));
@@ -475,7 +437,6 @@ void look_at_ranks(void)
 
 void conclude_ranks(void)
 {
-    if (e.wrong) conclude_pairs();
     if (backward()) return conclude_delta();
     fit_conclude(&shares, BY_RESCALING, "merge", NULL, ": ");
     fit_conclude(&logs, BY_RESCALING, "merge", NULL, ": that is ");

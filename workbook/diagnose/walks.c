@@ -1,5 +1,4 @@
-// walks.c - the steps of a walk, and which tiles each block meets, against those that it needs: where its walk begins
-// and where it ends.
+// walks.c - the steps of a walk, and which tiles each block meets, against those that it needs.
 #include "evidence.h"
 
 step steps[STEPS];
@@ -99,107 +98,6 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-enum { BLOCKS = 2048 };
-
-// A block's queries, or keys, of one head, and the tiles that its warps met, [begin, end); sinks that lie before them
-// apart.
-typedef struct block {
-    int low, high, head, begin, end, sink_end;
-    bool several;  // its head has more blocks, so it is known how many rows one has
-} block;
-
-static block blocks[BLOCKS];
-static int block_count, rows_of_block, width, sink_width;
-
-static void read_blocks(const record *r, bool keys)
-{
-    block_count = 0, rows_of_block = 0, width = 0, sink_width = 0;
-    EACH_WALK (r, n) {
-        for (int t = 0; t < step_count && by_keys == keys; t++) width = max_int(width, steps[t].S->cols);
-    }
-    EACH_WALK (r, n) {
-        const int row = step_count && by_keys == keys ? steps[0].S->a_row[0] : NO_ROW;
-        if (row < 0) continue;
-        const int head = keys ? key_head_of(row) : head_of(row);
-        int low, high, k = 0;
-        block_of(r, n, &low, &high);
-        while (k < block_count && (blocks[k].head != head || blocks[k].low != low)) k++;
-        if (k == BLOCKS) continue;
-        if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0, false};
-        rows_of_block = max_int(rows_of_block, high - low + 1);
-        for (int t = 0; t < step_count; t++) {
-            const int from = steps[t].first, cols = steps[t].S->cols;
-            if (from == NO_ROW) continue;
-            if (e.problem->sinks && !keys && cols < width)
-                blocks[k].sink_end = max_int(blocks[k].sink_end, from + cols), sink_width = cols;
-            else
-                blocks[k].begin = min_int(blocks[k].begin, from), blocks[k].end = max_int(blocks[k].end, from + cols);
-        }
-    }
-    EACH_PAIR (k, block_count, other, block_count)  // the last block of a head may have fewer queries
-        if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
-            rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low),
-            blocks[k].several = blocks[other].several = true;
-}
-
-static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
-static int down(int x, int unit) { return max_int(0, x) / unit * unit; }
-
-static fit fit_end[2], fit_begin, fit_sinks;  // [2]: of walks over keys, and over queries
-
-#define TILES_OFF    "|two tiles too early|one tile too early|one tile too late|two tiles too late"
-#define OFF(x, tile) (x) - 2 * (tile), (x) - (tile), (x) + (tile), (x) + 2 * (tile)
-
-static const char begin_names[] =
-    "|where the window of the block's last query begins: its first query sees earlier keys|at key 0, though a window "
-    "hides the first tiles" TILES_OFF;
-static const char end_names[] =
-    "|with the last whole tile: the number of tiles is rounded down|with the tile of the block's first query: its "
-    "other queries see more|with the last key of all, whatever the block sees|after one tile|as if its last key were "
-    "the one before|as if its last key were the one behind" TILES_OFF;
-static const char sink_names[] =
-    "|no tile of sinks is met|whole tiles of sinks alone are met: the last is left out|all tiles of sinks are met "
-    "apart, those that the window has, too|one tile of sinks is met, whatever their number";
-// A walk over keys of a forward.
-static void add_bounds(const block *b)
-{
-    const int Nk = e.s->kv_len, B = width, W = e.problem->window ? e.s->window : 0;
-    const int U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16;
-    const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
-    const int last = causal ? min_int(Nk, b->high + 1) : Nk, first = W ? max_int(0, b->low - W + 1) : 0;
-    const int right = down(first, B), late = W ? down(b->low + rows_of_block - W, B) : 0, end = up(last, U);
-    const int n = e.problem->sinks ? min_int(e.s->sinks, 1 << 29) : 0, most = min_int(n, right);
-    form forms[MAX_FORMS];
-    if (W && b->end > 0)
-        fit_add(&fit_begin, b->begin, 0, forms,
-                list_forms(&fit_begin, forms, begin_names, (double[]){right, late, 0, OFF(right, B)}));
-    fit_add(&fit_end[0], b->end, 0, forms,
-            list_forms(&fit_end[0], forms, end_names,
-                       (double[]){end, down(last, U), causal ? up(b->low + 1, U) : end, up(Nk, U), right + B,
-                                  causal ? up(last - 1, U) : end, causal ? up(last + 1, U) : end, OFF(end, B)}));
-    if (n)
-        fit_add(&fit_sinks, b->sink_end, 0, forms,
-                list_forms(&fit_sinks, forms, sink_names,
-                           (double[]){up(most, S), 0, down(most, S), up(n, S), most ? S : 0}));
-}
-
-// A walk over the queries that see the keys of a block.
-static void add_bounds_of_keys(const block *b)
-{
-    const int N = e.s->q_len, at = b->low, B = rows_of_block, W = e.problem->window ? min_int(e.s->window, N) : N;
-    const int sinks = e.problem->sinks ? e.s->sinks : 0, plain = min_int(N, at + B - 1 + W),
-              end = at < sinks ? N : plain;
-    form ends[MAX_FORMS];
-    const int count = list_forms(&fit_end[1], ends,
-                                 "|with the last query that sees the block's first key: its last key is seen "
-                                 "longer|with its window, unless all of the "
-                                 "block's keys are sinks|with the last query of all, though the window ends before it",
-                                 (double[]){end, at < sinks ? N : at + W, at + B <= sinks ? N : plain, N});
-    for (int f = 0; f < count; f++) ends[f].is = fmin(N, at + ceil((ends[f].is - at) / width) * width);
-    if (b->end <= 0) return;
-    fit_add(&fit_end[1], min_int(N, b->end), 0, ends, count);
-}
-
 // Where the tiles begin of the walk that has this query, or key, on the left.
 static const char *walk_of(const record *r, bool keys, int q, int k)
 {
@@ -210,25 +108,13 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
             has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
-        for (int t = 0; has && t < step_count && strlen(text) < 60; t++) APPEND(text, " %d", steps[t].first);
+        for (int t = 0, head = -1; has && t < step_count && strlen(text) < 90; t++) {
+            const int row = steps[t].S->b_row[0];
+            if (keys && row >= 0 && head_of(row) != head) APPEND(text, " (head %d)", head = head_of(row));
+            APPEND(text, " %d", steps[t].first);
+        }
     }
     return *text ? text : " nowhere";
-}
-
-// A walk over the queries of a group: of each head that reads this key head, in turn, from the same query on.
-static void look_at_order(void)
-{
-    for (int t = 0; t < step_count; t++) {
-        const int q = steps[t].S->b_row[0], k = steps[t].S->a_row[0], was = t ? steps[t - 1].S->b_row[0] : q;
-        if (q < 0 || k < 0 || was < 0) continue;
-        const bool goes_on =
-            head_of(q) == head_of(was) || (head_of(q) == head_of(was) + 1 && query_of(q) == steps[0].first);
-        if (!goes_on && head_of_query(was) == key_head_of(k))
-            find(BY_HEADS, "next_head", "next head|queries|parts",
-                 "the walk of the block of key %d goes from query %d of head %d to query %d of head %d; it should to "
-                 "the next head, and there to query %d, with which the first began",
-                 key_of(k), query_of(was), head_of(was), query_of(q), head_of(q), steps[0].first);
-    }
 }
 
 // Whether any row of this walk's block sees anything of a step.
@@ -247,31 +133,20 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
-// The first that was seen of each kind, in its case, of walks over keys and over queries.
-enum { MISSING, TWICE, VAIN, SEEN };
-static fit seen_walks[SEEN][2];
-
-static void see_pair(int kind, const record *r, bool keys, int q, int k)
-{
-    static const char *const does[] = {"never meets", "counts more than once"};
-    fit *f = &seen_walks[kind][keys];
-    if (e.wrong && !*f->says)
-        fit_says(f, "query %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s",
-                 query_of(q), head_of(q), does[kind], k, keys ? "key" : "query", walk_of(r, keys, q, k));
-}
-
+// Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
+// vain is waste.
 void look_at_walks(const record *r, bool keys)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
+    const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
+    if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
+    if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     int walks = 0;
-    read_blocks(r, keys);
-    for (int k = 0; k < block_count && !e.table && !listed; k++)
-        if (blocks[k].several && keys == backward()) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
+    bool vain = e.table, wrong = false;
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
-        if (keys && by_keys) look_at_order();
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
             EACH_PAIR (i, S->rows, c, S->cols) {
@@ -282,45 +157,25 @@ void look_at_walks(const record *r, bool keys)
                 const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
                 met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
-            fit *vain = &seen_walks[VAIN][keys];
-            if (*vain->says || e.table || is_seen(r, n, S)) continue;
-            fit_says(vain, "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs",
-                     keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
-                     keys ? "queries" : "keys", steps[t].first);
+            if (vain || is_seen(r, n, S)) continue;
+            vain = true;
+            find(BY_WASTE, "tile_in_vain", gaps,
+                 "%sthe block of %s %d goes through the tile of %s from %d on, which has nothing that it needs", where,
+                 keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]), keys ? "queries" : "keys",
+                 steps[t].first);
         }
     }
     EACH_PAIR (q, rows, k, Nk) {
         const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
-        if (!sees(q, k) || (!walks && backward())) continue;
-        if (met[at] == 0 && !listed) see_pair(MISSING, r, keys, q, k);
-        if (given[at] > 1) see_pair(TWICE, r, keys, q, k);
+        const bool missing = met[at] == 0 && !listed;
+        if (wrong || !e.wrong || !sees(q, k) || (!walks && backward()) || (!missing && given[at] <= 1)) continue;
+        wrong = true;
+        const char *begin = walk_of(r, keys, q, k);
+        if (strstr(begin, "nowhere") && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+        find(BY_WALK, missing ? "keys_missing" : "keys_twice", gaps,
+             "%squery %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s", where,
+             query_of(q), head_of(q), missing ? "never meets" : "counts more than once", k, keys ? "key" : "query",
+             begin);
     }
     free(met), free(given);
-}
-
-void conclude_walks(bool keys)
-{
-    static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
-    static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
-                                             {"pairs_missing", "pairs_twice", "tile_in_vain"}};
-    static const char *const bounds[] = {"; the walks begin ", "; the walks end ", "; "};
-    const form *const forms[] = {keys ? NULL : fit_form(&fit_begin), fit_form(&fit_end[keys]),
-                                 keys ? NULL : fit_form(&fit_sinks)};
-    char text[500] = "";
-    const char *id = NULL;
-    for (int which = 0; which < COUNT(forms); which++) {
-        if (!forms[which]) continue;
-        id = forms[which]->says;
-        APPEND(text, "%s%s", bounds[which], forms[which]->says);
-    }
-    const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
-    if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
-    if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
-    for (int kind = 0; kind < SEEN; kind++) {
-        if (!*seen_walks[kind][keys].says) continue;
-        memcpy(e.text, seen_walks[kind][keys].shown, sizeof e.text);
-        if (strstr(seen_walks[kind][keys].says, "nowhere") && !backward())
-            gaps = "order|fetch|lists|share|head mapping|skip";
-        find(ranks[kind], id ? id : ids[backward()][kind], gaps, "%s%s%s", where, seen_walks[kind][keys].says, text);
-    }
 }
