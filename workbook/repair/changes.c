@@ -10,7 +10,7 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10 };
+enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10, MOVES = 6 };
 
 typedef struct token {
     int at, end;  // in the text
@@ -172,9 +172,18 @@ static bool is_spaced(int t)
 {
     return all[t].at > 0 && isspace((unsigned char)text[all[t].at - 1]) && isspace((unsigned char)text[all[t].end]);
 }
+static bool are_same(int a, int b)
+{
+    const int size = all[a].end - all[a].at;
+    return all[b].end - all[b].at == size && strncmp(text + all[a].at, text + all[b].at, (size_t)size) == 0;
+}
 static bool is_type(int t)
 {
-    return is_one_of(t, TYPES) || (all[t].end - all[t].at > 2 && strncmp(text + all[t].end - 2, "_t", 2) == 0);
+    if (is_one_of(t, TYPES) || (all[t].end - all[t].at > 2 && strncmp(text + all[t].end - 2, "_t", 2) == 0))
+        return true;
+    for (int k = 1; k < count; k++)
+        if (are_same(k, t) && is_one_of(k - 1, "|class|typename|struct|using|")) return true;
+    return false;
 }
 static bool is_operand(int from, int end)
 {
@@ -208,7 +217,7 @@ static int after_template(int t)  // the token behind <...> at t, or t
 
 // By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
 static int block_of[TOKENS], function_of[TOKENS];
-static bool is_listed[TOKENS];  // in brackets, or among the parameters of a template
+static int list_of[TOKENS];  // the innermost bracket around it, which may be of a template's parameters; 0: none
 
 static int declared_until(int t)  // the end of the statement around t
 {
@@ -224,7 +233,7 @@ static void find_blocks(void)
         block_of[t] = depth ? open[depth - 1] : -1;
         if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
             const int last = is(t, "(") ? all[t].mate : after_template(t);
-            for (int k = t; k < last; k++) is_listed[k] = true;
+            for (int k = t + 1; k < last; k++) list_of[k] = t;
         }
         function_of[t] = -1;
         for (int k = depth - 1; k >= 0; k--)
@@ -240,15 +249,20 @@ static void find_blocks(void)
 // Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
 static bool is_known(int w, int t)
 {
-    const int size = all[w].end - all[w].at, function = function_of[t];
+    const int function = function_of[t];
     int head = function - 1;  // behind what stands before the function
     while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
     for (int k = t - 1; k >= 0; k--) {
-        if (all[k].end - all[k].at != size || strncmp(text + all[k].at, text + all[w].at, (size_t)size)) continue;
+        if (!are_same(k, w)) continue;
         if (is(k + 1, "=") && declared_until(k) > t) continue;
-        const bool global = !is_listed[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
+        const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
         if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
         if (function_of[k] != function) continue;
+        if (list_of[k] && !is(list_of[k] - 1, "for") &&
+            (kind(k - 1) == 'i' || (is_one_of(k - 1, "|&|*|") && !is_spaced(k - 1)))) {
+            const int body = all[list_of[k]].mate + 1;  // a parameter of a lambda, or so it seems
+            if (is(body, "{") && (t < body || t > all[body].mate)) continue;
+        }
         for (int block = block_of[t]; block >= 0; block = block_of[block])
             if (block == block_of[k] || block == function) return block == block_of[k] || block_of[k] == function;
     }
@@ -284,6 +298,17 @@ static bool have_like_names(const operand *a, const operand *b)
            (from + to >= 3 && 2 * (from + to) >= m);
 }
 
+// The same argument of two calls of one function.
+static bool have_like_places(const operand *a, const operand *b)
+{
+    const int open = list_of[a->from], other = list_of[b->from];
+    if (open < 1 || other < 1 || kind(open - 1) != 'i' || !are_same(open - 1, other - 1)) return false;
+    int commas = 0;
+    for (int t = open; t < a->from; t++) commas += list_of[t] == open && is(t, ",");
+    for (int t = other; t < b->from; t++) commas -= list_of[t] == other && is(t, ",");
+    return commas == 0;
+}
+
 static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
@@ -291,9 +316,11 @@ static void vary_operands(void)
         if (!mine[all[x->from].line] || function_of[x->from] < 0) continue;
         const operand *y[OTHERS];
         int others = 0;
-        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {  // like names, then the nearest
+        for (int step = 2; step < 4 * operand_count && others < OTHERS;
+             step++) {  // like names or places, then the nearest
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
-            if (k < 0 || k >= operand_count || (step < 2 * operand_count && !have_like_names(x, &operands[k])))
+            if (k < 0 || k >= operand_count ||
+                (step < 2 * operand_count && !have_like_names(x, &operands[k]) && !have_like_places(x, &operands[k])))
                 continue;
             if (step < 2 * operand_count && others > OTHERS / 2) continue;
             if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
@@ -308,7 +335,8 @@ static void vary_operands(void)
         if (!id) return;
         for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
         for (int k = 0; k < all_of_it; k++) OF(id + k, "%s", x->name);
-        SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name);
+        SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
+            SAY(id + 4, "1");
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
@@ -318,7 +346,7 @@ static void vary_operands(void)
                 SAY(k + m, "%s%s%s", x->name, how[m], y[j]->name);
                 changes[k + m].kind = CHANGE_FACTOR;
             }
-            changes[k].kind = CHANGE_OPERAND;
+            changes[k].kind = kind(x->from) == 'n' && kind(y[j]->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
             put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]->name));
         }
@@ -406,11 +434,14 @@ static void vary_conditions(void)
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
         sites++;
-        const int id = new_ids(line, CHANGE_CALL, 2, 0);
+        const int id = new_ids(line, CHANGE_CALL, 3, 0);
         if (!id) return;
-        SAY(id, "true"), SAY(id + 1, "false"), OF(id, "%s", x->text), OF(id + 1, "%s", x->text);
+        changes[id + 2].kind = CHANGE_NEAR;
+        SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->text);
+        for (int k = 0; k < 3; k++) OF(id + k, "%s", x->text);
         put(all[x->from].at, false, 5, false,
-            print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && ((\n", id, id + 1));
+            print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != !!((\n", id, id + 1,
+                  id + 2));
         put(all[x->to - 1].end, true, 5, false, print("\n)\n"));
         for (int k = 0, others = 0; k < condition_count && others < DONORS; k++) {
             const condition *y = &conditions[k];
@@ -424,7 +455,7 @@ static void vary_conditions(void)
                 print("\n&& (!::wb_repair::on(%d) || (%s)) || (::wb_repair::on(%d) && (%s))", with, y->text, with + 1,
                       y->text));
         }
-        put(all[x->to - 1].end, true, 5, false, print("\n)))\n"));
+        put(all[x->to - 1].end, true, 5, false, print("\n))))\n"));
     }
     for (int t = 1; t < count; t++) {  // and for or, where two are joined and no more
         if (!(is(t, "&&") || is(t, "||")) || !mine[all[t].line]) continue;
@@ -521,6 +552,7 @@ static void vary_calls(bool look)
         for (int k = 0, others = 0; k < callee_count && others < 8; k++)
             if (callees[k].arguments == n && strcmp(callees[k].name, name) && n > 0 && are_alike(callees[k].name, name))
                 others++, instead(line, end, name, inside, print("%s(%s)", callees[k].name, inside));
+        for (int k = 0; n > 0 && k < 2; k++) instead(line, end, name, inside, k ? "1" : "0");
         for (int k = 0; n <= 2 && k < n; k++) instead(line, end, name, inside, plain(from[k], from[k + 1] - 1));
         for (int k = 0; k + 1 < n; k++) {
             char *a = plain(from[k], from[k + 1] - 1), *b = plain(from[k + 1], from[k + 2] - 1);
@@ -533,6 +565,9 @@ static void vary_calls(bool look)
                 for (int d = -1; d <= 1; d += 2)
                     instead(line, end, name, inside,
                             print("%s%d%s(%s)", plain(t, k), atoi(text + all[k].at) + d, plain(k + 1, open), inside));
+            else if (is(k, "true") || is(k, "false"))
+                instead(line, end, name, inside,
+                        print("%s%s%s(%s)", plain(t, k), is(k, "true") ? "false" : "true", plain(k + 1, open), inside));
         changes[change_count++] = (change){.line = line, .site = sites};
         if (change_count == first + 1) {
             piece_count -= 2;
@@ -589,10 +624,24 @@ static void find_statements(void)
 
 static bool waits(const statement *s)
 {
-    static const char *const words[] = {"__sync", "arrive", "wait", "issued", "commit", "fence", "release"};
+    static const char *const words[] = {"__sync", "arrive", "wait", "issued", "commit", "fence", "release", "Event"};
     for (size_t n = 0; n < sizeof words / sizeof *words; n++)
         if (strstr(s->text, words[n])) return strlen(s->text) < 60;
     return false;
+}
+
+static int first_line_end(const statement *s)
+{
+    int t = s->from;
+    while (t < s->to && all[t].line == all[s->from].line) t++;
+    return t;
+}
+static void move_to(const statement *s, int at, const char *where)
+{
+    const int id = new_ids(all[s->from].line, CHANGE_MOVE, 1, 0);
+    if (!id) return;
+    SAY(id, "before %s", where), OF(id, "%s", s->text);
+    put(at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, s->text));
 }
 
 static void vary_statements(void)
@@ -628,22 +677,25 @@ static void vary_statements(void)
         }
         if (!s->plain || !mine[line]) continue;
         sites++;
-        const int without = new_ids(line, CHANGE_CALL, 1, 0), up = new_ids(line, CHANGE_CALL, 1, 0),
-                  down = new_ids(line, CHANGE_CALL, 1, 0);
-        if (!without || !up || !down) return;
+        const int without = new_ids(line, CHANGE_CALL, 1, 0), moves = change_count;
+        const int behind = block_of[s->from] >= 0 ? all[block_of[s->from]].mate : -1;
+        if (!without) return;
         SAY(without, "nothing"), OF(without, "%s", s->text);
-        SAY(up, "one statement earlier"), OF(up, "%s", s->text);
-        SAY(down, "one statement later"), OF(down, "%s", s->text);
+        for (int m = n > MOVES ? n - MOVES : 0; m <= n + MOVES && !s->body; m++) {
+            const statement *const to = m < statement_count ? &statements[m] : NULL;
+            const bool last = !to || to->from > behind;  // then it is the block's end
+            if (last && s->to != behind && is(behind, "}")) {
+                move_to(s, all[behind].at, "the end of its block");
+                break;
+            }
+            if (last || m == n || to->from == s->to || to->body || block_of[to->from] != block_of[s->from]) continue;
+            if (all_known(s->from, s->to, to->from))
+                move_to(s, all[to->from].at, print("`%s`", plain(to->from, first_line_end(to))));
+        }
         put(all[s->from].at, false, 2, false,
-            print("\nif (!::wb_repair::on(%d) && !::wb_repair::on(%d) && !::wb_repair::on(%d)) {\n", without, up,
-                  down));
+            print("\nif (!::wb_repair::on(%d) && ::wb_repair::which(%d, %d) < 0) {\n", without, moves,
+                  change_count - moves));
         put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
-        if (n > 0 && statements[n - 1].to == s->from && !statements[n - 1].body && !s->body)
-            put(all[statements[n - 1].from].at, false, 1, true,
-                print("\nif (::wb_repair::on(%d)) { %s }\n", up, s->text));
-        if (n + 1 < statement_count && statements[n + 1].from == s->to && !s->body)
-            put(all[statements[n + 1].to - 1].end, true, 3, true,
-                print("\nif (::wb_repair::on(%d)) { %s }\n", down, s->text));
         for (int k = s->from; k < s->to; k++) {
             if (all[k].mate > k) {
                 k = all[k].mate;
@@ -687,7 +739,8 @@ static void find_mine(const char *skeleton)
         bool some = false;
         const int last = all[statements[n].to - 1].line, first = all[statements[n].from].line;
         for (int k = first; k <= last && last - first < 6; k++) some |= mine[k];
-        for (int k = first; some && k <= last; k++) mine[k] = true;
+        const bool constant = is_one_of(statements[n].from, "|constexpr|static_assert|");  // nothing can vary in it
+        for (int k = first; (some || constant) && k <= last; k++) mine[k] = !constant;
     }
 }
 

@@ -68,7 +68,7 @@ static inline int which(int from, int count)
     return -1;
 }
 
-// Change k of a number x beside others y: k counts +1, -1, 0, -x, and for each y: y, x y, x / y, x + y, x - y.
+// Change k of a number x beside others y: k counts +1, -1, 0, -x, 1, and for each y: y, x y, x / y, x + y, x - y.
 template <class T> constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 template <class T> auto number(const T &x)
 {
@@ -79,7 +79,7 @@ template <class T> auto number(const T &x)
 }
 template <class T, class Y> T beside(int k, T x, const Y &other)
 {
-    if constexpr (is_number<Y>) {
+    if constexpr (is_number<Y> && std::is_same_v<T, bool> == std::is_same_v<Y, bool>) {
         const auto y = number(other);
         if (k == 0) return (T)y;
         if (k == 1) return (T)(x * y);
@@ -95,6 +95,7 @@ template <class T, class... Y> T changed(int k, T x, const Y &...y)
     if (k == 1) return x - 1;
     if (k == 2) return 0;
     if (k == 3) return (T)-x;
+    if (k == 4) return 1;
     int n = REPAIR_OWN;
     T result = x;
     ((k >= n && k < n + REPAIR_EACH ? (void)(result = beside(k - n, x, y)) : (void)0, n += REPAIR_EACH), ...);
@@ -170,7 +171,8 @@ template <class F, class... G> auto call(int id, F f, G... g)
         R result{};
         const auto take = [&](auto &other) {
             if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>)
-                if (n == k) result = static_cast<R>(other());
+                if constexpr (std::is_constructible_v<R, decltype(other())>)
+                    if (n == k) result = static_cast<R>(other());
             n++;
         };
         (take(g), ...);

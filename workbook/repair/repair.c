@@ -1,11 +1,14 @@
 // repair.c - looks for a change of a function that makes its wrong cases right:
-// repair [--seconds n] SOURCE BUILT BUILD NN [CASE...]
+// repair [--seconds n] SOURCE BUILT BUILD NN [CASE...] <SAID
 //
 // All changes that stand in one place (changes.c) are compiled into one worker (choice.h): BUILT is written, the command
 // BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
 // cheapest wrong case, unless no value there would have been another; if that is right, on all others: CASE, those of
 // diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). A change that mends
 // some wrong cases, and harms none, is one of two: a second is looked for beside it.
+//
+// SAID is what the student was told before. The lines that a report of the layer names come first, then the gaps that
+// diagnose names.
 //
 // Exit status: 0 what was found is printed, 1 nothing was, 2 could not run.
 #include "judge/expect.h"
@@ -28,16 +31,19 @@
 #include <omp.h>
 #endif
 
-enum { MOST_CASES = 64, ROUNDS = 12, SHOWN = 2, WORK = 120, PROCESSES = 8 };
-static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
-static const double CASES = 5;    // for all of them
+enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, SHOWN = 2, BEST = 8, WORK = 120, PROCESSES = 8, LINES = 4000 };
+enum { FAR = 2, STOPPED = 1 << 30 };
+static const double DEAR = 0.15;   // seconds of a case that is not one of those tried
+static const double CASES = 5;     // for all of them
+static const double FURTHER = 3;   // for those that what was found has to pass as well
+static const double BESIDE = 1.5;  // until a better one than what was found
 
 static const wb_problem *problem;
-static wb_case cases[MOST_CASES];
-static expected wanted[MOST_CASES][WB_MAX_TENSORS];
-static bool wrong[MOST_CASES];      // as the function is, with the first of two changes
-static double seconds[MOST_CASES];  // of a case
-static int case_count, first;       // the cheapest wrong one
+static wb_case cases[MOST_CASES + 1];  // the last one is of the moment
+static expected wanted[MOST_CASES + 1][WB_MAX_TENSORS];
+static int wrong[MOST_CASES];                    // as the function is, with the first of two changes
+static double seconds[MOST_CASES + 1];           // of a case
+static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static double began, budget = 20;
 static bool says;  // what it does, for who works on it
 static repair_shared *shared;
@@ -74,22 +80,28 @@ static void end(int signal)
     _exit(2);
 }
 
-static bool is_right(int n)
+// The outputs of case n that are wrong, as bits; all where it did not end well.
+static int wrong_of(int n)
 {
     worker_run run;
-    char limit[40];  // many changes never end
-    snprintf(limit, sizeof limit, "%g", seconds[n] == 0 ? 5 : seconds[n] * 10 > 0.3 ? seconds[n] * 10 : 0.3);
+    char limit[40];  // many changes never end; what the layer stopped would have taken longer
+    const double least = wanted[n][0].want || wanted[n][1].want ? 0.1 : 0.5;
+    snprintf(limit, sizeof limit, "%g", n != first ? 5 : seconds[n] * 10 > least ? seconds[n] * 10 : least);
     setenv("WB_TIMEOUT", limit, 1);
-    worker_start(&run, problem, &cases[n], cases[n].watched ? WORKER_ALONE : WORKER_SHARED);
+    worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
-    bool right = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
-    if (!right) worker_retire(WORKER_SHARED);
-    if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
-    for (int k = 0; right && k < run.count; k++)
-        for (size_t i = 0; wanted[n][k].want && i < run.tensors[k].count && right; i++)
+    const bool ended = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
+    int bits = ended ? 0 : STOPPED;
+    if (!ended) worker_retire(WORKER_SHARED);
+    if (ended && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
+    for (int k = 0; k < run.count; k++) {
+        bool right = ended || !run.tensors[k].output;
+        for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
             right = expected_is(&wanted[n][k], i, wb_get(run.tensors[k].type, worker_tensor(&run, k), i));
+        bits |= !right << k;
+    }
     worker_end(&run);
-    return right;
+    return bits;
 }
 
 // ------------------------ building
@@ -126,10 +138,10 @@ static void add_case(const wb_case *c, bool given)
     const int n = case_count;
     cases[n] = *c, seconds[n] = 0;
     memset(wanted[n], 0, sizeof wanted[n]);
-    wrong[n] = !is_right(n);
+    wrong[n] = wrong_of(n);
     const double middle = now();
     if (!given && middle - from > 4 * DEAR) return;
-    if (wrong[n] == is_right(n)) return;  // a matter of chance
+    if (wrong[n] != wrong_of(n) || (wrong[n] && wrong_count == MOST_WRONG)) return;  // the first: a matter of chance
     seconds[n] = now() - middle;
     if (!given && seconds[n] > DEAR) return;
     if (says) {
@@ -137,7 +149,7 @@ static void add_case(const wb_case *c, bool given)
         wb_case_print(problem, c, text);
         fprintf(stderr, "%s %.4f s %s\n", wrong[n] ? "wrong" : "right", seconds[n], text);
     }
-    case_count++;
+    case_count++, wrong_count += wrong[n] != 0;
 }
 
 // The same with other numbers, and shorter.
@@ -180,16 +192,77 @@ static bool choose_first(void)
     return first >= 0;
 }
 
+// Half as large in one way after the other, as long as it stays wrong: a trial takes the time of this case.
+static void shrink_first(void)
+{
+    const double from = now();
+    for (int way = 0; way < 9 && case_count < MOST_CASES && now() - from < 1; way++) {
+        wb_case c = cases[first];
+        attention_shape *const s = &c.shape;
+        int *const halved[9][2] = {{&s->batch},    {&s->q_heads, &s->kv_heads},
+                                   {&s->q_heads},  {&s->q_len, &s->kv_len},
+                                   {&s->kv_len},   {&s->q_len},
+                                   {&s->head_dim}, {&c.rows, &c.cols},
+                                   {&c.cols}};
+        bool smaller = false;
+        for (int k = 0; k < 2 && halved[way][k]; k++)
+            smaller |= *halved[way][k] > 1, *halved[way][k] -= *halved[way][k] / 2;
+        const int added = case_count;
+        if (smaller) add_case(&c, false);
+        if (case_count == added || !wrong[added] || seconds[added] > 1.1 * seconds[first]) continue;
+        first = added, way--;
+    }
+}
+
+// ------------------------ where
+
+static int distance[LINES];  // of a line: 0 it was named, 1 its gap was, or holds such a line, FAR neither
+static bool reported;        // by the layer
+
+static void find_distances(const char *source, const char *file, const char *said)
+{
+    const char *const slash = strrchr(file, '/'), *const name = slash ? slash + 1 : file;
+    const char *const look = strstr(said, "look at: "), *const end = look ? look + strcspn(look, ";\n") : NULL;
+    reported = strstr(said, "cudacpu: ") != NULL;
+    for (int n = 0; n < LINES; n++) distance[n] = FAR;
+    for (const char *at = said; (at = strstr(at, name)); at++) {
+        const int line = at[strlen(name)] == ':' ? atoi(at + strlen(name) + 1) : 0;
+        for (int k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
+    }
+    bool blamed = false;
+    for (int line = 1, begin = 0; *source && line < LINES; line++) {
+        const char *const text = source + strspn(source, " ");
+        if (strncmp(text, "//{ ", 4) == 0) {
+            const size_t size = strcspn(text + 4, ":\n");
+            begin = line, blamed = false;
+            for (const char *at = look; at && at + size <= end; at++)
+                blamed |= strncmp(at, text + 4, size) == 0 && at[-1] == ' ' && strchr(" ,;\n", at[size]);
+        }
+        blamed |= begin && distance[line] == 0;
+        if (begin && blamed && strncmp(text, "//}", 3) == 0)
+            for (int k = begin; k < line; k++) distance[k] -= distance[k] == FAR;
+        if (strncmp(text, "//}", 3) == 0) begin = 0;
+        source += strcspn(source, "\n"), source += *source == '\n';
+    }
+}
+static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
+
 // ------------------------ trying
 
 typedef struct trial {
     int id;
-    int mends;  // of the wrong cases
+    int mends;  // wrong outputs of cases
     bool harms;
 } trial;
 
 static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
+
+static int rank_of(const change *c)
+{
+    static const int of_report[CHANGE_KINDS] = {1, 2, 0, 0, 1, 4, 3};  // more often the order than a value
+    return (reported ? of_report[c->kind] : (int)c->kind) + 2 * distance_of(c);
+}
 
 // What is worth trying, in its order.
 static void find_order(void)
@@ -197,46 +270,65 @@ static void find_order(void)
     memset(shared->values, 0, sizeof shared->values);
     shared->probing = 1;
     worker_retire(WORKER_SHARED);
-    is_right(first);
+    wrong_of(first);
     shared->probing = 0;
     memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
     order_count = 0;
-    for (change_kind kind = 0; kind < CHANGE_KINDS; kind++)
+    for (int rank = 0; rank < CHANGE_KINDS + 2 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            bool again = !*c->put || c->kind != kind || shared->values[id] == 0 || id == shared->on[0] ||
+            bool again = !*c->put || rank_of(c) != rank || shared->values[id] == 0 || id == shared->on[0] ||
                          (c->as_it_is && shared->values[id] == shared->values[c->as_it_is]);
             for (int k = id - 1; c->as_it_is && k > 0 && changes[k].site == c->site && !again; k--)
-                again = shared->values[k] == shared->values[id] && changes[k].kind <= kind;
+                again = shared->values[k] == shared->values[id] && changes[k].kind <= c->kind;
             if (!again) order[order_count++] = id;
         }
+}
+
+static int wrong_outputs(void)
+{
+    int all = 0;
+    for (int n = 0; n < case_count; n++) all += __builtin_popcount((unsigned)wrong[n]);
+    return all;
 }
 
 static trial try(int id, int place)
 {
     trial t = {.id = id};
+    int missed = 0;
     shared->on[place] = id;
-    if (is_right(first)) {
-        t.mends = 1;
-        for (int n = 0; n < case_count && !t.harms; n++) {
-            if (n == first) continue;
-            const bool right = is_right(n);
-            t.mends += wrong[n] && right;
-            t.harms |= !wrong[n] && !right;
-        }
+    for (int k = 0; k <= case_count && (k == 0 || t.mends) && !t.harms; k++) {  // the first one first
+        const int n = k == 0 ? first : k - 1;
+        if (k && n == first) continue;
+        const int bits = wrong_of(n);
+        t.mends += __builtin_popcount((unsigned)(wrong[n] & ~bits));
+        missed += __builtin_popcount((unsigned)(wrong[n] & bits));
+        t.harms |= (bits & ~wrong[n]) != 0 || (missed > 4 && missed > t.mends);  // or is not worth the time
     }
     shared->on[place] = 0;
     return t;
 }
 
-// Tries all in several processes, until `enough` have mended all or the time is up. The best in best[], how many.
-static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
+static bool is_better(const trial *a, const trial *b)
 {
+    return a->mends != b->mends ? a->mends > b->mends : rank_of(&changes[a->id]) < rank_of(&changes[b->id]);
+}
+
+// Tries all in several processes, until some have mended all or the time is up. The best in best[], how many.
+static int try_all(int place, trial best[BEST])
+{
+    const int all = wrong_outputs();
+    began = now();
+    find_order();
+    if (says)
+        fprintf(stderr, "%d changes, %d to try, %d of %d cases wrong\n", change_count, order_count, wrong_count,
+                case_count);
     const char *jobs = getenv("WB_JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int pipes[2], found = 0, whole = 0;
-    if (pipe(pipes)) return 0;
+    int *const next = mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (next == MAP_FAILED || pipe(pipes)) return 0;
     const int before = shared->on[0];
     for (int p = 0; p < processes; p++) {
         children[p] = fork();
@@ -248,7 +340,7 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
         if (!share()) _exit(2);
         signal(SIGTERM, end);
         shared->on[0] = before;
-        for (int n = p; n < order_count && now() - began < budget; n += processes) {
+        for (int n; (n = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
             const trial t = try(order[n], place);
             if (t.mends && !t.harms && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
@@ -258,20 +350,22 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
     close(pipes[1]);
     trial t;
     double until = 0;
-    while (whole < enough && (!until || now() < until)) {
+    while (whole < BEST && (!until || now() < until)) {
         struct pollfd ready = {pipes[0], POLLIN, 0};
         if (poll(&ready, 1, 100) == 0) continue;
         if (read(pipes[0], &t, sizeof t) != sizeof t) break;
-        whole += t.mends == wrong_count;
-        if (t.mends == wrong_count && !until) until = now() + 1;  // another may be as good
+        whole += t.mends == all;
+        if (t.mends == all && !until) until = now() + BESIDE * (1 + distance_of(&changes[t.id]));
         if (says)
-            fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s\n", now() - began, t.mends, wrong_count,
-                    changes[t.id].line, changes[t.id].put);
-        int at = found < SHOWN ? found++ : SHOWN;
-        for (; at > 0 && best[at - 1].mends < t.mends; at--)
-            if (at < SHOWN) best[at] = best[at - 1];
-        if (at < SHOWN) best[at] = t;
+            fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s\n", now() - began, t.mends, all, changes[t.id].line,
+                    changes[t.id].put);
+        int at = found < BEST ? found++ : BEST;
+        for (; at > 0 && is_better(&t, &best[at - 1]); at--)
+            if (at < BEST) best[at] = best[at - 1];
+        if (at < BEST) best[at] = t;
     }
+    if (says) fprintf(stderr, "%d of %d tried, %.2f s\n", *next, order_count, now() - began);
+    munmap(next, sizeof *next);
     for (int p = 0; p < processes; p++) kill(children[p], SIGTERM);
     while (wait(NULL) > 0) continue;
     memset(children, 0, sizeof children);
@@ -279,11 +373,37 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
     return found;
 }
 
+// Of those that mend most, those with these outputs right in further cases too, dear and watched ones. How many are left.
+static int keep_sure(int place, int outputs, int found, trial best[BEST])
+{
+    wb_cover_row rows[WB_COVERING];
+    const int drawn = wb_cover(problem, 2, 4 * WORK, 300, rows), n = MOST_CASES;
+    int kept = 0;
+    for (int k = 0; k < found && best[k].mends == best[0].mends && kept < SHOWN; k++) {
+        const double from = now();
+        bool sure = true;
+        shared->on[place] = best[k].id;
+        for (int r = 0; r < drawn && sure && now() - from < FURTHER; r++) {
+            cases[n] = wb_cover_case(problem, &rows[r], 2);
+            if (rows[r].vast || cases[n].dry || !wb_case_is_valid(problem, &cases[n])) continue;
+            memset(wanted[n], 0, sizeof wanted[n]);
+            sure = !(wrong_of(n) & outputs);
+            for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
+        }
+        const change *c = &changes[best[k].id];
+        if (says) fprintf(stderr, "%s: line %d: %s\n", sure ? "sure" : "not sure", c->line, c->put);
+        const bool said = kept && strcmp(changes[best[0].id].put, c->put) == 0;
+        if (sure && !said) best[kept++] = best[k];
+    }
+    shared->on[place] = 0;
+    return kept;
+}
+
 // "in line 57 `BC` or `BR` in place of `cols`": those that had the same values there.
 static void say(int id)
 {
     const change *c = &changes[id];
-    const bool moved = strncmp(c->put, "one statement", 13) == 0;
+    const bool moved = c->kind == CHANGE_MOVE;
     printf("in line %d ", c->line);
     if (moved)
         printf("`%s` %s", c->of, c->put);
@@ -313,43 +433,50 @@ int main(int argc, char **argv)
         return 2;
     }
     signal(SIGTERM, end), signal(SIGINT, end);
+    unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
+    setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
+    static char said[1 << 16];
+    said[fread(said, 1, sizeof said - 1, stdin)] = 0;
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
     if (!changes_read(source, skeleton) || !build(argv[2], argv[3]) || !share()) return 2;
+    find_distances(source, argv[1], said);
     began = now();
     find_cases(argc - 5, argv + 5);
-    began = now();
-    int wrong_count = 0;
-    for (int n = 0; n < case_count; n++) wrong_count += wrong[n];
-    trial best[SHOWN], second[SHOWN];
-    int found = 0, beside = 0;
-    if (choose_first()) {
-        find_order();
-        if (says)
-            fprintf(stderr, "%d changes, %d to try, %d of %d cases wrong; %.2f s\n", change_count, order_count,
-                    wrong_count, case_count, now() - began);
-        found = try_all(0, SHOWN, wrong_count, best);
-    }
-    const bool whole = found && best[0].mends == wrong_count;
-    if (found && !whole && best[0].mends > 0) {
+    if (!choose_first()) return unshare(), 1;
+    shrink_first();
+    trial best[BEST], second[BEST];
+    int found = try_all(0, best), beside = 0, mended = 0;
+    const bool whole = found && best[0].mends == wrong_outputs();
+    if (whole)
+        found = keep_sure(0, ~0, found, best);
+    else if (found) {
+        int left = 0;
         shared->on[0] = best[0].id;
-        for (int n = 0; n < case_count; n++) wrong[n] = !is_right(n);
-        if (choose_first()) {
-            find_order();
-            beside = try_all(1, 1, wrong_count - best[0].mends, second);
-            beside = beside && second[0].mends == wrong_count - best[0].mends;
+        for (int n = 0; n < case_count; n++) {
+            mended |= wrong[n] & STOPPED ? 0 : wrong[n];
+            left |= wrong[n] = wrong_of(n);
         }
+        budget /= 2;
+        if (choose_first()) beside = try_all(1, second);
+        if (beside) beside = second[0].mends == wrong_outputs() ? keep_sure(1, ~0, beside, second) : 0;
+        mended &= ~left;
+        if (!beside) found = mended && wrong_count > 2 ? keep_sure(0, mended, 1, best) : 0;
     }
     unshare();
-    if (!whole && !beside) return 1;
-    if (whole)
-        printf("one change makes %s right: ", wrong_count > 1 ? "all wrong cases" : "this case");
-    else
-        printf("two changes make all wrong cases right: ");
+    if (!found) return 1;
+    wb_tensor tensors[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(problem, &cases[0], tensors);
+    printf(beside ? "two changes make" : "one change makes");
+    for (int k = 0; k < count && !whole && !beside; k++)
+        if (mended >> k & 1) printf(" %s", tensors[k].name);
+    printf(!whole && !beside ? " right in all cases: "
+           : wrong_count > 1 ? " all wrong cases right: "
+                             : " this case right: ");
     say(best[0].id);
-    if (beside || (found > 1 && whole && best[1].mends == wrong_count)) {
+    if (beside || (whole && found > 1)) {
         printf(beside ? "; and " : "; or ");
         say(beside ? second[0].id : best[1].id);
     }
-    printf("\n");
+    printf(whole || beside ? "\n" : "; what else is wrong was not found\n");
     return 0;
 }
