@@ -10,7 +10,7 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10, MOVES = 6 };
+enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10, MOVES = 10 };
 
 typedef struct token {
     int at, end;  // in the text
@@ -125,7 +125,7 @@ static char *plain(int from, int to)  // in one line, without comments
 static int new_ids(int line, change_kind kind, int n, int as_it_is)
 {
     const int first = change_count;
-    if (first + n + 1 >= REPAIR_IDS) return 0;
+    if (first + n + 1 >= REPAIR_IDS) exit(2);
     for (int i = 0; i < n; i++)
         changes[first + i] = (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is};
     change_count += n;
@@ -316,8 +316,8 @@ static void vary_operands(void)
         if (!mine[all[x->from].line] || function_of[x->from] < 0) continue;
         const operand *y[OTHERS];
         int others = 0;
-        for (int step = 2; step < 4 * operand_count && others < OTHERS;
-             step++) {  // like names or places, then the nearest
+        // like names or places, then the nearest
+        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
             if (k < 0 || k >= operand_count ||
                 (step < 2 * operand_count && !have_like_names(x, &operands[k]) && !have_like_places(x, &operands[k])))
@@ -332,7 +332,6 @@ static void vary_operands(void)
         sites++;
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
         const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1, 0);
-        if (!id) return;
         for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
         for (int k = 0; k < all_of_it; k++) OF(id + k, "%s", x->name);
         SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
@@ -379,7 +378,7 @@ static void vary_operators(void)
             if (!is(t, list[n].op)) continue;
             sites++;
             const int id = new_ids(all[t].line, n < 6 ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
-            for (int k = 0; id && k < 3 && list[n].others[k]; k++)
+            for (int k = 0; k < 3 && list[n].others[k]; k++)
                 SAY(id + k, "%s", list[n].others[k]), OF(id + k, "%s", list[n].op);
             put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n].op));
         }
@@ -400,11 +399,7 @@ static int bound(int t, int step)  // the end of what a logical operator joins, 
     return t;
 }
 
-typedef struct condition {
-    int from, to;
-    char *text;
-} condition;
-static condition conditions[400];
+static operand conditions[400];
 static int condition_count;
 
 static void find_conditions(void)
@@ -414,7 +409,7 @@ static void find_conditions(void)
         if (is(t, "&&") || is(t, "||")) {
             if (condition_count == 0 || conditions[condition_count - 1].to != t) {
                 from = bound(t - 1, -1) + 1;
-                if (from < t) conditions[condition_count++] = (condition){from, t, plain(from, t)};
+                if (from < t) conditions[condition_count++] = (operand){from, t, plain(from, t)};
             }
             from = t + 1, to = bound(t + 1, 1);
         } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
@@ -423,37 +418,35 @@ static void find_conditions(void)
             from = bound(t - 1, -1) + 1, to = t;
         else
             continue;
-        if (from < to) conditions[condition_count++] = (condition){from, to, plain(from, to)};
+        if (from < to) conditions[condition_count++] = (operand){from, to, plain(from, to)};
     }
 }
 
 static void vary_conditions(void)
 {
     for (int n = 0; n < condition_count; n++) {
-        const condition *x = &conditions[n];
+        const operand *x = &conditions[n];
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
         sites++;
         const int id = new_ids(line, CHANGE_CALL, 3, 0);
-        if (!id) return;
         changes[id + 2].kind = CHANGE_NEAR;
-        SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->text);
-        for (int k = 0; k < 3; k++) OF(id + k, "%s", x->text);
+        SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
+        for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
         put(all[x->from].at, false, 5, false,
             print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != !!((\n", id, id + 1,
                   id + 2));
         put(all[x->to - 1].end, true, 5, false, print("\n)\n"));
         for (int k = 0, others = 0; k < condition_count && others < DONORS; k++) {
-            const condition *y = &conditions[k];
-            if (k == n || !all_known(y->from, y->to, x->from) || strcmp(y->text, x->text) == 0) continue;
+            const operand *y = &conditions[k];
+            if (k == n || !all_known(y->from, y->to, x->from) || strcmp(y->name, x->name) == 0) continue;
             others++;
             const int with = new_ids(line, CHANGE_DONOR, 2, 0);
-            if (!with) return;
-            SAY(with, "%s && %s", x->text, y->text), OF(with, "%s", x->text);
-            SAY(with + 1, "%s || %s", x->text, y->text), OF(with + 1, "%s", x->text);
+            SAY(with, "%s && %s", x->name, y->name), OF(with, "%s", x->name);
+            SAY(with + 1, "%s || %s", x->name, y->name), OF(with + 1, "%s", x->name);
             put(all[x->to - 1].end, true, 5, true,
-                print("\n&& (!::wb_repair::on(%d) || (%s)) || (::wb_repair::on(%d) && (%s))", with, y->text, with + 1,
-                      y->text));
+                print("\n&& (!::wb_repair::on(%d) || (%s)) || (::wb_repair::on(%d) && (%s))", with, y->name, with + 1,
+                      y->name));
         }
         put(all[x->to - 1].end, true, 5, false, print("\n))))\n"));
     }
@@ -630,17 +623,10 @@ static bool waits(const statement *s)
     return false;
 }
 
-static int first_line_end(const statement *s)
-{
-    int t = s->from;
-    while (t < s->to && all[t].line == all[s->from].line) t++;
-    return t;
-}
-static void move_to(const statement *s, int at, const char *where)
+static void move_to(const statement *s, int at, char *where)
 {
     const int id = new_ids(all[s->from].line, CHANGE_MOVE, 1, 0);
-    if (!id) return;
-    SAY(id, "before %s", where), OF(id, "%s", s->text);
+    SAY(id, "before `%.80s`", where), OF(id, "%s", s->text);
     put(at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, s->text));
 }
 
@@ -671,7 +657,6 @@ static void vary_statements(void)
             if (d && !all_known(d->from, d->to, s->from)) continue;
             sites++;
             const int id = new_ids(line, k < barriers ? CHANGE_BARRIER : CHANGE_DONOR, 1, 0);
-            if (!id) return;
             SAY(id, "%s", donors[k]);
             put(all[s->from].at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, donors[k]));
         }
@@ -679,18 +664,16 @@ static void vary_statements(void)
         sites++;
         const int without = new_ids(line, CHANGE_CALL, 1, 0), moves = change_count;
         const int behind = block_of[s->from] >= 0 ? all[block_of[s->from]].mate : -1;
-        if (!without) return;
         SAY(without, "nothing"), OF(without, "%s", s->text);
         for (int m = n > MOVES ? n - MOVES : 0; m <= n + MOVES && !s->body; m++) {
             const statement *const to = m < statement_count ? &statements[m] : NULL;
             const bool last = !to || to->from > behind;  // then it is the block's end
             if (last && s->to != behind && is(behind, "}")) {
-                move_to(s, all[behind].at, "the end of its block");
+                move_to(s, all[behind].at, "}");
                 break;
             }
             if (last || m == n || to->from == s->to || to->body || block_of[to->from] != block_of[s->from]) continue;
-            if (all_known(s->from, s->to, to->from))
-                move_to(s, all[to->from].at, print("`%s`", plain(to->from, first_line_end(to))));
+            if (all_known(s->from, s->to, to->from)) move_to(s, all[to->from].at, plain(to->from, to->to));
         }
         put(all[s->from].at, false, 2, false,
             print("\nif (!::wb_repair::on(%d) && ::wb_repair::which(%d, %d) < 0) {\n", without, moves,

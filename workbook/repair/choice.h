@@ -160,24 +160,19 @@ template <class F, class... G> auto call(int id, F f, G... g)
         for (int n = 0; n < (int)sizeof...(g); n++) note(id + n, 1);
     if (k < 0) return f();
     int n = 0;
-    if constexpr (std::is_void_v<R>) {
-        const auto take = [&](auto &other) {
-            if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>)
+    constexpr bool no_value = std::is_void_v<R>;
+    std::conditional_t<no_value, char, R> result{};
+    const auto take = [&](auto &other) {
+        if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>) {
+            if constexpr (no_value) {
                 if (n == k) other();
-            n++;
-        };
-        (take(g), ...);
-    } else {
-        R result{};
-        const auto take = [&](auto &other) {
-            if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>)
-                if constexpr (std::is_constructible_v<R, decltype(other())>)
-                    if (n == k) result = static_cast<R>(other());
-            n++;
-        };
-        (take(g), ...);
-        return result;
-    }
+            } else if constexpr (std::is_constructible_v<R, decltype(other())>)
+                if (n == k) result = static_cast<R>(other());
+        }
+        n++;
+    };
+    (take(g), ...);
+    if constexpr (!no_value) return result;
 }
 
 // a OP b is written a OP change(id) OP b, which binds in the same way.

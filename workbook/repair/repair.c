@@ -123,7 +123,6 @@ static bool build(const char *built, const char *command)
             if (at) some |= changes_drop(atoi(at + strlen(mark)));
         }
         const int status = from ? pclose(from) : -1;
-        if (says) fprintf(stderr, "build %d: status %d after %.2f s\n", round, status, now() - began);
         if (status == 0 || !some) return status == 0;
     }
     return false;
@@ -144,11 +143,6 @@ static void add_case(const wb_case *c, bool given)
     if (wrong[n] != wrong_of(n) || (wrong[n] && wrong_count == MOST_WRONG)) return;  // the first: a matter of chance
     seconds[n] = now() - middle;
     if (!given && seconds[n] > DEAR) return;
-    if (says) {
-        char text[WB_CASE_TEXT];
-        wb_case_print(problem, c, text);
-        fprintf(stderr, "%s %.4f s %s\n", wrong[n] ? "wrong" : "right", seconds[n], text);
-    }
     case_count++, wrong_count += wrong[n] != 0;
 }
 
@@ -192,35 +186,14 @@ static bool choose_first(void)
     return first >= 0;
 }
 
-// Half as large in one way after the other, as long as it stays wrong: a trial takes the time of this case.
-static void shrink_first(void)
-{
-    const double from = now();
-    for (int way = 0; way < 9 && case_count < MOST_CASES && now() - from < 1; way++) {
-        wb_case c = cases[first];
-        attention_shape *const s = &c.shape;
-        int *const halved[9][2] = {{&s->batch},    {&s->q_heads, &s->kv_heads},
-                                   {&s->q_heads},  {&s->q_len, &s->kv_len},
-                                   {&s->kv_len},   {&s->q_len},
-                                   {&s->head_dim}, {&c.rows, &c.cols},
-                                   {&c.cols}};
-        bool smaller = false;
-        for (int k = 0; k < 2 && halved[way][k]; k++)
-            smaller |= *halved[way][k] > 1, *halved[way][k] -= *halved[way][k] / 2;
-        const int added = case_count;
-        if (smaller) add_case(&c, false);
-        if (case_count == added || !wrong[added] || seconds[added] > 1.1 * seconds[first]) continue;
-        first = added, way--;
-    }
-}
-
 // ------------------------ where
 
-static int distance[LINES];  // of a line: 0 it was named, 1 its gap was, or holds such a line, FAR neither
+static int distance[LINES];  // of a line: 0 it was named, FAR it has nothing to do with what was said
 static bool reported;        // by the layer
 
 static void find_distances(const char *source, const char *file, const char *said)
 {
+    static const char *const of_order[] = {"sync", "wait", "arrive", "Event", "release", "done", "issued", "pass"};
     const char *const slash = strrchr(file, '/'), *const name = slash ? slash + 1 : file;
     const char *const look = strstr(said, "look at: "), *const end = look ? look + strcspn(look, ";\n") : NULL;
     reported = strstr(said, "cudacpu: ") != NULL;
@@ -229,20 +202,24 @@ static void find_distances(const char *source, const char *file, const char *sai
         const int line = at[strlen(name)] == ':' ? atoi(at + strlen(name) + 1) : 0;
         for (int k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
     }
-    bool blamed = false;
+    bool blamed = false;  // the gap: by its name, or it holds a line that was
     for (int line = 1, begin = 0; *source && line < LINES; line++) {
-        const char *const text = source + strspn(source, " ");
-        if (strncmp(text, "//{ ", 4) == 0) {
-            const size_t size = strcspn(text + 4, ":\n");
+        const size_t length = strcspn(source, "\n"), blank = strspn(source, " ");
+        for (size_t n = 0; reported && n < sizeof of_order / sizeof *of_order; n++)
+            if (distance[line] == FAR && memmem(source, length, of_order[n], strlen(of_order[n]))) distance[line] = 1;
+        if (strncmp(source + blank, "//{ ", 4) == 0) {
+            const char *const gap = source + blank + 4;
+            const size_t size = strcspn(gap, ":\n");
             begin = line, blamed = false;
             for (const char *at = look; at && at + size <= end; at++)
-                blamed |= strncmp(at, text + 4, size) == 0 && at[-1] == ' ' && strchr(" ,;\n", at[size]);
+                blamed |= strncmp(at, gap, size) == 0 && at[-1] == ' ' && strchr(" ,;\n", at[size]);
         }
         blamed |= begin && distance[line] == 0;
-        if (begin && blamed && strncmp(text, "//}", 3) == 0)
-            for (int k = begin; k < line; k++) distance[k] -= distance[k] == FAR;
-        if (strncmp(text, "//}", 3) == 0) begin = 0;
-        source += strcspn(source, "\n"), source += *source == '\n';
+        if (strncmp(source + blank, "//}", 3) == 0) {
+            for (int k = begin; blamed && k < line; k++) distance[k] -= distance[k] == FAR;
+            begin = 0, blamed = false;
+        }
+        source += length + (source[length] == '\n');
     }
 }
 static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
@@ -321,9 +298,6 @@ static int try_all(int place, trial best[BEST])
     const int all = wrong_outputs();
     began = now();
     find_order();
-    if (says)
-        fprintf(stderr, "%d changes, %d to try, %d of %d cases wrong\n", change_count, order_count, wrong_count,
-                case_count);
     const char *jobs = getenv("WB_JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int pipes[2], found = 0, whole = 0;
@@ -364,7 +338,7 @@ static int try_all(int place, trial best[BEST])
             if (at < BEST) best[at] = best[at - 1];
         if (at < BEST) best[at] = t;
     }
-    if (says) fprintf(stderr, "%d of %d tried, %.2f s\n", *next, order_count, now() - began);
+    if (says) fprintf(stderr, "%d of %d tried in %.1f s, %d cases\n", *next, order_count, now() - began, case_count);
     munmap(next, sizeof *next);
     for (int p = 0; p < processes; p++) kill(children[p], SIGTERM);
     while (wait(NULL) > 0) continue;
@@ -443,7 +417,6 @@ int main(int argc, char **argv)
     began = now();
     find_cases(argc - 5, argv + 5);
     if (!choose_first()) return unshare(), 1;
-    shrink_first();
     trial best[BEST], second[BEST];
     int found = try_all(0, best), beside = 0, mended = 0;
     const bool whole = found && best[0].mends == wrong_outputs();
