@@ -339,10 +339,11 @@ static void vary_operands(void)
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
-            static const char *const how[] = {"", " * ", " / ", " + ", " - "};
+            static const char how[REPAIR_EACH] = " */+--";
             SAY(k, "%s", y[j]->name);
             for (int m = 1; m < REPAIR_EACH; m++) {
-                SAY(k + m, "%s%s%s", x->name, how[m], y[j]->name);
+                const bool last = m == REPAIR_EACH - 1;
+                SAY(k + m, "%s %c %s", last ? y[j]->name : x->name, how[m], last ? x->name : y[j]->name);
                 changes[k + m].kind = CHANGE_FACTOR;
             }
             changes[k].kind = kind(x->from) == 'n' && kind(y[j]->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
@@ -357,30 +358,29 @@ static void vary_operands(void)
 
 static void vary_operators(void)
 {
-    static const struct {
-        const char *op, *others[3];
-    } list[] = {{"<", {"<=", ">", ">="}},
-                {"<=", {"<", ">=", ">"}},
-                {">", {">=", "<", "<="}},
-                {">=", {">", "<=", "<"}},
-                {"==", {"!=", ">=", "<="}},
-                {"!=", {"==", "<", ">"}},
-                {"+", {"-"}},
-                {"-", {"+"}},
-                {"*", {"/"}},
-                {"/", {"*", "%"}},
-                {"%", {"/"}}};
+    enum { COMPARISONS = 6, OPERATORS = 11 };
+    static const char *const list[OPERATORS][4] = {{"<", "<=", ">", ">="},
+                                                   {"<=", "<", ">=", ">"},
+                                                   {">", ">=", "<", "<="},
+                                                   {">=", ">", "<=", "<"},
+                                                   {"==", "!=", ">=", "<="},
+                                                   {"!=", "==", "<", ">"},
+                                                   {"+", "-"},
+                                                   {"-", "+"},
+                                                   {"*", "/"},
+                                                   {"/", "*", "%"},
+                                                   {"%", "/"}};
     for (int t = 1; t < count; t++) {
         if (!mine[all[t].line] || kind(t) != 'p' || !is_spaced(t) || function_of[t] < 0) continue;
         if (!(kind(t - 1) == 'i' || kind(t - 1) == 'n' || is(t - 1, ")") || is(t - 1, "]"))) continue;
         if (is_one_of(t - 1, WORDS)) continue;
-        for (size_t n = 0; n < sizeof list / sizeof *list; n++) {
-            if (!is(t, list[n].op)) continue;
+        for (int n = 0; n < OPERATORS; n++) {
+            if (!is(t, list[n][0])) continue;
             sites++;
-            const int id = new_ids(all[t].line, n < 6 ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
-            for (int k = 0; k < 3 && list[n].others[k]; k++)
-                SAY(id + k, "%s", list[n].others[k]), OF(id + k, "%s", list[n].op);
-            put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n].op));
+            const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
+            for (int k = 1; k < 4 && list[n][k]; k++)
+                SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
+            put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n][0]));
         }
     }
 }
@@ -679,20 +679,14 @@ static void vary_statements(void)
             print("\nif (!::wb_repair::on(%d) && ::wb_repair::which(%d, %d) < 0) {\n", without, moves,
                   change_count - moves));
         put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
-        for (int k = s->from; k < s->to; k++) {
-            if (all[k].mate > k) {
-                k = all[k].mate;
-                continue;
-            }
-            if (!is(k, "=") && !is(k, "+=")) continue;
-            const int id = new_ids(line, CHANGE_NEAR, 1, 0);
-            const char *other = is(k, "=") ? "+=" : "=";
-            SAY(id, "%s", other), OF(id, "%s", is(k, "=") ? "=" : "+=");
-            put(all[s->from].at, false, 3, true,
-                print("\nif (::wb_repair::on(%d)) { %s %s %s } else ", id, plain(s->from, k), other,
-                      plain(k + 1, s->to)));
-            break;
-        }
+        int k = s->from;
+        while (k < s->to && !is(k, "=") && !is(k, "+=")) k = all[k].mate > k ? all[k].mate + 1 : k + 1;
+        if (k >= s->to) continue;
+        const int id = new_ids(line, CHANGE_NEAR, 1, 0);
+        SAY(id, is(k, "=") ? "+=" : "="), OF(id, is(k, "=") ? "=" : "+=");
+        put(all[s->from].at, false, 3, true,
+            print("\nif (::wb_repair::on(%d)) { %s %s %s } else ", id, plain(s->from, k), changes[id].put,
+                  plain(k + 1, s->to)));
     }
 }
 

@@ -68,7 +68,7 @@ static inline int which(int from, int count)
     return -1;
 }
 
-// Change k of a number x beside others y: k counts +1, -1, 0, -x, 1, and for each y: y, x y, x / y, x + y, x - y.
+// Change k of a number x beside others y: k counts +1, -1, 0, -x, 1, and for each y: y, x y, x / y, x + y, x - y, y - x.
 template <class T> constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 template <class T> auto number(const T &x)
 {
@@ -86,6 +86,7 @@ template <class T, class Y> T beside(int k, T x, const Y &other)
         if (k == 2) return y == 0 ? x : (T)(x / y);
         if (k == 3) return (T)(x + y);
         if (k == 4) return (T)(x - y);
+        if (k == 5) return (T)(y - x);
     }
     return x;
 }

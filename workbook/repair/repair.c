@@ -287,11 +287,6 @@ static trial try(int id, int place)
     return t;
 }
 
-static bool is_better(const trial *a, const trial *b)
-{
-    return a->mends != b->mends ? a->mends > b->mends : rank_of(&changes[a->id]) < rank_of(&changes[b->id]);
-}
-
 // Tries all in several processes, until some have mended all or the time is up. The best in best[], how many.
 static int try_all(int place, trial best[BEST])
 {
@@ -334,7 +329,9 @@ static int try_all(int place, trial best[BEST])
             fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s\n", now() - began, t.mends, all, changes[t.id].line,
                     changes[t.id].put);
         int at = found < BEST ? found++ : BEST;
-        for (; at > 0 && is_better(&t, &best[at - 1]); at--)
+        for (; at > 0 && (t.mends != best[at - 1].mends ? t.mends > best[at - 1].mends
+                                                        : rank_of(&changes[t.id]) < rank_of(&changes[best[at - 1].id]));
+             at--)
             if (at < BEST) best[at] = best[at - 1];
         if (at < BEST) best[at] = t;
     }
