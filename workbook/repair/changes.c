@@ -488,11 +488,9 @@ static int arguments_of(int open, int from[8])  // of the bracket; from[n] is th
 typedef struct callee {
     char *name;  // with template arguments
     int arguments;
-    bool bare;
 } callee;
-static callee callees[200] = {{"expf", 1, true},  {"exp2f", 1, true}, {"exp2", 1, true},
-                              {"log", 1, true},   {"log2", 1, true},  {"logf", 1, true},
-                              {"log2f", 1, true}, {"max", 2, true},   {"min", 2, true}};
+static callee callees[200] = {{"expf", 1}, {"exp2f", 1}, {"exp2", 1}, {"log", 1}, {"log2", 1},
+                              {"logf", 1}, {"log2f", 1}, {"max", 2},  {"min", 2}};
 static int callee_count = 9;
 
 static void instead(int line, int end, const char *name, const char *inside, char *other)
@@ -505,12 +503,9 @@ static void instead(int line, int end, const char *name, const char *inside, cha
 // Whether one might be meant by the other: row_max_part by row_sum_part, exp2f by expf.
 static bool are_alike(const char *a, const char *b)
 {
-    static const char *const pairs[] = {"exp", "log", "max", "min", 0};
-    for (int n = 0; pairs[n]; n++)
-        if (strncmp(a, pairs[n], 3) == 0)
-            for (int k = 0; pairs[k]; k++)
-                if (strncmp(b, pairs[k], 3) == 0) return true;
-    return strncmp(a, b, 4) == 0;
+    char of_a[4], of_b[4];
+    snprintf(of_a, sizeof of_a, "%s", a), snprintf(of_b, sizeof of_b, "%s", b);
+    return strncmp(a, b, 4) == 0 || (strstr("exp log max min", of_a) && strstr("exp log max min", of_b));
 }
 
 static void vary_calls(bool look)
@@ -529,7 +524,7 @@ static void vary_calls(bool look)
             bool known = false;
             for (int k = 0; k < callee_count; k++)
                 known |= strcmp(callees[k].name, name) == 0 && callees[k].arguments == n;
-            if (!known && callee_count < 200) callees[callee_count++] = (callee){name, n, open == t + 1};
+            if (!known && callee_count < 200) callees[callee_count++] = (callee){name, n};
             continue;
         }
         bool function = false;  // among its arguments
@@ -587,18 +582,9 @@ static void find_statements(void)
         bool body = is_one_of(t - 1, "|else|do|");
         if (is(t - 1, ")") && all[t - 1].mate > 0) body |= is_one_of(all[t - 1].mate - 1, "|if|for|while|");
         bool starts = (body || is_one_of(t - 1, "|;|{|}|")) && function_of[t] >= 0;
-        if (is(t - 1, ";") || is(t - 1, "{")) {  // not in the head of a for, not a list of values
-            for (int k = t - 1; starts && k >= 0; k--) {
-                if (all[k].mate >= 0 && all[k].mate < k)
-                    k = all[k].mate;
-                else if (is(k, "(") && is(k - 1, "for"))
-                    starts = false;
-                else if (is(k, "{")) {
-                    starts = !(is(k - 1, "=") || is(k - 1, ",") || is(k - 1, "("));
-                    break;
-                }
-            }
-        }
+        const int block = block_of[t];
+        if (is(block, "(") && t < all[block].mate) starts = false;          // in the head of a for
+        if (is(t - 1, "{") && is_one_of(t - 2, "|=|,|(|")) starts = false;  // in a list of values
         if (!starts || kind(t) == 's' || is_one_of(t, "|}|else|case|default|struct|template|;|{|)|]|,|.|(|")) continue;
         int end = t;
         while (end < count && !is(end, ";") && !is(end, "}")) {
@@ -773,11 +759,10 @@ void changes_write(FILE *to)
             p->line = 0;
             continue;
         }
-        if (p->dropped) {  // an operand's number stays, with nothing behind it
-            const bool of_vary = p->text[1] == ',' && p->text[3] != '[';
-            fputs(of_vary ? "\n, ::wb_repair::none" : "", to);
-            line += of_vary, p->line = 0;
-            if (strncmp(p->text, "\n, [&]", 6) == 0) fputs("\n, ::wb_repair::none", to), line++;
+        if (p->dropped) {  // its number stays, with nothing behind it
+            const bool listed = p->text[1] == ',';
+            fputs(listed ? "\n, ::wb_repair::none" : "", to);
+            line += listed, p->line = 0;
             continue;
         }
         fputs(p->text, to);
