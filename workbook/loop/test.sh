@@ -205,7 +205,7 @@ diagnose() {
 # has been tried.
 repair() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] && [ "${REPAIR:-1}" != 0 ] || return 0
-    echo "  now a search for one change that mends it, for half a minute (REPAIR=0: none)" >&8
+    echo "  now a search for one change that mends it, for up to a minute (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
     (

@@ -85,8 +85,9 @@ static int wrong_of(int n)
 {
     worker_run run;
     char limit[40];  // many changes never end; what the layer stopped would have taken longer
-    const double least = wanted[n][0].want || wanted[n][1].want ? 0.1 : 0.5;
-    snprintf(limit, sizeof limit, "%g", n != first ? 5 : seconds[n] * 10 > least ? seconds[n] * 10 : least);
+    const bool is_known = wanted[n][0].want || wanted[n][1].want;
+    const double least = n != first && n != case_count ? 5 : is_known ? 0.1 : 0.5;
+    snprintf(limit, sizeof limit, "%g", seconds[n] * 10 > least ? seconds[n] * 10 : least);
     setenv("WB_TIMEOUT", limit, 1);
     worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
@@ -135,7 +136,7 @@ static void add_case(const wb_case *c, bool given)
     if (case_count == MOST_CASES || !wb_case_is_valid(problem, c) || c->dry) return;
     const double from = now();
     const int n = case_count;
-    cases[n] = *c, seconds[n] = 0;
+    cases[n] = *c, seconds[n] = given ? 0.5 : DEAR / 2;
     memset(wanted[n], 0, sizeof wanted[n]);
     wrong[n] = wrong_of(n);
     const double middle = now();
@@ -350,6 +351,7 @@ static int keep_sure(int place, int outputs, int found, trial best[BEST])
     wb_cover_row rows[WB_COVERING];
     const int drawn = wb_cover(problem, 2, 4 * WORK, 300, rows), n = MOST_CASES;
     int kept = 0;
+    seconds[n] = 0.5;
     for (int k = 0; k < found && best[k].mends == best[0].mends && kept < SHOWN; k++) {
         const double from = now();
         bool sure = true;
