@@ -264,7 +264,7 @@ static bool is_known(int w, int t)
             if (is(body, "{") && (t < body || t > all[body].mate)) continue;
         }
         for (int block = block_of[t]; block >= 0; block = block_of[block])
-            if (block == block_of[k] || block == function) return block == block_of[k] || block_of[k] == function;
+            if (block == block_of[k]) return true;
     }
     return false;
 }
