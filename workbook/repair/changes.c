@@ -346,7 +346,7 @@ static void vary_operands(void)
                 SAY(k + m, "%s %c %s", last ? y[j]->name : x->name, how[m], last ? x->name : y[j]->name);
                 changes[k + m].kind = CHANGE_FACTOR;
             }
-            changes[k].kind = kind(x->from) == 'n' && kind(y[j]->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
+            changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
             put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]->name));
         }
