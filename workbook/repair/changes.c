@@ -650,7 +650,8 @@ static void vary_statements(void)
         sites++;
         const int without = new_ids(line, CHANGE_CALL, 1, 0), moves = change_count;
         const int behind = block_of[s->from] >= 0 ? all[block_of[s->from]].mate : -1;
-        SAY(without, "nothing"), OF(without, "%s", s->text);
+        if (!waits(s)) SAY(without, "nothing");  // what no longer waits is no longer stopped, and no better
+        OF(without, "%s", s->text);
         for (int m = n > MOVES ? n - MOVES : 0; m <= n + MOVES && !s->body; m++) {
             const statement *const to = m < statement_count ? &statements[m] : NULL;
             const bool last = !to || to->from > behind;  // then it is the block's end
