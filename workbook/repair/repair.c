@@ -238,8 +238,8 @@ static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
 
 static int rank_of(const change *c)
 {
-    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 4, 3, 5}, {1, 2, 0, 0, 1, 4, 3}};  // a report: of order
-    return likely[reported][c->kind] + 2 * distance_of(c);
+    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 2, 4, 5}, {1, 2, 0, 0, 1, 4, 3}};  // a report: of order
+    return likely[reported][c->kind] + 3 * distance_of(c);
 }
 
 // What is worth trying, in its order.
@@ -253,7 +253,7 @@ static void find_order(void)
     memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
     order_count = 0;
-    for (int rank = 0; rank < CHANGE_KINDS + 2 * FAR; rank++)
+    for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
             bool again = !*c->put || rank_of(c) != rank || shared->values[id] == 0 || id == shared->on[0] ||
