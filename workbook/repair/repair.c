@@ -345,7 +345,7 @@ static int try_all(int place, trial best[BEST])
     return found;
 }
 
-// Of those that mend most, those with these outputs right in further cases too, dear and watched ones. How many are left.
+// Of those that mend most, those with these outputs right in further cases too, dear and watched ones; how many.
 static int keep_sure(int place, int outputs, int found, trial best[BEST])
 {
     wb_cover_row rows[WB_COVERING];
