@@ -187,7 +187,8 @@ static int holds_code(dl_phdr_info *info, size_t, void *data)
 static FILE *ask_addr2line(uintptr_t code, const char *options)
 {
     object o = {code, "", 0};
-    if (!dl_iterate_phdr(holds_code, &o) || !o.path[0] || strchr(o.path, '\'')) return nullptr;
+    if (!environment("CUDACPU_PLACES", 1) || !dl_iterate_phdr(holds_code, &o) || !o.path[0] || strchr(o.path, '\''))
+        return nullptr;
     char command[640];
     snprintf(command, sizeof command, "addr2line %s -e '%s' 0x%lx 2>/dev/null", options, o.path,
              static_cast<unsigned long>(code - o.base));

@@ -211,14 +211,15 @@ diagnose() {
 # has been tried.
 repair() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] && [ "${REPAIR:-1}" != 0 ] || return 0
-    echo "  now a search for one change that mends it, for half a minute (REPAIR=0: none)" >&8
+    echo "  now a search for one change that mends it, for up to a minute (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
     (
         exec 9>>$made/$number.lock
         flock -n 9 2>/dev/null || exit 0
-        WB_WORKER=$made/${number}_worker WB_BACKEND=cpu WB_SPENT=$work/$number.spent OMP_WAIT_POLICY=passive "$out/repair" \
-            "$file" $made/$number.cu "$MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
+        { "$out/suite" --show "$work/$number.results" message; cat "$work/$number.mistake"; } | # what has been said
+            WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" "$file" \
+                $made/$number.cu "$MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
     ) | plain | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"
 }
 

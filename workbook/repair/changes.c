@@ -10,7 +10,7 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10 };
+enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10, MOVES = 10 };
 
 typedef struct token {
     int at, end;  // in the text
@@ -125,7 +125,7 @@ static char *plain(int from, int to)  // in one line, without comments
 static int new_ids(int line, change_kind kind, int n, int as_it_is)
 {
     const int first = change_count;
-    if (first + n + 1 >= REPAIR_IDS) return 0;
+    if (first + n + 1 >= REPAIR_IDS) exit(2);
     for (int i = 0; i < n; i++)
         changes[first + i] = (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is};
     change_count += n;
@@ -172,9 +172,18 @@ static bool is_spaced(int t)
 {
     return all[t].at > 0 && isspace((unsigned char)text[all[t].at - 1]) && isspace((unsigned char)text[all[t].end]);
 }
+static bool are_same(int a, int b)
+{
+    const int size = all[a].end - all[a].at;
+    return all[b].end - all[b].at == size && strncmp(text + all[a].at, text + all[b].at, (size_t)size) == 0;
+}
 static bool is_type(int t)
 {
-    return is_one_of(t, TYPES) || (all[t].end - all[t].at > 2 && strncmp(text + all[t].end - 2, "_t", 2) == 0);
+    if (is_one_of(t, TYPES) || (all[t].end - all[t].at > 2 && strncmp(text + all[t].end - 2, "_t", 2) == 0))
+        return true;
+    for (int k = 1; k < count; k++)
+        if (are_same(k, t) && is_one_of(k - 1, "|class|typename|struct|using|")) return true;
+    return false;
 }
 static bool is_operand(int from, int end)
 {
@@ -208,7 +217,7 @@ static int after_template(int t)  // the token behind <...> at t, or t
 
 // By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
 static int block_of[TOKENS], function_of[TOKENS];
-static bool is_listed[TOKENS];  // in brackets, or among the parameters of a template
+static int list_of[TOKENS];  // the innermost bracket around it, which may be of a template's parameters; 0: none
 
 static int declared_until(int t)  // the end of the statement around t
 {
@@ -224,7 +233,7 @@ static void find_blocks(void)
         block_of[t] = depth ? open[depth - 1] : -1;
         if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
             const int last = is(t, "(") ? all[t].mate : after_template(t);
-            for (int k = t; k < last; k++) is_listed[k] = true;
+            for (int k = t + 1; k < last; k++) list_of[k] = t;
         }
         function_of[t] = -1;
         for (int k = depth - 1; k >= 0; k--)
@@ -240,17 +249,22 @@ static void find_blocks(void)
 // Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
 static bool is_known(int w, int t)
 {
-    const int size = all[w].end - all[w].at, function = function_of[t];
+    const int function = function_of[t];
     int head = function - 1;  // behind what stands before the function
     while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
     for (int k = t - 1; k >= 0; k--) {
-        if (all[k].end - all[k].at != size || strncmp(text + all[k].at, text + all[w].at, (size_t)size)) continue;
+        if (!are_same(k, w)) continue;
         if (is(k + 1, "=") && declared_until(k) > t) continue;
-        const bool global = !is_listed[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
+        const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
         if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
         if (function_of[k] != function) continue;
+        if (list_of[k] && !is(list_of[k] - 1, "for") &&
+            (kind(k - 1) == 'i' || (is_one_of(k - 1, "|&|*|") && !is_spaced(k - 1)))) {
+            const int body = all[list_of[k]].mate + 1;  // a parameter of a lambda, or so it seems
+            if (is(body, "{") && (t < body || t > all[body].mate)) continue;
+        }
         for (int block = block_of[t]; block >= 0; block = block_of[block])
-            if (block == block_of[k] || block == function) return block == block_of[k] || block_of[k] == function;
+            if (block == block_of[k]) return true;
     }
     return false;
 }
@@ -284,6 +298,17 @@ static bool have_like_names(const operand *a, const operand *b)
            (from + to >= 3 && 2 * (from + to) >= m);
 }
 
+// The same argument of two calls of one function.
+static bool have_like_places(const operand *a, const operand *b)
+{
+    const int open = list_of[a->from], other = list_of[b->from];
+    if (open < 1 || other < 1 || kind(open - 1) != 'i' || !are_same(open - 1, other - 1)) return false;
+    int commas = 0;
+    for (int t = open; t < a->from; t++) commas += list_of[t] == open && is(t, ",");
+    for (int t = other; t < b->from; t++) commas -= list_of[t] == other && is(t, ",");
+    return commas == 0;
+}
+
 static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
@@ -291,9 +316,11 @@ static void vary_operands(void)
         if (!mine[all[x->from].line] || function_of[x->from] < 0) continue;
         const operand *y[OTHERS];
         int others = 0;
-        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {  // like names, then the nearest
+        // like names or places, then the nearest
+        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
-            if (k < 0 || k >= operand_count || (step < 2 * operand_count && !have_like_names(x, &operands[k])))
+            if (k < 0 || k >= operand_count ||
+                (step < 2 * operand_count && !have_like_names(x, &operands[k]) && !have_like_places(x, &operands[k])))
                 continue;
             if (step < 2 * operand_count && others > OTHERS / 2) continue;
             if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
@@ -305,20 +332,21 @@ static void vary_operands(void)
         sites++;
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
         const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1, 0);
-        if (!id) return;
         for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
         for (int k = 0; k < all_of_it; k++) OF(id + k, "%s", x->name);
-        SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name);
+        SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
+            SAY(id + 4, "1");
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
-            static const char *const how[] = {"", " * ", " / ", " + ", " - "};
+            static const char how[REPAIR_EACH] = " */+--";
             SAY(k, "%s", y[j]->name);
             for (int m = 1; m < REPAIR_EACH; m++) {
-                SAY(k + m, "%s%s%s", x->name, how[m], y[j]->name);
+                const bool last = m == REPAIR_EACH - 1;
+                SAY(k + m, "%s %c %s", last ? y[j]->name : x->name, how[m], last ? x->name : y[j]->name);
                 changes[k + m].kind = CHANGE_FACTOR;
             }
-            changes[k].kind = CHANGE_OPERAND;
+            changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
             put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]->name));
         }
@@ -330,30 +358,29 @@ static void vary_operands(void)
 
 static void vary_operators(void)
 {
-    static const struct {
-        const char *op, *others[3];
-    } list[] = {{"<", {"<=", ">", ">="}},
-                {"<=", {"<", ">=", ">"}},
-                {">", {">=", "<", "<="}},
-                {">=", {">", "<=", "<"}},
-                {"==", {"!=", ">=", "<="}},
-                {"!=", {"==", "<", ">"}},
-                {"+", {"-"}},
-                {"-", {"+"}},
-                {"*", {"/"}},
-                {"/", {"*", "%"}},
-                {"%", {"/"}}};
+    enum { COMPARISONS = 6, OPERATORS = 11 };
+    static const char *const list[OPERATORS][4] = {{"<", "<=", ">", ">="},
+                                                   {"<=", "<", ">=", ">"},
+                                                   {">", ">=", "<", "<="},
+                                                   {">=", ">", "<=", "<"},
+                                                   {"==", "!=", ">=", "<="},
+                                                   {"!=", "==", "<", ">"},
+                                                   {"+", "-"},
+                                                   {"-", "+"},
+                                                   {"*", "/"},
+                                                   {"/", "*", "%"},
+                                                   {"%", "/"}};
     for (int t = 1; t < count; t++) {
         if (!mine[all[t].line] || kind(t) != 'p' || !is_spaced(t) || function_of[t] < 0) continue;
         if (!(kind(t - 1) == 'i' || kind(t - 1) == 'n' || is(t - 1, ")") || is(t - 1, "]"))) continue;
         if (is_one_of(t - 1, WORDS)) continue;
-        for (size_t n = 0; n < sizeof list / sizeof *list; n++) {
-            if (!is(t, list[n].op)) continue;
+        for (int n = 0; n < OPERATORS; n++) {
+            if (!is(t, list[n][0])) continue;
             sites++;
-            const int id = new_ids(all[t].line, n < 6 ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
-            for (int k = 0; id && k < 3 && list[n].others[k]; k++)
-                SAY(id + k, "%s", list[n].others[k]), OF(id + k, "%s", list[n].op);
-            put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n].op));
+            const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
+            for (int k = 1; k < 4 && list[n][k]; k++)
+                SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
+            put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n][0]));
         }
     }
 }
@@ -372,11 +399,7 @@ static int bound(int t, int step)  // the end of what a logical operator joins, 
     return t;
 }
 
-typedef struct condition {
-    int from, to;
-    char *text;
-} condition;
-static condition conditions[400];
+static operand conditions[400];
 static int condition_count;
 
 static void find_conditions(void)
@@ -386,7 +409,7 @@ static void find_conditions(void)
         if (is(t, "&&") || is(t, "||")) {
             if (condition_count == 0 || conditions[condition_count - 1].to != t) {
                 from = bound(t - 1, -1) + 1;
-                if (from < t) conditions[condition_count++] = (condition){from, t, plain(from, t)};
+                if (from < t) conditions[condition_count++] = (operand){from, t, plain(from, t)};
             }
             from = t + 1, to = bound(t + 1, 1);
         } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
@@ -395,36 +418,37 @@ static void find_conditions(void)
             from = bound(t - 1, -1) + 1, to = t;
         else
             continue;
-        if (from < to) conditions[condition_count++] = (condition){from, to, plain(from, to)};
+        if (from < to) conditions[condition_count++] = (operand){from, to, plain(from, to)};
     }
 }
 
 static void vary_conditions(void)
 {
     for (int n = 0; n < condition_count; n++) {
-        const condition *x = &conditions[n];
+        const operand *x = &conditions[n];
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
         sites++;
-        const int id = new_ids(line, CHANGE_CALL, 2, 0);
-        if (!id) return;
-        SAY(id, "true"), SAY(id + 1, "false"), OF(id, "%s", x->text), OF(id + 1, "%s", x->text);
+        const int id = new_ids(line, CHANGE_CALL, 3, 0);
+        changes[id + 2].kind = CHANGE_NEAR;
+        SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
+        for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
         put(all[x->from].at, false, 5, false,
-            print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && ((\n", id, id + 1));
+            print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != !!((\n", id, id + 1,
+                  id + 2));
         put(all[x->to - 1].end, true, 5, false, print("\n)\n"));
         for (int k = 0, others = 0; k < condition_count && others < DONORS; k++) {
-            const condition *y = &conditions[k];
-            if (k == n || !all_known(y->from, y->to, x->from) || strcmp(y->text, x->text) == 0) continue;
+            const operand *y = &conditions[k];
+            if (k == n || !all_known(y->from, y->to, x->from) || strcmp(y->name, x->name) == 0) continue;
             others++;
             const int with = new_ids(line, CHANGE_DONOR, 2, 0);
-            if (!with) return;
-            SAY(with, "%s && %s", x->text, y->text), OF(with, "%s", x->text);
-            SAY(with + 1, "%s || %s", x->text, y->text), OF(with + 1, "%s", x->text);
+            SAY(with, "%s && %s", x->name, y->name), OF(with, "%s", x->name);
+            SAY(with + 1, "%s || %s", x->name, y->name), OF(with + 1, "%s", x->name);
             put(all[x->to - 1].end, true, 5, true,
-                print("\n&& (!::wb_repair::on(%d) || (%s)) || (::wb_repair::on(%d) && (%s))", with, y->text, with + 1,
-                      y->text));
+                print("\n&& (!::wb_repair::on(%d) || (%s)) || (::wb_repair::on(%d) && (%s))", with, y->name, with + 1,
+                      y->name));
         }
-        put(all[x->to - 1].end, true, 5, false, print("\n)))\n"));
+        put(all[x->to - 1].end, true, 5, false, print("\n))))\n"));
     }
     for (int t = 1; t < count; t++) {  // and for or, where two are joined and no more
         if (!(is(t, "&&") || is(t, "||")) || !mine[all[t].line]) continue;
@@ -464,11 +488,9 @@ static int arguments_of(int open, int from[8])  // of the bracket; from[n] is th
 typedef struct callee {
     char *name;  // with template arguments
     int arguments;
-    bool bare;
 } callee;
-static callee callees[200] = {{"expf", 1, true},  {"exp2f", 1, true}, {"exp2", 1, true},
-                              {"log", 1, true},   {"log2", 1, true},  {"logf", 1, true},
-                              {"log2f", 1, true}, {"max", 2, true},   {"min", 2, true}};
+static callee callees[200] = {{"expf", 1}, {"exp2f", 1}, {"exp2", 1}, {"log", 1}, {"log2", 1},
+                              {"logf", 1}, {"log2f", 1}, {"max", 2},  {"min", 2}};
 static int callee_count = 9;
 
 static void instead(int line, int end, const char *name, const char *inside, char *other)
@@ -481,12 +503,9 @@ static void instead(int line, int end, const char *name, const char *inside, cha
 // Whether one might be meant by the other: row_max_part by row_sum_part, exp2f by expf.
 static bool are_alike(const char *a, const char *b)
 {
-    static const char *const pairs[] = {"exp", "log", "max", "min", 0};
-    for (int n = 0; pairs[n]; n++)
-        if (strncmp(a, pairs[n], 3) == 0)
-            for (int k = 0; pairs[k]; k++)
-                if (strncmp(b, pairs[k], 3) == 0) return true;
-    return strncmp(a, b, 4) == 0;
+    char of_a[4], of_b[4];
+    snprintf(of_a, sizeof of_a, "%s", a), snprintf(of_b, sizeof of_b, "%s", b);
+    return strncmp(a, b, 4) == 0 || (strstr("exp log max min", of_a) && strstr("exp log max min", of_b));
 }
 
 static void vary_calls(bool look)
@@ -505,7 +524,7 @@ static void vary_calls(bool look)
             bool known = false;
             for (int k = 0; k < callee_count; k++)
                 known |= strcmp(callees[k].name, name) == 0 && callees[k].arguments == n;
-            if (!known && callee_count < 200) callees[callee_count++] = (callee){name, n, open == t + 1};
+            if (!known && callee_count < 200) callees[callee_count++] = (callee){name, n};
             continue;
         }
         bool function = false;  // among its arguments
@@ -521,6 +540,7 @@ static void vary_calls(bool look)
         for (int k = 0, others = 0; k < callee_count && others < 8; k++)
             if (callees[k].arguments == n && strcmp(callees[k].name, name) && n > 0 && are_alike(callees[k].name, name))
                 others++, instead(line, end, name, inside, print("%s(%s)", callees[k].name, inside));
+        for (int k = 0; n > 0 && k < 2; k++) instead(line, end, name, inside, k ? "1" : "0");
         for (int k = 0; n <= 2 && k < n; k++) instead(line, end, name, inside, plain(from[k], from[k + 1] - 1));
         for (int k = 0; k + 1 < n; k++) {
             char *a = plain(from[k], from[k + 1] - 1), *b = plain(from[k + 1], from[k + 2] - 1);
@@ -533,6 +553,9 @@ static void vary_calls(bool look)
                 for (int d = -1; d <= 1; d += 2)
                     instead(line, end, name, inside,
                             print("%s%d%s(%s)", plain(t, k), atoi(text + all[k].at) + d, plain(k + 1, open), inside));
+            else if (is(k, "true") || is(k, "false"))
+                instead(line, end, name, inside,
+                        print("%s%s%s(%s)", plain(t, k), is(k, "true") ? "false" : "true", plain(k + 1, open), inside));
         changes[change_count++] = (change){.line = line, .site = sites};
         if (change_count == first + 1) {
             piece_count -= 2;
@@ -559,18 +582,9 @@ static void find_statements(void)
         bool body = is_one_of(t - 1, "|else|do|");
         if (is(t - 1, ")") && all[t - 1].mate > 0) body |= is_one_of(all[t - 1].mate - 1, "|if|for|while|");
         bool starts = (body || is_one_of(t - 1, "|;|{|}|")) && function_of[t] >= 0;
-        if (is(t - 1, ";") || is(t - 1, "{")) {  // not in the head of a for, not a list of values
-            for (int k = t - 1; starts && k >= 0; k--) {
-                if (all[k].mate >= 0 && all[k].mate < k)
-                    k = all[k].mate;
-                else if (is(k, "(") && is(k - 1, "for"))
-                    starts = false;
-                else if (is(k, "{")) {
-                    starts = !(is(k - 1, "=") || is(k - 1, ",") || is(k - 1, "("));
-                    break;
-                }
-            }
-        }
+        const int block = block_of[t];
+        if (is(block, "(") && t < all[block].mate) starts = false;          // in the head of a for
+        if (is(t - 1, "{") && is_one_of(t - 2, "|=|,|(|")) starts = false;  // in a list of values
         if (!starts || kind(t) == 's' || is_one_of(t, "|}|else|case|default|struct|template|;|{|)|]|,|.|(|")) continue;
         int end = t;
         while (end < count && !is(end, ";") && !is(end, "}")) {
@@ -589,10 +603,17 @@ static void find_statements(void)
 
 static bool waits(const statement *s)
 {
-    static const char *const words[] = {"__sync", "arrive", "wait", "issued", "commit", "fence", "release"};
+    static const char *const words[] = {"__sync", "arrive", "wait", "issued", "commit", "fence", "release", "Event"};
     for (size_t n = 0; n < sizeof words / sizeof *words; n++)
         if (strstr(s->text, words[n])) return strlen(s->text) < 60;
     return false;
+}
+
+static void move_to(const statement *s, int at, char *where)
+{
+    const int id = new_ids(all[s->from].line, CHANGE_MOVE, 1, 0);
+    SAY(id, "before `%.80s`", where), OF(id, "%s", s->text);
+    put(at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, s->text));
 }
 
 static void vary_statements(void)
@@ -622,42 +643,37 @@ static void vary_statements(void)
             if (d && !all_known(d->from, d->to, s->from)) continue;
             sites++;
             const int id = new_ids(line, k < barriers ? CHANGE_BARRIER : CHANGE_DONOR, 1, 0);
-            if (!id) return;
             SAY(id, "%s", donors[k]);
             put(all[s->from].at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, donors[k]));
         }
         if (!s->plain || !mine[line]) continue;
         sites++;
-        const int without = new_ids(line, CHANGE_CALL, 1, 0), up = new_ids(line, CHANGE_CALL, 1, 0),
-                  down = new_ids(line, CHANGE_CALL, 1, 0);
-        if (!without || !up || !down) return;
-        SAY(without, "nothing"), OF(without, "%s", s->text);
-        SAY(up, "one statement earlier"), OF(up, "%s", s->text);
-        SAY(down, "one statement later"), OF(down, "%s", s->text);
-        put(all[s->from].at, false, 2, false,
-            print("\nif (!::wb_repair::on(%d) && !::wb_repair::on(%d) && !::wb_repair::on(%d)) {\n", without, up,
-                  down));
-        put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
-        if (n > 0 && statements[n - 1].to == s->from && !statements[n - 1].body && !s->body)
-            put(all[statements[n - 1].from].at, false, 1, true,
-                print("\nif (::wb_repair::on(%d)) { %s }\n", up, s->text));
-        if (n + 1 < statement_count && statements[n + 1].from == s->to && !s->body)
-            put(all[statements[n + 1].to - 1].end, true, 3, true,
-                print("\nif (::wb_repair::on(%d)) { %s }\n", down, s->text));
-        for (int k = s->from; k < s->to; k++) {
-            if (all[k].mate > k) {
-                k = all[k].mate;
-                continue;
+        const int without = new_ids(line, CHANGE_CALL, 1, 0), moves = change_count;
+        const int behind = block_of[s->from] >= 0 ? all[block_of[s->from]].mate : -1;
+        if (!waits(s)) SAY(without, "nothing");  // what no longer waits is no longer stopped, and no better
+        OF(without, "%s", s->text);
+        for (int m = n > MOVES ? n - MOVES : 0; m <= n + MOVES && !s->body; m++) {
+            const statement *const to = m < statement_count ? &statements[m] : NULL;
+            const bool last = !to || to->from > behind;  // then it is the block's end
+            if (last && s->to != behind && is(behind, "}")) {
+                move_to(s, all[behind].at, "}");
+                break;
             }
-            if (!is(k, "=") && !is(k, "+=")) continue;
-            const int id = new_ids(line, CHANGE_NEAR, 1, 0);
-            const char *other = is(k, "=") ? "+=" : "=";
-            SAY(id, "%s", other), OF(id, "%s", is(k, "=") ? "=" : "+=");
-            put(all[s->from].at, false, 3, true,
-                print("\nif (::wb_repair::on(%d)) { %s %s %s } else ", id, plain(s->from, k), other,
-                      plain(k + 1, s->to)));
-            break;
+            if (last || m == n || to->from == s->to || to->body || block_of[to->from] != block_of[s->from]) continue;
+            if (all_known(s->from, s->to, to->from)) move_to(s, all[to->from].at, plain(to->from, to->to));
         }
+        put(all[s->from].at, false, 2, false,
+            print("\nif (!::wb_repair::on(%d) && ::wb_repair::which(%d, %d) < 0) {\n", without, moves,
+                  change_count - moves));
+        put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
+        int k = s->from;
+        while (k < s->to && !is(k, "=") && !is(k, "+=")) k = all[k].mate > k ? all[k].mate + 1 : k + 1;
+        if (k >= s->to) continue;
+        const int id = new_ids(line, CHANGE_NEAR, 1, 0);
+        SAY(id, is(k, "=") ? "+=" : "="), OF(id, is(k, "=") ? "=" : "+=");
+        put(all[s->from].at, false, 3, true,
+            print("\nif (::wb_repair::on(%d)) { %s %s %s } else ", id, plain(s->from, k), changes[id].put,
+                  plain(k + 1, s->to)));
     }
 }
 
@@ -687,7 +703,8 @@ static void find_mine(const char *skeleton)
         bool some = false;
         const int last = all[statements[n].to - 1].line, first = all[statements[n].from].line;
         for (int k = first; k <= last && last - first < 6; k++) some |= mine[k];
-        for (int k = first; some && k <= last; k++) mine[k] = true;
+        const bool constant = is_one_of(statements[n].from, "|constexpr|static_assert|");  // nothing can vary in it
+        for (int k = first; (some || constant) && k <= last; k++) mine[k] = !constant;
     }
 }
 
@@ -743,11 +760,10 @@ void changes_write(FILE *to)
             p->line = 0;
             continue;
         }
-        if (p->dropped) {  // an operand's number stays, with nothing behind it
-            const bool of_vary = p->text[1] == ',' && p->text[3] != '[';
-            fputs(of_vary ? "\n, ::wb_repair::none" : "", to);
-            line += of_vary, p->line = 0;
-            if (strncmp(p->text, "\n, [&]", 6) == 0) fputs("\n, ::wb_repair::none", to), line++;
+        if (p->dropped) {  // its number stays, with nothing behind it
+            const bool listed = p->text[1] == ',';
+            fputs(listed ? "\n, ::wb_repair::none" : "", to);
+            line += listed, p->line = 0;
             continue;
         }
         fputs(p->text, to);

@@ -68,7 +68,7 @@ static inline int which(int from, int count)
     return -1;
 }
 
-// Change k of a number x beside others y: k counts +1, -1, 0, -x, and for each y: y, x y, x / y, x + y, x - y.
+// Change k of a number x beside others y: k counts +1, -1, 0, -x, 1, and for each y: y, x y, x/y, x + y, x - y, y - x.
 template <class T> constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 template <class T> auto number(const T &x)
 {
@@ -79,13 +79,14 @@ template <class T> auto number(const T &x)
 }
 template <class T, class Y> T beside(int k, T x, const Y &other)
 {
-    if constexpr (is_number<Y>) {
+    if constexpr (is_number<Y> && std::is_same_v<T, bool> == std::is_same_v<Y, bool>) {
         const auto y = number(other);
         if (k == 0) return (T)y;
         if (k == 1) return (T)(x * y);
         if (k == 2) return y == 0 ? x : (T)(x / y);
         if (k == 3) return (T)(x + y);
         if (k == 4) return (T)(x - y);
+        if (k == 5) return (T)(y - x);
     }
     return x;
 }
@@ -95,6 +96,7 @@ template <class T, class... Y> T changed(int k, T x, const Y &...y)
     if (k == 1) return x - 1;
     if (k == 2) return 0;
     if (k == 3) return (T)-x;
+    if (k == 4) return 1;
     int n = REPAIR_OWN;
     T result = x;
     ((k >= n && k < n + REPAIR_EACH ? (void)(result = beside(k - n, x, y)) : (void)0, n += REPAIR_EACH), ...);
@@ -159,23 +161,19 @@ template <class F, class... G> auto call(int id, F f, G... g)
         for (int n = 0; n < (int)sizeof...(g); n++) note(id + n, 1);
     if (k < 0) return f();
     int n = 0;
-    if constexpr (std::is_void_v<R>) {
-        const auto take = [&](auto &other) {
-            if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>)
+    constexpr bool no_value = std::is_void_v<R>;
+    std::conditional_t<no_value, char, R> result{};
+    const auto take = [&](auto &other) {
+        if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>) {
+            if constexpr (no_value) {
                 if (n == k) other();
-            n++;
-        };
-        (take(g), ...);
-    } else {
-        R result{};
-        const auto take = [&](auto &other) {
-            if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>)
+            } else if constexpr (std::is_constructible_v<R, decltype(other())>)
                 if (n == k) result = static_cast<R>(other());
-            n++;
-        };
-        (take(g), ...);
-        return result;
-    }
+        }
+        n++;
+    };
+    (take(g), ...);
+    if constexpr (!no_value) return result;
 }
 
 // a OP b is written a OP change(id) OP b, which binds in the same way.

@@ -1,11 +1,14 @@
 // repair.c - looks for a change of a function that makes its wrong cases right:
-// repair [--seconds n] SOURCE BUILT BUILD NN [CASE...]
+// repair [--seconds n] SOURCE BUILT BUILD NN [CASE...] <SAID
 //
 // All changes that stand in one place (changes.c) are compiled into one worker (choice.h): BUILT is written, the command
 // BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
 // cheapest wrong case, unless no value there would have been another; if that is right, on all others: CASE, those of
 // diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). A change that mends
 // some wrong cases, and harms none, is one of two: a second is looked for beside it.
+//
+// SAID is what the student was told before. The lines that a report of the layer names come first, then the gaps that
+// diagnose names.
 //
 // Exit status: 0 what was found is printed, 1 nothing was, 2 could not run.
 #include "judge/expect.h"
@@ -28,16 +31,19 @@
 #include <omp.h>
 #endif
 
-enum { MOST_CASES = 64, ROUNDS = 12, SHOWN = 2, WORK = 120, PROCESSES = 8 };
-static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
-static const double CASES = 5;    // for all of them
+enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, SHOWN = 2, BEST = 8, WORK = 120, PROCESSES = 8, LINES = 4000 };
+enum { FAR = 2, STOPPED = 1 << 30 };
+static const double DEAR = 0.15;   // seconds of a case that is not one of those tried
+static const double CASES = 5;     // for all of them
+static const double FURTHER = 3;   // for those that what was found has to pass as well
+static const double BESIDE = 1.5;  // until a better one than what was found
 
 static const wb_problem *problem;
-static wb_case cases[MOST_CASES];
-static expected wanted[MOST_CASES][WB_MAX_TENSORS];
-static bool wrong[MOST_CASES];      // as the function is, with the first of two changes
-static double seconds[MOST_CASES];  // of a case
-static int case_count, first;       // the cheapest wrong one
+static wb_case cases[MOST_CASES + 1];  // the last one is of the moment
+static expected wanted[MOST_CASES + 1][WB_MAX_TENSORS];
+static int wrong[MOST_CASES];                    // as the function is, with the first of two changes
+static double seconds[MOST_CASES + 1];           // of a case
+static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static double began, budget = 20;
 static bool says;  // what it does, for who works on it
 static repair_shared *shared;
@@ -74,22 +80,29 @@ static void end(int signal)
     _exit(2);
 }
 
-static bool is_right(int n)
+// The outputs of case n that are wrong, as bits; all where it did not end well.
+static int wrong_of(int n)
 {
     worker_run run;
-    char limit[40];  // many changes never end
-    snprintf(limit, sizeof limit, "%g", seconds[n] == 0 ? 5 : seconds[n] * 10 > 0.3 ? seconds[n] * 10 : 0.3);
+    char limit[40];  // many changes never end; what the layer stopped would have taken longer
+    const bool is_known = wanted[n][0].want || wanted[n][1].want;
+    const double least = n != first && n != case_count ? 5 : is_known ? 0.1 : 0.5;
+    snprintf(limit, sizeof limit, "%g", seconds[n] * 10 > least ? seconds[n] * 10 : least);
     setenv("WB_TIMEOUT", limit, 1);
-    worker_start(&run, problem, &cases[n], cases[n].watched ? WORKER_ALONE : WORKER_SHARED);
+    worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
-    bool right = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
-    if (!right) worker_retire(WORKER_SHARED);
-    if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
-    for (int k = 0; right && k < run.count; k++)
-        for (size_t i = 0; wanted[n][k].want && i < run.tensors[k].count && right; i++)
+    const bool ended = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
+    int bits = ended ? 0 : STOPPED;
+    if (!ended) worker_retire(WORKER_SHARED);
+    if (ended && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
+    for (int k = 0; k < run.count; k++) {
+        bool right = ended || !run.tensors[k].output;
+        for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
             right = expected_is(&wanted[n][k], i, wb_get(run.tensors[k].type, worker_tensor(&run, k), i));
+        bits |= !right << k;
+    }
     worker_end(&run);
-    return right;
+    return bits;
 }
 
 // ------------------------ building
@@ -111,7 +124,6 @@ static bool build(const char *built, const char *command)
             if (at) some |= changes_drop(atoi(at + strlen(mark)));
         }
         const int status = from ? pclose(from) : -1;
-        if (says) fprintf(stderr, "build %d: status %d after %.2f s\n", round, status, now() - began);
         if (status == 0 || !some) return status == 0;
     }
     return false;
@@ -124,20 +136,15 @@ static void add_case(const wb_case *c, bool given)
     if (case_count == MOST_CASES || !wb_case_is_valid(problem, c) || c->dry) return;
     const double from = now();
     const int n = case_count;
-    cases[n] = *c, seconds[n] = 0;
+    cases[n] = *c, seconds[n] = given ? 0.5 : DEAR / 2;
     memset(wanted[n], 0, sizeof wanted[n]);
-    wrong[n] = !is_right(n);
+    wrong[n] = wrong_of(n);
     const double middle = now();
     if (!given && middle - from > 4 * DEAR) return;
-    if (wrong[n] == is_right(n)) return;  // a matter of chance
+    if (wrong[n] != wrong_of(n) || (wrong[n] && wrong_count == MOST_WRONG)) return;  // the first: a matter of chance
     seconds[n] = now() - middle;
     if (!given && seconds[n] > DEAR) return;
-    if (says) {
-        char text[WB_CASE_TEXT];
-        wb_case_print(problem, c, text);
-        fprintf(stderr, "%s %.4f s %s\n", wrong[n] ? "wrong" : "right", seconds[n], text);
-    }
-    case_count++;
+    case_count++, wrong_count += wrong[n] != 0;
 }
 
 // The same with other numbers, and shorter.
@@ -180,16 +187,60 @@ static bool choose_first(void)
     return first >= 0;
 }
 
+// ------------------------ where
+
+static int distance[LINES];  // of a line: 0 it was named, FAR it has nothing to do with what was said
+static bool reported;        // by the layer
+
+static void find_distances(const char *source, const char *file, const char *said)
+{
+    static const char *const of_order[] = {"sync", "wait", "arrive", "Event", "release", "done", "issued", "pass"};
+    const char *const slash = strrchr(file, '/'), *const name = slash ? slash + 1 : file;
+    const char *const look = strstr(said, "look at: "), *const end = look ? look + strcspn(look, ";\n") : NULL;
+    reported = strstr(said, "cudacpu: ") != NULL;
+    for (int n = 0; n < LINES; n++) distance[n] = FAR;
+    for (const char *at = said; (at = strstr(at, name)); at++) {
+        const int line = at[strlen(name)] == ':' ? atoi(at + strlen(name) + 1) : 0;
+        for (int k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
+    }
+    bool blamed = false;  // the gap: by its name, or it holds a line that was
+    for (int line = 1, begin = 0; *source && line < LINES; line++) {
+        const size_t length = strcspn(source, "\n"), blank = strspn(source, " ");
+        for (size_t n = 0; reported && n < sizeof of_order / sizeof *of_order; n++)
+            if (distance[line] == FAR && memmem(source, length, of_order[n], strlen(of_order[n]))) distance[line] = 1;
+        if (strncmp(source + blank, "//{ ", 4) == 0) {
+            const char *const gap = source + blank + 4;
+            const size_t size = strcspn(gap, ":\n");
+            begin = line, blamed = false;
+            for (const char *at = look; at && at + size <= end; at++)
+                blamed |= strncmp(at, gap, size) == 0 && at[-1] == ' ' && strchr(" ,;\n", at[size]);
+        }
+        blamed |= begin && distance[line] == 0;
+        if (strncmp(source + blank, "//}", 3) == 0) {
+            for (int k = begin; blamed && k < line; k++) distance[k] -= distance[k] == FAR;
+            begin = 0, blamed = false;
+        }
+        source += length + (source[length] == '\n');
+    }
+}
+static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
+
 // ------------------------ trying
 
 typedef struct trial {
     int id;
-    int mends;  // of the wrong cases
+    int mends;  // wrong outputs of cases
     bool harms;
 } trial;
 
 static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
+
+static int rank_of(const change *c)
+{
+    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 2, 4, 5}, {1, 2, 0, 0, 1, 4, 3}};  // a report: of order
+    return likely[reported][c->kind] + 3 * distance_of(c);
+}
 
 // What is worth trying, in its order.
 static void find_order(void)
@@ -197,46 +248,57 @@ static void find_order(void)
     memset(shared->values, 0, sizeof shared->values);
     shared->probing = 1;
     worker_retire(WORKER_SHARED);
-    is_right(first);
+    wrong_of(first);
     shared->probing = 0;
     memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
     order_count = 0;
-    for (change_kind kind = 0; kind < CHANGE_KINDS; kind++)
+    for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            bool again = !*c->put || c->kind != kind || shared->values[id] == 0 || id == shared->on[0] ||
+            bool again = !*c->put || rank_of(c) != rank || shared->values[id] == 0 || id == shared->on[0] ||
                          (c->as_it_is && shared->values[id] == shared->values[c->as_it_is]);
             for (int k = id - 1; c->as_it_is && k > 0 && changes[k].site == c->site && !again; k--)
-                again = shared->values[k] == shared->values[id] && changes[k].kind <= kind;
+                again = shared->values[k] == shared->values[id] && changes[k].kind <= c->kind;
             if (!again) order[order_count++] = id;
         }
+}
+
+static int wrong_outputs(void)
+{
+    int all = 0;
+    for (int n = 0; n < case_count; n++) all += __builtin_popcount((unsigned)wrong[n]);
+    return all;
 }
 
 static trial try(int id, int place)
 {
     trial t = {.id = id};
+    int missed = 0;
     shared->on[place] = id;
-    if (is_right(first)) {
-        t.mends = 1;
-        for (int n = 0; n < case_count && !t.harms; n++) {
-            if (n == first) continue;
-            const bool right = is_right(n);
-            t.mends += wrong[n] && right;
-            t.harms |= !wrong[n] && !right;
-        }
+    for (int k = 0; k <= case_count && (k == 0 || t.mends) && !t.harms; k++) {  // the first one first
+        const int n = k == 0 ? first : k - 1;
+        if (k && n == first) continue;
+        const int bits = wrong_of(n);
+        t.mends += __builtin_popcount((unsigned)(wrong[n] & ~bits));
+        missed += __builtin_popcount((unsigned)(wrong[n] & bits));
+        t.harms |= (bits & ~wrong[n]) != 0 || (missed > 4 && missed > t.mends);  // or is not worth the time
     }
     shared->on[place] = 0;
     return t;
 }
 
-// Tries all in several processes, until `enough` have mended all or the time is up. The best in best[], how many.
-static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
+// Tries all in several processes, until some have mended all or the time is up. The best in best[], how many.
+static int try_all(int place, trial best[BEST])
 {
+    const int all = wrong_outputs();
+    began = now();
+    find_order();
     const char *jobs = getenv("WB_JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int pipes[2], found = 0, whole = 0;
-    if (pipe(pipes)) return 0;
+    int *const next = mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (next == MAP_FAILED || pipe(pipes)) return 0;
     const int before = shared->on[0];
     for (int p = 0; p < processes; p++) {
         children[p] = fork();
@@ -248,7 +310,7 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
         if (!share()) _exit(2);
         signal(SIGTERM, end);
         shared->on[0] = before;
-        for (int n = p; n < order_count && now() - began < budget; n += processes) {
+        for (int n; (n = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
             const trial t = try(order[n], place);
             if (t.mends && !t.harms && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
@@ -258,20 +320,24 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
     close(pipes[1]);
     trial t;
     double until = 0;
-    while (whole < enough && (!until || now() < until)) {
+    while (whole < BEST && (!until || now() < until)) {
         struct pollfd ready = {pipes[0], POLLIN, 0};
         if (poll(&ready, 1, 100) == 0) continue;
         if (read(pipes[0], &t, sizeof t) != sizeof t) break;
-        whole += t.mends == wrong_count;
-        if (t.mends == wrong_count && !until) until = now() + 1;  // another may be as good
+        whole += t.mends == all;
+        if (t.mends == all && !until) until = now() + BESIDE * (1 + distance_of(&changes[t.id]));
         if (says)
-            fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s\n", now() - began, t.mends, wrong_count,
-                    changes[t.id].line, changes[t.id].put);
-        int at = found < SHOWN ? found++ : SHOWN;
-        for (; at > 0 && best[at - 1].mends < t.mends; at--)
-            if (at < SHOWN) best[at] = best[at - 1];
-        if (at < SHOWN) best[at] = t;
+            fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s\n", now() - began, t.mends, all, changes[t.id].line,
+                    changes[t.id].put);
+        int at = found < BEST ? found++ : BEST;
+        for (; at > 0 && (t.mends != best[at - 1].mends ? t.mends > best[at - 1].mends
+                                                        : rank_of(&changes[t.id]) < rank_of(&changes[best[at - 1].id]));
+             at--)
+            if (at < BEST) best[at] = best[at - 1];
+        if (at < BEST) best[at] = t;
     }
+    if (says) fprintf(stderr, "%d of %d tried in %.1f s, %d cases\n", *next, order_count, now() - began, case_count);
+    munmap(next, sizeof *next);
     for (int p = 0; p < processes; p++) kill(children[p], SIGTERM);
     while (wait(NULL) > 0) continue;
     memset(children, 0, sizeof children);
@@ -279,11 +345,38 @@ static int try_all(int place, int enough, int wrong_count, trial best[SHOWN])
     return found;
 }
 
+// Of those that mend most, those with these outputs right in further cases too, dear and watched ones; how many.
+static int keep_sure(int place, int outputs, int found, trial best[BEST])
+{
+    wb_cover_row rows[WB_COVERING];
+    const int drawn = wb_cover(problem, 2, 4 * WORK, 300, rows), n = MOST_CASES;
+    int kept = 0;
+    seconds[n] = 0.5;
+    for (int k = 0; k < found && best[k].mends == best[0].mends && kept < SHOWN; k++) {
+        const double from = now();
+        bool sure = true;
+        shared->on[place] = best[k].id;
+        for (int r = 0; r < drawn && sure && now() - from < FURTHER; r++) {
+            cases[n] = wb_cover_case(problem, &rows[r], 2);
+            if (rows[r].vast || cases[n].dry || !wb_case_is_valid(problem, &cases[n])) continue;
+            memset(wanted[n], 0, sizeof wanted[n]);
+            sure = !(wrong_of(n) & outputs);
+            for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
+        }
+        const change *c = &changes[best[k].id];
+        if (says) fprintf(stderr, "%s: line %d: %s\n", sure ? "sure" : "not sure", c->line, c->put);
+        const bool said = kept && strcmp(changes[best[0].id].put, c->put) == 0;
+        if (sure && !said) best[kept++] = best[k];
+    }
+    shared->on[place] = 0;
+    return kept;
+}
+
 // "in line 57 `BC` or `BR` in place of `cols`": those that had the same values there.
 static void say(int id)
 {
     const change *c = &changes[id];
-    const bool moved = strncmp(c->put, "one statement", 13) == 0;
+    const bool moved = c->kind == CHANGE_MOVE;
     printf("in line %d ", c->line);
     if (moved)
         printf("`%s` %s", c->of, c->put);
@@ -313,43 +406,49 @@ int main(int argc, char **argv)
         return 2;
     }
     signal(SIGTERM, end), signal(SIGINT, end);
+    unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
+    setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
+    static char said[1 << 16];
+    said[fread(said, 1, sizeof said - 1, stdin)] = 0;
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
     if (!changes_read(source, skeleton) || !build(argv[2], argv[3]) || !share()) return 2;
+    find_distances(source, argv[1], said);
     began = now();
     find_cases(argc - 5, argv + 5);
-    began = now();
-    int wrong_count = 0;
-    for (int n = 0; n < case_count; n++) wrong_count += wrong[n];
-    trial best[SHOWN], second[SHOWN];
-    int found = 0, beside = 0;
-    if (choose_first()) {
-        find_order();
-        if (says)
-            fprintf(stderr, "%d changes, %d to try, %d of %d cases wrong; %.2f s\n", change_count, order_count,
-                    wrong_count, case_count, now() - began);
-        found = try_all(0, SHOWN, wrong_count, best);
-    }
-    const bool whole = found && best[0].mends == wrong_count;
-    if (found && !whole && best[0].mends > 0) {
+    if (!choose_first()) return unshare(), 1;
+    trial best[BEST], second[BEST];
+    int found = try_all(0, best), beside = 0, mended = 0;
+    const bool whole = found && best[0].mends == wrong_outputs();
+    if (whole)
+        found = keep_sure(0, ~0, found, best);
+    else if (found) {
+        int left = 0;
         shared->on[0] = best[0].id;
-        for (int n = 0; n < case_count; n++) wrong[n] = !is_right(n);
-        if (choose_first()) {
-            find_order();
-            beside = try_all(1, 1, wrong_count - best[0].mends, second);
-            beside = beside && second[0].mends == wrong_count - best[0].mends;
+        for (int n = 0; n < case_count; n++) {
+            mended |= wrong[n] & STOPPED ? 0 : wrong[n];
+            left |= wrong[n] = wrong_of(n);
         }
+        budget /= 2;
+        if (choose_first()) beside = try_all(1, second);
+        if (beside) beside = second[0].mends == wrong_outputs() ? keep_sure(1, ~0, beside, second) : 0;
+        mended &= ~left;
+        if (!beside) found = mended && wrong_count > 2 ? keep_sure(0, mended, 1, best) : 0;
     }
     unshare();
-    if (!whole && !beside) return 1;
-    if (whole)
-        printf("one change makes %s right: ", wrong_count > 1 ? "all wrong cases" : "this case");
-    else
-        printf("two changes make all wrong cases right: ");
+    if (!found) return 1;
+    wb_tensor tensors[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(problem, &cases[0], tensors);
+    printf(beside ? "two changes make" : "one change makes");
+    for (int k = 0; k < count && !whole && !beside; k++)
+        if (mended >> k & 1) printf(" %s", tensors[k].name);
+    printf(!whole && !beside ? " right in all cases: "
+           : wrong_count > 1 ? " all wrong cases right: "
+                             : " this case right: ");
     say(best[0].id);
-    if (beside || (found > 1 && whole && best[1].mends == wrong_count)) {
+    if (beside || (whole && found > 1)) {
         printf(beside ? "; and " : "; or ");
         say(beside ? second[0].id : best[1].id);
     }
-    printf("\n");
+    printf(whole || beside ? "\n" : "; what else is wrong was not found\n");
     return 0;
 }
