@@ -9,19 +9,21 @@
 #
 # A line ran if it ran in one instance of its template. What calls throw is no branch, nor is the return in
 # WB_CUDA(cuda...): no case has an error of the device. Lines that may change what is counted are told, and lines that
-# ask what no case decides: time, chance, the environment; and lines that cut a number to few bits, which only larger
+# ask what no case decides: time, chance, the environment, what a device is (cases have some multiprocessors and L2); and lines that cut a number to few bits, which only larger
 # numbers than those of the cases may show: casts, types and fields of fewer bits than an int, remainders.
 
 BEGIN {
     blank = "([ \t]|/[*].*[*]/)*"
     small = "(u?int(8|16)_t|((un)?signed )?char|(unsigned )?short( int)?)"
     cut = "[(]" small "[)] *[(A-Za-z_]|_cast<" small ">|(^|[^A-Za-z_0-9*(<])" small " +[A-Za-z_]+ *(=|[{]|;)|" \
-        "[a-z] +[A-Za-z_]+ *: *[0-9]+ *;|% *([(]?1 *<<|[0-9][0-9][0-9][0-9])|& *0[xX]"
+        "[a-z] +[A-Za-z_]+ *: *[0-9]+ *;|% *([(]?1 *<<|[0-9][0-9][0-9][0-9])|& *0[xX]|" \
+        "[(, ]" small " +[A-Za-z_0-9]+ *[,)]|(^|[^A-Za-z_0-9])(u?int16_t|(unsigned )?short)( int)? +[A-Za-z_0-9]+[[]"
     for (n = 1; (getline text[n] < source) > 0; n++)
         if (text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])")
             hides = hides ", " n
         else if (text[n] ~ "(^|[^a-z_])(time|clock(_gettime)?|gettimeofday|rand(om)?|getenv|pthread_self|get[pt]id)[(]" \
-            "|chrono|__CUDAC(C|PU)__|__(DATE|TIME)__")
+            "|chrono|__CUDAC(C|PU)__|__(DATE|TIME)__|cudaDeviceProp" \
+            "|cudaDevAttr([^ML]|M[^u]|L[^2])")
             elsewhere = elsewhere ", " n
         else if (index(text[n], "//") ? substr(text[n], 1, index(text[n], "//") - 1) ~ cut : text[n] ~ cut)
             narrow = narrow ", " n
@@ -73,7 +75,7 @@ function keep(object, ways,    line, size, alike, from, k, way) {
 END {
     end_of(file)
     if (elsewhere != "")
-        print "no case decides what time, chance, thread, environment, compiler say: " substr(elsewhere, 3)
+        print "no case decides what time, chance, thread, environment, compiler, device say: " substr(elsewhere, 3)
     if (narrow != "") print "numbers are cut to few bits, and a larger case may have more: " substr(narrow, 3)
     if (hides != "") print "what ran is told as it was counted, and these lines may change that: " substr(hides, 3)
     if (called < served) {
