@@ -663,10 +663,11 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
 // A test gives its cases to one process in the order in which they are written, the simplest first, so that the
 // simplest that fails is reported. A function that keeps something from a call may be right in that order. So a few of
 // the cases that were right run again when all are through: the first, which began in a clean process, and others, in
-// an order of the seed's. Large cases do not. Then all buffers lie where those of the case before did, with other
-// contents and of another shape, and outputs and workspace are not NaN before.
+// an order of the seed's, behind a call that is refused and two shapes in turns. Large cases do not. Then all buffers
+// lie where those of the case before did, with other contents and of another shape, and outputs and workspace are not
+// NaN before.
 
-enum { AGAIN = 3, KEPT = 64, LARGE = 1 << 21 };
+enum { AGAIN = 3, TURNS = 4, KEPT = 64, LARGE = 1 << 21 };
 static struct {
     wb_case c;
     const char *only;
@@ -697,6 +698,15 @@ static void swap(int *a, int *b)
     *a = *b, *b = was;
 }
 
+// The same with as many rows, of more sequences or fewer; or as it is, where that is not possible.
+static wb_case turned(wb_case c)
+{
+    const wb_case as_it_is = c;
+    const bool square = c.shape.q_len == c.shape.kv_len && !c.nan_keys && !c.nan_queries && !c.nan_head && !c.masks;
+    swap(&c.rows, &c.cols), swap(&c.shape.batch, &c.shape.q_len), c.shape.kv_len = c.shape.q_len;
+    return square && wb_case_is_valid(problem(), &c) ? c : as_it_is;
+}
+
 static void run_again(void)
 {
     uint64_t dice = complete((wb_case){0}).seed * 0x9e3779b97f4a7c15u + 1;
@@ -706,9 +716,14 @@ static void run_again(void)
     for (int k = 1; k < count; k++) swap(&order[k], &order[draw(&dice, k, passed_count - 1)]);
     if (count > 0) swap(&order[0], &order[draw(&dice, 0, count - 1)]);
     const int first = draw(&dice, 0, 3), priors[4] = {255, 128, 254, draw(&dice, 1, 255)};  // zeros, large, tiny, any
-    for (int k = 0; k < count; k++) {
-        only = passed[order[k]].only;
-        wb_case c = passed[order[k]].c;
+    if (count == 0) return;
+    wb_case refused = passed[order[0]].c;
+    strcpy(refused.null, problem()->signature == WB_ROW_SUM ? "y" : wb_is_backward(problem()) ? "dQ" : "O");
+    run_unjudged(refused);
+    for (int k = 0; k < TURNS + count; k++) {
+        const int n = k < TURNS ? 0 : k - TURNS;
+        only = passed[order[n]].only;
+        wb_case c = k < TURNS && k % 2 ? turned(passed[order[n]].c) : passed[order[n]].c;
         c.prior = priors[(first + k) % 4], c.place = 1;
         run_and_end(c, kind_for(&c), NULL);
     }
@@ -1061,7 +1076,7 @@ static bool judge_results(report *r, const worker_run *run) { return judge(r, ru
 
 // What is promised of a case whatever its results, and of which cases. Of two ranks or one nothing passes by, and an
 // empty chunk hides no message.
-static bool of_all(const wb_case *c) { return !c->dry; }
+static bool of_all(const wb_case *c) { return c != NULL; }
 static bool of_ranks(const wb_case *c) { return c->ranks > 2; }
 static bool of_whole_chunks(const wb_case *c) { return c->ranks > 2 && c->shape.q_len >= 4 * c->ranks && c->late != 2; }
 static const struct promise {
@@ -1210,7 +1225,7 @@ void check_drawn(int longest)
         if (c.ranks && !may_have_ranks(c.ranks)) continue;
         note_tried(&c);
         r.used = 0;
-        if (c.dry && (few_blocks_do_all(c) || !blocks_stand_alone(c))) continue;
+        if (c.dry == 1 ? !on_cpu_backend() : c.dry && (few_blocks_do_all(c) || !blocks_stand_alone(c))) continue;
         worker_start(&run, problem(), &c, kind);
         if (!judge_results(&r, &run)) {
             static report alone;
@@ -1251,7 +1266,7 @@ static void check_drawn_promises(void)
         const wb_cover_row *row = &rows[mix(run_seed() + (uint64_t)(n / PROMISES)) % (uint64_t)count];
         const struct promise *p = &promises[n % PROMISES];
         const wb_case c = case_of(row);
-        if (!p->is_made(&c) || (c.ranks && !may_have_ranks(c.ranks)) || (c.dry && few_blocks_do_all(c)) ||
+        if (!p->is_made(&c) || (c.ranks && !may_have_ranks(c.ranks)) || (c.dry == 2 && few_blocks_do_all(c)) ||
             passes_alone(&c, p, &r))
             continue;
         shrink(*row, p, &r);
