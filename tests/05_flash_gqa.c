@@ -52,7 +52,7 @@ Test(flash_gqa, hidden_tiles_are_not_computed)
 }
 
 Test(flash_gqa, hidden_tiles_are_not_loaded) { EACH_D(check_reads(of(1, 4, 2, 640, D))); }
-Test(flash_gqa, drawn_sizes) { check_drawn(2100); }
+Test(flash_gqa, drawn_sizes) { check_drawn(1100); }
 Test(flash_gqa, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 420, D))); }
 

@@ -98,7 +98,7 @@ static inline void check_scales(wb_case c)
         c.shape.scale = scales[i], c.shape.head_dim = dim(i);
         CHECK_CASE(c);
     }
-    // And the logits whatever they are: a million, above 0 and below.
+    // And the logits whatever they are: a million, a hundred million below 0.
     c.shape.scale = 0, c.shape.head_dim = dim(1);
     if (wb_is_backward(wb_find_problem(harness_problem))) return;
     c.input = WB_SUMMIT, CHECK_CASE(c);

@@ -79,7 +79,7 @@ void wb_not_on(const void *stream) WB_OF_THE_LAYER;
 void wb_constant(const void *at) WB_OF_THE_LAYER;
 
 // From here on launches are looked at, and counted, and of their blocks these run alone: the first, the last, and any,
-// `most` of them; 0: none.
+// `most` of them; 0: none, and memory is not filled.
 void wb_launch_few(unsigned most) WB_OF_THE_LAYER;
 
 // Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys,

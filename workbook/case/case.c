@@ -638,7 +638,7 @@ static float logit(const wb_case *c, size_t j, size_t keys)
     case WB_TOWER: return 1000;
     case WB_ABYSS: return -30000;
     case WB_SUMMIT: return 1e6f;
-    case WB_TRENCH: return -1e6f;
+    case WB_TRENCH: return -1e8f;
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_STAIRS: return 2 * (float)(j / 16);

@@ -56,7 +56,7 @@ typedef enum wb_input {
     // makes. Of flash_fp8 any bytes but NaN. Elsewhere NORMAL.
     WB_ANY_BYTES,
     WB_SUMMIT,  // t = 1e6
-    WB_TRENCH,  // t = -1e6
+    WB_TRENCH,  // t = -1e8
     // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
     WB_SIZES,
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh

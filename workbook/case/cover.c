@@ -115,7 +115,7 @@ static const wb_classes table[LAST] = {
               {{0, 0}, {1, 1}, {2, 3}}},
     [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
     [PRIOR] = {"255 - a byte of outputs and workspace before the call", {{0, 0}, {255, 255}, {1, 254}}},
-    [PROCESSORS] = {"multiprocessors, or of 01 what threads hang on; 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
+    [PROCESSORS] = {"multiprocessors, or of 01 what threads hang on; 0: as always", {{0, 0}, {1, 7}, {8, 99}, {100, 300}}},
 };
 // clang-format on
 
@@ -157,7 +157,6 @@ static bool has(const wb_problem *p, int d)
     case CALLER: return !ranks;  // each has a device and a stream
     case LATE:
     case ORDER: return !p->on_host;
-    case PROCESSORS: return !ranks;
     default: return true;
     }
 }
@@ -232,6 +231,9 @@ static bool is_beyond(const wb_problem *p, const int v[])
                                   : is_moderate(v) && scale > 60;
 }
 
+// V that is K is as large as a small scale makes it: again a weight that float32 no longer has would be seen.
+static bool gives_logits(const int v[]) { return !is_moderate(v) && v[ONE_TENSOR] != 1 && v[ONE_TENSOR] != 2; }
+
 // Whether K is Q, so that there are as many of both.
 static bool tied(const int v[]) { return v[ONE_TENSOR] == 2 || v[ONE_TENSOR] == 4; }
 
@@ -255,6 +257,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .seed = seed,
         .input = (wb_input)v[INPUT],
         .mask = (wb_mask_name)v[MASK],
+        .mask_size = v[MASK] == WB_MASK_STRIDED && v[KEYS] % 3 ? 4 << (seed + (uint64_t)v[KEYS]) % 4 : 0,
         .masks = v[MASKS] ? v[BATCH] : 0,
         .q_tile = 64 * v[Q_TILE],
         .page = v[PAGE] ? 1 << v[PAGE] : 0,
@@ -271,11 +274,11 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .caller = p->on_host ? v[CALLER] % 2 : v[CALLER],
         .late = v[LATE],
         .order = v[ORDER],
-        .dry = row->vast ? 2 : 0,
+        .dry = row->vast ? row->vast == 1 ? 2 : 1 : 0,
         .prior = v[PRIOR],
         .place = v[PRIOR] != 0,
         .processors = v[PROCESSORS],
-        .watched = has_hidden && !tied(v) && !v[ONE_BUFFER] &&
+        .watched = has_hidden && !tied(v) && !v[ONE_BUFFER] && row->vast < 2 &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};             // in less no page of memory is whole
     if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2, c.one_buffer = 0;  // buffers of K and V change places
     const bool is_tied = tied(v);
@@ -288,8 +291,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
     }
     const int heads = c.shape.batch * c.shape.kv_heads;
     if (v[NAN_HEAD] && heads > 1 && !c.shared && v[ONE_TENSOR] != 1 && !is_tied) c.nan_head = 1 + v[NAN_HEAD] % heads;
-    // V that is K is as large as a small scale makes it: again a weight that float32 no longer has would be seen
-    if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v) && v[ONE_TENSOR] != 1 && v[ONE_TENSOR] != 2) {
+    if (has(p, LOGITS) && v[LOGITS] != 2000 && gives_logits(v)) {
         c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
         c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
     }
@@ -354,6 +356,7 @@ static bool counts(const wb_problem *p, const wb_cover_row *row, int d)
            : d == MASKS    ? v[BATCH] > 1
            : d == NAN_HEAD ? v[BATCH] * v[KV_HEADS] > 1
            : d == SCALE    ? !is_beyond(p, v)
+           : d == LOGITS   ? gives_logits(v)
                            : true;
 }
 
@@ -443,6 +446,21 @@ static int *simple(const wb_problem *p, wb_cover_row *row, uint64_t *dice)
     return row->value;
 }
 
+// A class that no case has, since it is too dear beside another or the dice left it out, has one of its own.
+static int rows_left_out(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], int count)
+{
+    for (int d = 0; d < LAST; d++)
+        for (int k = 0; k < classes_of(p, d); k++) {
+            const span s = d == HEAD_DIM ? (span){k, k} : span_of(p, d, k);
+            bool is_there = count == WB_COVERING;
+            for (int n = 0; n < count; n++)
+                is_there |= rows[n].value[d] >= s.from && rows[n].value[d] <= s.to && counts(p, &rows[n], d);
+            if (!is_there) simple(p, &rows[count], dice)[d] = s.from;
+            count += !is_there && counts(p, &rows[count], d);
+        }
+    return count;
+}
+
 // Lengths from 2^11 to a little beyond 2^16 are asked for octave by octave, of the dear ones where they begin.
 enum { FIRST_OCTAVE = 11, LAST_OCTAVE = 16 };
 static span octave(int n) { return (span){1 << n, n < 14 ? 2 << n : n == LAST_OCTAVE ? 66600 : 5 << (n - 2)}; }
@@ -454,23 +472,24 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
 {
     static const struct {
         int length, causal;
-    } cases[] = {{WINDOW, 0},  {SINKS, 0}, {ROWS, 0},   {COLUMNS, 0},    {QUERIES, 0},
-                 {QUERIES, 1}, {KEYS, 0},  {CACHED, 0}, {SHARED_OUT, 0}, {SHARED_OUT, 1}};
+    } cases[] = {{WINDOW, 0}, {SINKS, 0},  {ROWS, 0},       {COLUMNS, 0},    {QUERIES, 0}, {QUERIES, 1},
+                 {KEYS, 0},   {CACHED, 0}, {SHARED_OUT, 0}, {SHARED_OUT, 1}, {BATCH, 0}};
     static const struct {
         int d;
         span values;
     } others[] = {{ROWS, {2, 12}}, {COLUMNS, {2, 12}},  {QUERIES, {5, 20}},  {KEYS, {20, 70}}, {NEW_TOKENS, {1, 4}},
-                  {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {257, 400}}, {RANKS, {2, 4}}};
+                  {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {257, 400}}, {RANKS, {2, 4}},  {PROCESSORS, {8, 99}}};
     const int dims = classes_of(p, HEAD_DIM);
     const bool back = p->signature == WB_BACKWARD;
     int count = 0;
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const int length = cases[n].length, causal = cases[n].causal;
-        const bool cached = length == CACHED, wide = length == WINDOW || length == SINKS;
+        const bool cached = length == CACHED, wide = length == WINDOW || length == SINKS, many = length == BATCH;
         const bool climbs =
             cached || length == COLUMNS || length == KEYS || (p->on_host && length == QUERIES && !causal);
-        if (!has(p, length) || (causal && !has(p, CAUSAL))) continue;
-        for (int step = FIRST_OCTAVE; step <= (climbs ? LAST_OCTAVE + cached : FIRST_OCTAVE) && count < room; step++) {
+        const int last = climbs ? LAST_OCTAVE + (cached || p->signature == WB_BLOCK_MASK) : FIRST_OCTAVE;
+        if (!has(p, length) || (causal && !has(p, CAUSAL)) || (many && !has(p, CACHED))) continue;
+        for (int step = FIRST_OCTAVE; step <= last && count < room; step++) {
             int *const value = simple(p, &rows[count++], dice);
             for (size_t k = 0; k < sizeof others / sizeof *others; k++)
                 if (has(p, others[k].d) && !(others[k].d == GROUP && climbs && !cached))
@@ -480,6 +499,8 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
             if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
             if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
             value[CAUSAL] = causal;
+            if (length == QUERIES && p->grouped && !back && !has(p, KEYS)) value[GROUP] = 4;
+            if (many) value[NEW_TOKENS] = value[ROOM] = 1, value[CACHED] = any_of(dice, (span){1, 20});
             const bool sparse = length == SHARED_OUT && causal;
             if (sparse)
                 value[GROUP] = 1, value[INPUT] = WB_SPARSE,
@@ -487,19 +508,22 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
             value[length] = any_of(dice, step > LAST_OCTAVE  ? (span){131073, 140000}
                                          : climbs            ? octave(step)
                                          : wide              ? (span){1025, 1300}
+                                         : many              ? (span){4097, 4400}
                                          : p->window && back ? (span){4100, 5000}
                                          : sparse            ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
                                                              : (span){longest, longest + longest / 2});
             if (step >= LAST_OCTAVE && (cached || length == KEYS)) value[INPUT] = WB_RISING;  // the last keys count
-            if (step > LAST_OCTAVE) value[PROCESSORS] = any_of(dice, table[PROCESSORS].spans[2]);
-            if (step > LAST_OCTAVE) value[PAGES] = any_of(dice, (span){262200, 264000});  // nor do 18 bits
+            if (step == LAST_OCTAVE && has(p, LEVELS)) value[INPUT] = WB_MEAN_ONE, value[length] += 1 << 15;
+            if (step > LAST_OCTAVE) value[PROCESSORS] = any_of(dice, (span){100, 200});
+            if (step > LAST_OCTAVE && cached) value[PAGES] = any_of(dice, (span){262200, 264000});  // nor do 18 bits
         }
     }
     return count;
 }
 
 // Sizes beyond what the CPU layer can run whole, of a problem that one launch solves, block by block: queries of each
-// octave, with few keys, and with as many under a mask, of which a window may hide some; many heads, or sinks; rows.
+// octave, with as many heads as a case has room for, with few keys and with many, and with as many under a mask, of
+// which a window may hide some; many heads; sinks of each octave; rows.
 static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], int room)
 {
     enum {
@@ -508,7 +532,7 @@ static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], i
         HEADS = 2 * QUERIES_ALONE - TOKENS,
         NARROW,
         SINKING,
-        KINDS
+        KINDS = SINKING + 5
     };
     const bool sum = p->signature == WB_ROW_SUM, masked = p->mask == WB_CAUSAL || p->mask == WB_CAUSAL_OPTIONAL;
     const bool back = p->signature == WB_BACKWARD;
@@ -521,10 +545,10 @@ static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], i
         const bool dear = has(p, CAUSAL) || (back && !p->window);
         if ((tokens && (!masked || (dear && kind == LAST_OCTAVE))) || (queries && !has(p, KEYS)) ||
             (kind >= HEADS && back) || (kind == HEADS && has(p, CAUSAL)) || (kind > HEADS && !p->window) ||
-            (kind == SINKING && !p->sinks))
+            (kind >= SINKING && !p->sinks))
             continue;
         int *const value = simple(p, &rows[count], dice);
-        rows[count++].vast = true;
+        rows[count++].vast = 1;
         if (sum) value[ROWS] = any_of(dice, (span){270000, 300000}), value[COLUMNS] = any_of(dice, (span){2, 12});
         if (sum) continue;
         if (kind == HEADS) value[BATCH] = any_of(dice, (span){0, 1}) ? 2 : any_of(dice, (span){513, 700});
@@ -537,15 +561,38 @@ static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], i
                                              : (span){16400, 20000});
         if (tokens && any_of(dice, (span){0, 2}) == 0) N -= N % (1 << (kind - 1));
         value[QUERIES] = N;
-        if (has(p, KEYS)) value[KEYS] = kind == HEADS ? N : any_of(dice, (span){20, 70});
+        const span keys = kind == HEADS ? (span){N, N} : kind % 2 ? (span){4100, 9000} : (span){20, 70};
+        if (has(p, KEYS)) value[KEYS] = any_of(dice, has(p, CAUSAL) && kind != HEADS ? (span){20, 70} : keys);
         value[CAUSAL] = tokens && has(p, CAUSAL);
         // Where the last keys count, and where all do; sizes that are round, which they often are.
         if (tokens) value[INPUT] = back ? WB_SPARSE : (kind + turn) % 2 ? WB_RISING : WB_NORMAL;
         if (tokens) value[BATCH] = any_of(dice, (span){1, 2});
         if (tokens && kind < 14) value[HEAD_DIM] = any_of(dice, (span){0, classes_of(p, HEAD_DIM) - 1});
+        const int most = 1 + (1 << (queries ? 19 : 21)) / N / p->head_dims[value[HEAD_DIM]] / value[BATCH];  // heads
+        if (kind < HEADS && !back && p->grouped) value[GROUP] = any_of(dice, (span){1, most});
+        if (kind < HEADS && !back) value[KV_HEADS] = 1 + (most - 1) / (p->grouped ? value[GROUP] : 1);
+        if (kind < HEADS) value[PROCESSORS] = any_of(dice, (span){1, 40});
         if (has(p, LEVELS)) value[LEVELS] = any_of(dice, (span){1, 2});
         if (p->window) value[WINDOW] = any_of(dice, tokens ? (span){N / 8, N / 2} : (span){20, 150});
-        if (p->sinks && !back) value[SINKS] = any_of(dice, kind == SINKING ? (span){2049, 5000} : (span){1, 9});
+        if (p->sinks && !back) value[SINKS] = any_of(dice, kind < SINKING ? (span){1, 9} : octave(9 + kind - SINKING));
+    }
+    return count;
+}
+
+// Two sizes of which a grid may not have the product in y or z, or one that is alone too large there: tiles by heads,
+// by sequences; heads by sequences; tiles. That no block runs makes it cheap.
+static int launched_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], int room)
+{
+    const bool decode = p->signature == WB_DECODE, none = p->signature == WB_ROW_SUM || p->on_host || wb_has_ranks(p);
+    static const span queries[] = {{129, 140}, {129, 140}, {1, 3}, {4200000, 4210000}};
+    const int end = none ? 0 : decode || p->signature == WB_BLOCK_MASK ? 3 : 4;
+    int count = 0;
+    for (int kind = decode ? 2 : 0; kind < end && count < room; kind++) {
+        int *const value = simple(p, &rows[count], dice), many = any_of(dice, (span){33000, 34000});
+        rows[count++].vast = 2;
+        if (kind % 3) value[BATCH] = kind == 1 ? many : any_of(dice, (span){3, 9});
+        value[p->grouped && kind % 2 == 0 ? GROUP : KV_HEADS] = kind % 2 ? 1 : many;
+        if (!decode) value[QUERIES] = any_of(dice, queries[kind]);
     }
     return count;
 }
@@ -583,9 +630,11 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                     left.more[dear(row)]--;
                     if (count++ % 2) before = *row;
                 }
-    for (int n = 0; n < WB_COVERING; n++) rows[n].vast = false;
+    for (int n = 0; n < WB_COVERING; n++) rows[n].vast = 0;
+    count = rows_left_out(p, &dice, rows, count);
     count += long_rows(p, longest, &dice, rows + count, WB_COVERING - count);
-    return count + vast_rows(p, &dice, rows + count, WB_COVERING - count);
+    count += vast_rows(p, &dice, rows + count, WB_COVERING - count);
+    return count + launched_rows(p, &dice, rows + count, WB_COVERING - count);
 }
 
 bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)

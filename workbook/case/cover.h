@@ -15,7 +15,7 @@ enum { WB_DIMENSIONS = 40, WB_CLASSES = 12, WB_COVERING = 200, WB_COVER_WORDS = 
 // A row of the covering array: a value of each dimension, 0 of those that the problem does not have.
 typedef struct wb_cover_row {
     int value[WB_DIMENSIONS];
-    bool vast;  // so large that the CPU layer runs a few of its blocks
+    int vast;  // 1: so large that the CPU layer runs a few of its blocks; 2: none, and looks at launches alone
 } wb_cover_row;
 
 // Numbers that the source of what is judged names: sizes that it may compare with one of them are drawn near them, in
@@ -25,7 +25,7 @@ void wb_cover_numbers(const int *numbers, int count);
 // Fills rows; returns how many. Two classes do not meet where one of them says nothing beside the other (how many keys,
 // in a causal case), or where that takes a case of more work than `most`, in tiles of 16 queries, 64 keys and 16 columns.
 // Then rows are long: `longest` to 1.5 times as many queries, keys, rows, or columns, or 2^16 where that is cheap,
-// and little else; the last are vast.
+// and little else; a class that no row has has one; the last are vast.
 int wb_cover(const wb_problem *problem, uint64_t seed, double most, int longest, wb_cover_row rows[WB_COVERING]);
 
 // The case that a row says.

@@ -157,6 +157,8 @@ struct job : kernel_work {
 
 static unsigned long few = ~0ul;  // wb_launch_few()
 
+bool blocks_run() { return few > 0; }
+
 // The n-th to run of more blocks than may.
 static unsigned long chosen(unsigned long n, unsigned long blocks)
 {

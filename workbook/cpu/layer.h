@@ -38,6 +38,7 @@ enum {
 // SHARED_AT_MOST, or less where WB_SHARED_KB says so: 64 is a GPU of sm_75, 99 one of sm_86, sm_89 or sm_120, 163 one
 // of sm_80.
 int shared_at_most();
+bool blocks_run();  // wb_launch_few(): not none
 
 // What a thread brings to a warp operation, and what it takes away.
 struct warp_request {

@@ -157,7 +157,7 @@ static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool managed, c
     if (!pages || mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
     forget_freed(pages, page_bytes);
     const buffer x = {pages + page_bytes - body, bytes, pages, page_bytes, site, false, managed, false};
-    memset(x.at, 0xff, body);
+    if (blocks_run()) memset(x.at, 0xff, body);
     if (!managed && !d.open) protect(x, PROT_NONE);
     d.buffers.push_back(x);
     d.now += bytes;

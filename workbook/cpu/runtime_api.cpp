@@ -236,7 +236,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     p.maxThreadsPerMultiProcessor = 2048;
     p.maxBlocksPerMultiProcessor = 32;
     p.multiProcessorCount = processors;
-    p.l2CacheSize = 50 << 20;
+    p.l2CacheSize = processors * (384 << 10);  // 132 have 50 MB
     p.memoryBusWidth = 64;
     p.major = 9;
     p.integrated = 1;

@@ -302,9 +302,10 @@ static void lay_out(worker_run *run, bool alone)
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
     run->bytes = wb_exchange_layout(run->tensors, run->count, &run->c, guard, run->zones);
-    run->given = run->c.products ? run->zones[run->count - 1].start : run->bytes;
-    run->shared = run->c.products ? calloc(run->bytes, 1) : malloc(run->bytes);
-    run->original = run->c.products ? calloc(run->bytes, 1) : malloc(run->bytes);
+    const bool none_runs = run->c.dry == 1;  // what is in its tensors means nothing, and takes no memory
+    run->given = none_runs ? run->zones[0].start : run->c.products ? run->zones[run->count - 1].start : run->bytes;
+    run->shared = run->given < run->bytes ? calloc(run->bytes, 1) : malloc(run->bytes);
+    run->original = run->given < run->bytes ? calloc(run->bytes, 1) : malloc(run->bytes);
     if (!run->shared || !run->original) give_up("memory for the tensors");
     memset(run->original, WB_NAN_BYTE, run->given);
     memset(run->original, 0, sizeof(wb_exchange));
@@ -340,7 +341,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     run->problem = problem;
     run->c = *c;
     lay_out(run, kind == WORKER_ALONE);
-    if (wb_is_backward(problem)) fill_forward_inputs(run);
+    if (wb_is_backward(problem) && c->dry != 1) fill_forward_inputs(run);
     if (wb_is_backward(problem) && c->dry == 2) fill_delta(run);
     if (wb_has_ranks(problem)) cut(run);
     const char *const why = gave_up();
