@@ -125,7 +125,7 @@ typedef struct wb_case {
     // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1. Of
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
-    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 4104 more
+    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 128 KB more
     // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given 1 + processors % 8
     // threads; 0: as many as always
     int processors;
