@@ -513,7 +513,8 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                                          : sparse            ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
                                                              : (span){longest, longest + longest / 2});
             if (step >= LAST_OCTAVE && (cached || length == KEYS)) value[INPUT] = WB_RISING;  // the last keys count
-            if (step == LAST_OCTAVE && has(p, LEVELS)) value[INPUT] = WB_MEAN_ONE, value[length] += 1 << 15;
+            if (step == LAST_OCTAVE && has(p, LEVELS))
+                value[INPUT] = WB_MEAN_ONE, value[LEVELS] = 2, value[length] += 1 << 15;
             if (step > LAST_OCTAVE) value[PROCESSORS] = any_of(dice, (span){100, 200});
             if (step > LAST_OCTAVE && cached) value[PAGES] = any_of(dice, (span){262200, 264000});  // nor do 18 bits
         }
