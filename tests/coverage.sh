@@ -20,7 +20,7 @@ verdict $? "each of 12 planted conditions is told"
 verdict $? "arithmetic is not, as threats.md says"
 check "who asks for the time or the device is told" grep -q '^no case decides what time.*: [0-9]*, [0-9]*$' "$said"
 cut=$(marked cut | sort -n | paste -sd, | sed 's/,/, /g')
-check "who cuts a number to few bits is told" grep -q "^numbers are cut to few bits.*: $cut\$" "$said"
+check "who cuts a number to few bits is told" grep -q "^numbers are cut to few bits.*: $cut" "$said"
 check "who says that lines are others is told" grep -q 'these lines may change that: [0-9]' "$said"
 echo 1 >>"$WB_COVERAGE/served" # as if one had been cleared
 rm -rf "$WB_COVERAGE/sum"
