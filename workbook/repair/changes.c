@@ -10,7 +10,7 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, PIECES = 60000, OTHERS = 16, DONORS = 10, MOVES = 10 };
+enum { TOKENS = 40000, PIECES = 60000, OTHERS = 28, DONORS = 10, MOVES = 10 };
 
 typedef struct token {
     int at, end;  // in the text
