@@ -42,11 +42,12 @@ def randn(*sizes, wants=False):
     return torch.randn(*sizes, device=device).bfloat16().requires_grad_(wants)
 
 
-def oracle(Q, K, V, visible, scale, sinks=None):
+def oracle(Q, K, V, visible, scale, sinks=None, cap=0, bias=0):
     """O and L of [B, H, N, D] in float64; visible [..., Nq, Nk]."""
     group = Q.shape[1] // K.shape[1]
     K, V = (x.double().repeat_interleave(group, 1) for x in (K, V))
-    S = (Q.double() @ K.mT * scale).masked_fill(~visible, -torch.inf)
+    S = Q.double() @ K.mT * scale
+    S = ((cap * (S / cap).tanh() if cap else S) + bias).masked_fill(~visible, -torch.inf)
     if sinks is not None:
         S = torch.cat([S, sinks.double()[:, None, None].expand(*S.shape[:3], 1)], -1)
     L = S.logsumexp(-1)
@@ -58,6 +59,19 @@ def bottom_right(Nq, Nk, left=ALL, right=ALL, chunk=0):
     at = torch.arange(Nk - Nq, Nk, device=device)[:, None]
     key = torch.arange(Nk, device=device)
     return (key >= at - left) & (key <= at + right) & (key // chunk == at // chunk if chunk else key >= 0)
+
+
+def other_scores(chance, B, Hq):
+    """softcap and alibi_slopes, most often none."""
+    slopes = torch.rand(*chance.choice([(Hq,), (B, Hq)]), device=device) * chance.choice([0.01, 0.3])
+    return {"softcap": chance.choice([0.0, 0.0, chance.uniform(0.5, 30)]),
+            "alibi_slopes": chance.choice([None, None, slopes])}
+
+
+def bias_of(slopes, Nq, Nk):
+    """[..., Nq, Nk] of slopes [...]."""
+    at, key = torch.arange(Nk - Nq, Nk, device=device)[:, None], torch.arange(Nk, device=device)
+    return 0 if slopes is None else -slopes.double()[..., None, None] * (key - at).abs()
 
 
 def far(got, want):
@@ -157,23 +171,48 @@ def test_flash_attn_func(chance):
     sinks, tensors, exact = with_sinks(chance, q, k, v)
     scale = chance.choice([None, 0.3])
     chunk, (left, right) = chunks(chance), flash_attn.ends_of(causal, window)
+    scores = other_scores(chance, B, Hq)
     how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks,
-               attention_chunk=chunk)
-    visible = bottom_right(Nq, Nk, left, right, chunk)
-    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), visible, scale or D**-0.5, *exact[3:])
+               attention_chunk=chunk, **scores)
+    visible, bias = bottom_right(Nq, Nk, left, right, chunk), bias_of(scores["alibi_slopes"], Nq, Nk)
+    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), visible, scale or D**-0.5, exact[3] if exact[3:] else
+                     None, scores["softcap"], bias)
     with torch.no_grad():
         O, logs, nothing = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
     assert nothing is None
     close(O, want.transpose(1, 2))
     close_logs(logs, L)
-    if left < 0 and Nq > Nk:
-        return
     O, logs, _ = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
     close(O, want.transpose(1, 2))
     dO, dL = torch.randn_like(O), gradients_of_logs(chance, logs)
     dO[:, :: chance.randint(1, 9)] = 0
     got = torch.autograd.grad(O if dL is None else (O, logs), tensors, dO if dL is None else (dO, dL))
     close_gradients(got, want, L, exact, dO.double().transpose(1, 2), dL)
+
+
+@drawn(16)
+def test_gradients_of_logs(chance):
+    """attention's, with each mask that it has. Where all values are the same, dP - delta is 0, and dL alone is left: in
+    float32, or it were lost beside them."""
+    (B, Hq, Hkv, N, Nk, D), causal = sizes(chance), chance.random() < 0.8
+    window = chance.choice([0, chance.randint(1, 60)]) if causal else 0
+    Nk, tokens = N if causal else Nk, chance.choice([0, chance.randint(1, 9)]) if window else 0
+    tensors, sinks = [randn(B, h, n, D, wants=True) for h, n in ((Hq, N), (Hkv, Nk), (Hkv, Nk))], None
+    if causal and not tokens and chance.random() < 0.5:
+        tensors.append(sinks := torch.randn(Hq, device=device, requires_grad=True))
+    alone = sinks is None and chance.random() < 0.5
+    if alone:
+        tensors[2].data.copy_(tensors[2].data[:, :, :1].expand_as(tensors[2]))
+    exact = [x.detach().double().requires_grad_() for x in tensors]
+    visible = bottom_right(N, Nk, window - 1 if window else ALL, 0 if causal else ALL)
+    visible = visible | (bottom_right(N, Nk, ALL, 0) & (torch.arange(Nk, device=device) < tokens))
+    want, L = oracle(*exact[:3], visible, D**-0.5, exact[3] if sinks is not None else None)
+    O, logs = flash_workbook.attention(*tensors[:3], causal=causal, window=window, sink_tokens=tokens,
+                                       sink_logits=sinks, return_lse=True)
+    dO = torch.randn_like(O) * (8 if alone else chance.choice([0, 1]))
+    dL = torch.randn_like(logs) * (1 if alone else chance.choice([1, 8, 30]))
+    got = torch.autograd.grad((O, logs), tensors, (dO, dL))
+    close_gradients(got, want, L, exact, dO.double(), dL)
 
 
 def test_other_alignments_are_seen():
@@ -253,10 +292,11 @@ def test_refusals_name_the_argument():
     q = randn(1, 5, 2, 64)
     with pytest.raises(Refused, match="dropout_p=0.125"):  # flash-attn 3 has its scale there
         flash_workbook.flash_attn_func(q, q, q, 0.125)
-    with pytest.raises(Refused, match=r"window_size=\(-1, ...\) has no gradients"):
-        flash_workbook.flash_attn_func(q.requires_grad_(), q[:, :3], q[:, :3], window_size=(-1, None)).sum().backward()
     with pytest.raises(TypeError, match="bfloat16"):
         flash_workbook.flash_attn_func(q.half(), q.half(), q.half())
+    for wrong in ({"softcap": -1.0}, {"softcap": float("inf")}, {"alibi_slopes": torch.ones(3, device=device)}):
+        with pytest.raises(ValueError, match=list(wrong)[0]):
+            flash_workbook.flash_attn_func(q, q, q, **wrong)
 
 
 WRONG = [None, "x", -5, 2**70, 1.5, float("nan"), [1, 2, 3], torch.ones(3), torch.ones(2, 2, dtype=torch.int32),
@@ -356,7 +396,10 @@ def test_flash_attn_func_compiles_whole(chance):
 
 def test_opcheck_of_band():
     Q, K = randn(1, 4, 20, 16), randn(1, 2, 70, 16)
-    torch.library.opcheck(flash_attn.band, (Q, K, K, 5, 3, 0, 0.25, True, ""))
+    for slopes, cap in ((None, 0.0), (torch.rand(1, 4, 20, device=device), 2.0)):
+        torch.library.opcheck(flash_attn.band, (Q.requires_grad_(), K, K, slopes, 5, 3, 0, cap, 0.25, ""))
+    seen = torch.tensor([[3], [50], [9]], dtype=torch.int32, device=device).expand(3, 20).contiguous()
+    torch.library.opcheck(flash_attn.scored, (Q.detach(), K, K, seen, slopes, 2.0, 0.25, ""))
 
 
 @drawn(8)
@@ -409,16 +452,20 @@ def test_varlen(chance):
         for x in (k, v):
             x.data[start + nk : end] = torch.nan
     chunk, (left, right) = chunks(chance), flash_attn.ends_of(causal, window)
+    scores = other_scores(chance, len(lengths), Hq)
     how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True, seqused_q=used_q, seqused_k=used_k,
-               attention_chunk=chunk)
+               attention_chunk=chunk, **scores)
+    bias = torch.zeros(Hq, Tq, Tk, dtype=torch.float64, device=device)
+    for s, (nq, nk) in enumerate(lengths if scores["alibi_slopes"] is not None else []):
+        slopes = scores["alibi_slopes"].expand(len(lengths), Hq)[s]
+        bias[:, cu_q[s] : cu_q[s] + nq, cu_k[s] : cu_k[s] + nk] = bias_of(slopes, nq, nk)
     heads_first = [x.transpose(0, 1)[None] for x in exact[:3]]
-    want, L = oracle(*heads_first, packed_visible(lengths, cu_q, cu_k, Tq, Tk, left, right, chunk), D**-0.5, *exact[3:])
+    want, L = oracle(*heads_first, packed_visible(lengths, cu_q, cu_k, Tq, Tk, left, right, chunk), D**-0.5,
+                     exact[3] if exact[3:] else None, scores["softcap"], bias)
     with torch.no_grad():
         O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
     close(O, want[0].transpose(0, 1))
     close_logs(logs, L[0])
-    if left < 0:
-        return
     O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
     dO, dL = torch.randn_like(O), gradients_of_logs(chance, logs)
     # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
@@ -465,8 +512,9 @@ def test_opcheck_of_varlen():
     Q, K, cu = randn(1, 4, 40, 64, wants=True), randn(1, 2, 40, 64, wants=True), torch.tensor([0, 15, 40],
         dtype=torch.int32, device=device)
     used, sinks = torch.tensor([9, 25], dtype=torch.int32, device=device), torch.randn(4, device=device)
-    for used_k in (None, used):
-        torch.library.opcheck(flash_attn.varlen, (Q, K, K, sinks, cu, None, cu, used_k, ALL, 0, 0, 0.25, True, ""))
+    for used_k, slopes in ((None, None), (used, torch.rand(1, 4, 40, device=device))):
+        torch.library.opcheck(flash_attn.varlen, (Q, K, K, sinks, cu, None, cu, used_k, slopes, ALL, 0, 0, 0.0, 0.25,
+                                                  True, ""))
     torch._dynamo.reset()
     call = lambda *x: flash_workbook.flash_attn_varlen_func(*x, cu, cu, 25, 25, causal=True, deterministic=True)
     x = [randn(40, 2, 64, wants=True) for _ in range(3)]
@@ -517,6 +565,7 @@ def test_kvcache(chance):
         gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b][: nk[b]]] if news else []))
                     for b in range(B)]
         wanted.append([x if leftpad is None else x[leftpad[b] :] for b, x in enumerate(gathered)])
+    scores = {"softcap": 0.0, "alibi_slopes": None} if int8 else other_scores(chance, B, Hq)
     if int8:
         quantised = [flash_workbook.quantise_cache(x) for x in caches]
         given.update({"k_scale": quantised[0][1], "v_scale": quantised[1][1]})
@@ -528,13 +577,16 @@ def test_kvcache(chance):
                                                      cache_seqlens=lengths, cache_batch_idx=index, causal=causal,
                                                      window_size=window, softmax_scale=scale, cache_leftpad=leftpad,
                                                      return_softmax_lse=True, s_aux=sinks, attention_chunk=chunk,
-                                                     **given)
+                                                     **scores, **given)
     if packed:
         O, logs = O.split(nq), logs.split(nq, 1)
     for b in range(B):
         visible = bottom_right(nq[b], len(wanted[0][b]), left, right, chunk)
         K, V = (x[b].transpose(0, 1)[None] for x in wanted)
-        want, L = oracle(q[b, : nq[b]].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks)
+        slopes = scores["alibi_slopes"]
+        bias = bias_of(slopes if slopes is None else slopes.expand(B, Hq)[b], nq[b], len(wanted[0][b]))
+        want, L = oracle(q[b, : nq[b]].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks, scores["softcap"],
+                         bias)
         close(O[b], want[0].transpose(0, 1), 2**-5 if int8 else LIMIT)
         if not int8:
             close_logs(logs[b], L[0])
@@ -564,6 +616,8 @@ def test_kvcache_refuses_by_name():
     bytes_, scales = flash_workbook.quantise_cache(cache)
     with pytest.raises(Refused, match="17 queries and a cache of int8"):
         call(randn(1, 17, 2, 64), bytes_, bytes_, causal=True, k_scale=scales, v_scale=scales)
+    with pytest.raises(Refused, match="softcap and alibi_slopes"):
+        call(q, bytes_, bytes_, causal=True, k_scale=scales, v_scale=scales, softcap=1.0)
     for wrong in (None, scales[..., 1:], scales.double()):
         with pytest.raises(ValueError, match="v_scale is to be"):
             call(q, bytes_, bytes_, causal=True, k_scale=scales, v_scale=wrong)

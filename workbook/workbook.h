@@ -321,6 +321,28 @@ typedef struct wb_tokens {
 // stride that is no multiple of 8, an address that is none of 16 bytes, 2^31 pieces of 16 bytes in a head.
 wb_status wb_heads_first(const wb_tokens *tensors, int count, int head_dim, wb_stream stream);
 
+// ------------------------ scores that are more than scale * q k
+// Query i sees the keys first[i] ... last[i], those that exist, and of the keys up to last[i] the first `sinks`. With
+// x = scale * q k its score is softcap * tanh(x / softcap), or x where softcap is 0, less slopes[b, h, i] * |j - at[i]|
+// (ALiBi).
+typedef struct wb_scores {
+    const int *first, *last;  // [Nq], in device memory like the others; of all sequences and heads
+    const int *at;            // [Nq], or null where slopes is
+    const float *slopes;      // [B, Hq, Nq], or null: none
+    float softcap;            // >= 0
+    int sinks;                // >= 0
+} wb_scores;
+
+// Forward and backward on any GPU, grouped-query heads, Nq and Nk may differ. causal is 0; window and sinks of the
+// shape are not read. A row that sees nothing has O = 0, L = -infinity. dL [B, Hq, Nq]: the gradient of L, or null;
+// delta is rowsum(dO * O) - dL, in float32. L and delta may be of more keys than are seen here: then the gradients are
+// a part. The same bits each time.
+wb_status wb_scored(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const wb_scores *scores,
+                    const attention_shape *shape, wb_stream stream);
+wb_status wb_scored_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                             const bf16 *O, const float *L, const bf16 *dO, const float *dL, const wb_scores *scores,
+                             const attention_shape *shape, wb_stream stream);
+
 // ------------------------ the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
 

@@ -2,7 +2,7 @@
 tokens before heads, causal masks and windows aligned at the bottom right. What no function of the library does is
 refused by the argument's name.
 """
-import functools
+import ctypes, functools
 from typing import List, Optional, Tuple
 
 import torch
@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from .arguments import MOST, integers, is_off, number, pair, tensors, told_in_range
 from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients, with_zeros
-from .library import DecodeShape, library, like_forward, operator, operators, refuse
+from .library import DecodeShape, Scores, Shape, library, like_forward, operator, operators, refuse
 from .masks import Mask, intervals, masked
 
 packed_at_best = operators.packed.default._op  # under the last call's mask; an error where that is another
@@ -53,82 +53,98 @@ def sinks_of(s_aux, learnable_sink):
 
 
 def bounds(q_len, kv_len, left, right, chunk):
-    """The first and last key that each query sees, if the last query stands at the last key. chunk: of so many keys,
-    counted from the first, it sees those in its own alone; 0: of all."""
+    """The first and last key that each query sees, and where it stands: the last at the last key. chunk: of so many
+    keys, counted from the first, it sees those in its own alone; 0: of all."""
     at = torch.arange(kv_len - q_len, kv_len)
     first, last = at - left, at + right
     if chunk:
         first, last = first.maximum(at - at % chunk), last.minimum(at - at % chunk + chunk - 1)
-    return first.clamp(min=0), last.clamp(max=kv_len - 1)
+    return first.clamp(min=0), last.clamp(max=kv_len - 1), at
 
 
-# ------------------------ gradients of bands
-# The library's gradients are of causal squares with a window. L and delta are of whole rows, so that the gradients of
-# parts of a mask add up: of the keys up to a query's own, and of those behind it, which are a causal square as well
-# when read from the end.
+# ------------------------ any score
+# `seen` [3, Nq] has the first and last key that each query sees, and where it stands; slopes [B, Hq, Nq], or None.
 
 
-def squares(Nq, Nk, left, right, chunk=0):
-    """Parts of the mask of bounds(): the rows a ... b - 1 and keys c ... d - 1; how many keys a row sees; and whether
-    the first row sees these from key c on, the next from c + 1. Else the last row sees so many up to key d - 1, the
-    one before up to d - 2."""
-    for start in range(0, Nk, chunk) if chunk else ():
-        n, first = min(chunk, Nk - start), max(0, start + Nq - Nk)
-        for a, b, c, d, *how in squares(start + n + Nq - Nk - first, n, left, right):
-            yield a + first, b + first, c + start, d + start, *how
-    if chunk or Nq <= 0:
-        return
-    late, back, ahead = max(0, Nq - Nk), min(right, 0), max(1, -left)
-    window = left + back + 1  # of the keys up to its own
-    a, d = max(0, Nq - Nk - back), Nk + back
-    if window > 0 and a < Nq and d > 0:
-        yield a, Nq, max(0, d - (Nq - a) - window + 1), d, window, False
-    if right >= ahead:
-        yield late, Nq - ahead, max(0, Nk - Nq) + ahead, Nk, right - ahead + 1, True
-        a, b = max(0, late - right), max(0, min(late, late - right + Nk))  # before the first key, and not all are seen
-        yield a, b, 0, b - late + right, left + right + 1, False
-        if left < 0 < late and right > Nk:
-            refuse(f"window_size=({left}, ...) has no gradients with more queries than keys")
-        for a in range(max(0, late - right + Nk), late, Nk):  # all are seen
-            n = min(Nk, late - a)
-            yield a, a + n, 0, Nk, MOST, False
-            yield a, a + n - 1, Nk - n + 1, Nk, MOST, True
+graphs_read = []  # CUDA graphs
 
 
-def band_gradients(dO, dL, Q, K, V, O, L, left, right, chunk, scale, same_bits, path):
-    """dQ, dK and dV in float32; L may have a sink in it."""
-    sums = [torch.zeros_like(x, dtype=torch.float32) for x in (Q, K, V)]
-    for a, b, c, d, window, turned in squares(Q.shape[2], K.shape[2], left, right, chunk):
-        if a >= b or c >= d:
-            continue
-        rows, keys = ([x if x is None else x[:, :, i:j] for x in tensors] for tensors, i, j in (((dO, Q, O, L, dL), a,
-            b), ((K, V), c, d)))
-        turn = (lambda x: x.flip(2)) if turned else lambda x: pad(x, (0, 0) * (x.dim() - 3) + (d - c - (b - a), 0))
-        do, q, o, l, dl = (x if x is None else turn(x) for x in rows)
-        keys = [turn(x) if turned else x for x in keys]
-        parts = backward(do, q, *keys, None, o, l, True, window if window < d - c else 0, 0, scale, same_bits, path, dl)
-        parts = [x.flip(2) for x in parts] if turned else [parts[0][:, :, -(b - a) :], *parts[1:]]
-        for whole, part, i, j in zip(sums, parts, (a, c, c), (b, d, d)):
-            whole[:, :, i:j] += part
-    return sums
+def scores_of(seen, slopes, softcap):
+    if seen.is_cuda and torch.cuda.is_current_stream_capturing():
+        graphs_read.append(seen)
+    return Scores(*(x.data_ptr() for x in seen), None if slopes is None else slopes.data_ptr(), softcap, 0)
+
+
+def shape_of(Q, K, scale):
+    return Shape(*Q.shape[:2], K.shape[1], Q.shape[2], K.shape[2], Q.shape[3], scale, 0, 0, 0)
+
+
+@operator("scored")
+def scored(Q: Tensor, K: Tensor, V: Tensor, seen: Tensor, slopes: Optional[Tensor], softcap: float, scale: float,
+           path: str) -> Tuple[Tensor, Tensor]:
+    outputs, inputs, scores = like_forward(Q, K, V), [in_one(x) for x in (Q, K, V)], scores_of(seen, slopes, softcap)
+    library(path).call("wb_scored", [*outputs, *inputs], shape_of(Q, K, scale), after=[ctypes.byref(scores)])
+    return outputs
+
+
+scored.register_fake(like_forward)
+
+
+def in_one(x):
+    """In one piece, at an address that the library takes."""
+    return x.clone() if (x := x.contiguous()).data_ptr() % 16 else x
+
+
+def gradients(dO, dL, Q, K, V, O, L, seen, slopes, softcap, scale, path):
+    """dQ, dK and dV; L may have a sink in it."""
+    if not Q.numel() or not K.numel():
+        return [torch.zeros_like(x) for x in (Q, K, V)]
+    outputs, scores = [torch.empty_like(x, memory_format=torch.contiguous_format) for x in (Q, K, V, L)], scores_of(
+        seen, slopes, softcap)
+    inputs = [in_one(x) for x in (Q, K, V, O, L, dO)]
+    dL = None if dL is None else dL.float().contiguous()
+    library(path).call("wb_scored_backward", [*outputs, *inputs], shape_of(Q, K, scale), after=[
+        ctypes.c_void_p(None if dL is None else dL.data_ptr()), ctypes.byref(scores)])
+    return outputs[:3]
+
+
+def slopes_of(alibi_slopes, B, H, device):
+    """[B, H] or None."""
+    if alibi_slopes is None:
+        return None
+    if not isinstance(alibi_slopes, Tensor) or alibi_slopes.dtype != torch.float32 or alibi_slopes.device != device:
+        raise TypeError(f"alibi_slopes: a tensor of float32 on {device} is wanted")
+    if alibi_slopes.shape not in ((H,), (B, H)):
+        raise ValueError(f"alibi_slopes is {list(alibi_slopes.shape)}, and [{H}] or [{B}, {H}] is wanted")
+    return alibi_slopes.detach().expand(B, H)
+
+
+def cap_of(softcap):
+    if not 0 <= (cap := number("softcap", softcap, float)) < float("inf"):
+        raise ValueError(f"softcap = {softcap}: 0, which is none, or a positive number is wanted")
+    return cap
 
 
 # ------------------------ one length
 
 @functools.lru_cache(64)
 def band_mask(q_len, kv_len, left, right, chunk, device):
+    """As lists, and as what is seen."""
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("the first call with these lengths makes a mask and waits for the GPU: call it once before it is "
                "captured in a CUDA graph")
-    return intervals(*(x.to(device) for x in bounds(q_len, kv_len, left, right, chunk)), kv_len)
+    seen = torch.stack(bounds(q_len, kv_len, left, right, chunk)).to(device)
+    return intervals(*seen[:2], kv_len), seen.int()
 
 
 @operator("band")
-def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, chunk: int, scale: float, same_bits: bool,
-         path: str) -> Tuple[Tensor, Tensor]:
+def band(Q: Tensor, K: Tensor, V: Tensor, slopes: Optional[Tensor], left: int, right: int, chunk: int, softcap: float,
+         scale: float, path: str) -> Tuple[Tensor, Tensor]:
     if not Q.numel() or not K.numel():
         return nothing(Q, K, V)
-    mask = band_mask(Q.shape[2], K.shape[2], left, right, chunk, Q.device)
+    mask, seen = band_mask(Q.shape[2], K.shape[2], left, right, chunk, Q.device)
+    if softcap or slopes is not None:
+        return scored(Q, K, V, seen, slopes, softcap, scale, path)
     return masked(Q, K, V, *mask.fitting(Q, K), scale, path)
 
 
@@ -136,14 +152,16 @@ band.register_fake(like_forward)
 
 
 @operator("band_backward")
-def band_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: Tensor, O: Tensor, L: Tensor, left: int,
-                  right: int, chunk: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
-    return [x.to(Q.dtype) for x in band_gradients(dO, dL, Q, K, V, O, L, left, right, chunk, scale, same_bits, path)]
+def band_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: Tensor, O: Tensor, L: Tensor,
+                  slopes: Optional[Tensor], left: int, right: int, chunk: int, softcap: float, scale: float,
+                  path: str) -> List[Tensor]:
+    seen = band_mask(Q.shape[2], K.shape[2], left, right, chunk, Q.device)[1] if Q.numel() and K.numel() else None
+    return gradients(dO, dL, Q, K, V, O, L, seen, slopes, softcap, scale, path)
 
 
 @band_backward.register_fake
 def like_band_backward(dO, dL, Q, K, V, *_):
-    return [torch.empty_like(x) for x in (Q, K, V)]
+    return [torch.empty_like(x, memory_format=torch.contiguous_format) for x in (Q, K, V)]
 
 
 def keep(ctx, inputs, output):
@@ -163,34 +181,35 @@ def gradients_by(function, dO, dL, tensors, others, O, L, numbers):
 
 
 def differentiate_band(ctx, dO, dL):
-    *tensors, O, L = ctx.saved_tensors
-    return gradients_by(band_backward, dO, dL, tensors, (), O, L, ctx.numbers)
+    *tensors, slopes, O, L = ctx.saved_tensors
+    return gradients_by(band_backward, dO, dL, tensors, (slopes,), O, L, ctx.numbers)
 
 
 band.register_autograd(differentiate_band, setup_context=keep)
 
 
-def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks):
+def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks, slopes, cap):
     """Attention of [B, H, N, D] and its L, of queries that stand at the last keys."""
     Nq, Nk = Q.shape[2], K.shape[2]
     if V.shape[3] > 128 >= Q.shape[3]:  # so many columns of V at a time
-        parts = [banded(name, Q, K, v, left, right, chunk, scale, same_bits, sinks) for v in V.split(128, 3)]
+        parts = [banded(name, Q, K, v, left, right, chunk, scale, same_bits, sinks, slopes, cap)
+                 for v in V.split(128, 3)]
         return torch.cat([O for O, _ in parts], 3), parts[0][1]
     how = {"scale": scale, "same_bits": same_bits, "return_lse": True}
     left, right = MOST if left >= Nk - 1 else left, MOST if right >= Nq - 1 and right else right
     chunk = 0 if chunk >= Nk >= Nq else chunk
-    gradients, causal = wants_gradients(Q, K, V, sinks), right == 0 <= left and not chunk
-    if causal and Nq == 1 and not gradients:  # sees all keys, or the last of them
+    usual, causal = slopes is None and not cap, right == 0 <= left and not chunk
+    if usual and causal and Nq == 1 and not wants_gradients(Q, K, V, sinks):  # sees all keys, or the last of them
         K, V = (x[:, :, -1 - left :] if left < MOST else x for x in (K, V))
         left, right, causal = MOST, MOST, False
-    if causal and Nq == Nk:
+    if usual and causal and Nq == Nk:
         return attention(Q, K, V, window=left + 1 if left < MOST else None, sink_logits=sinks, **how)
-    if left == right == MOST and not chunk and not (gradients and library().lib.wb_device_capability() != 9):
+    if usual and left == right == MOST and not chunk:
         O, L = attention(Q, K, V, causal=False, **how)
     else:
-        same_bits = bool(same_bits or torch.are_deterministic_algorithms_enabled())
+        slopes = None if slopes is None else slopes[..., None].expand(*Q.shape[:3]).contiguous()
         D, (Q, K, V) = V.shape[3], (with_zeros(x, Q, V) for x in (Q, K, V))
-        O, L = band(Q, K, V, left, right, chunk, scale, same_bits, "")
+        O, L = band(Q, K, V, slopes, left, right, chunk, cap, scale, "")
         O = O[..., :D]
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
@@ -232,36 +251,48 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
                 return (O, L, None) if return_attn_probs else O
         except ERRORS:  # it is put right, or what is wrong is said, below
             pass
-    plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
-          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
+    plain("flash_attn_func", dropout_p=dropout_p, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
     tensors("flash_attn_func", q=(q, 4), k=(k, 4), v=(v, 4))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), chunk_of(attention_chunk), scale,
-                  deterministic or None, sinks)
+                  deterministic or None, sinks, slopes_of(alibi_slopes, *Q.shape[:2], Q.device), cap_of(softcap))
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
 
 
 # ------------------------ many lengths
 # The queries and keys of all sequences lie one behind the other. Forward they are one sequence under a mask of
 # documents: one call of problem 15, with as many tiles as a call for each sequence would walk over, and one launch
-# where there would be one each. It has no backward: that is a call a sequence.
+# where there would be one each. Backward, too, but for sequences of causal squares, or without a mask: 08's and 09's
+# kernels, a call each.
 
 def packed_mask(Q, K, starts, *how):
+    """As lists, and as what is seen."""
     of = Q, *starts, (Q.shape[2], K.shape[2], *how)
     if lists := operators.kept_mask(*of):
-        return Mask(Q.shape[2], K.shape[2], 128, *lists)
+        return Mask(Q.shape[2], K.shape[2], 128, *lists[:-1]), lists[-1]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph")
-    first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
+    seen = torch.tensor([1, 0, 0])[:, None].repeat(1, Q.shape[2])
     for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
-        a, b = bounds(nq, nk, *how)
-        first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + start), torch.where(a > b, 0, b + start)
-    mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
-    operators.keep_mask(*of, mask[3:])
-    return mask
+        first, last, place = bounds(nq, nk, *how)
+        some = first <= last
+        seen[:, at : at + nq] = torch.where(some, torch.stack([first, last, place]) + start, seen[:, at : at + nq])
+    seen = seen.to(Q.device)
+    mask, seen = intervals(*seen[:2], K.shape[2]), seen.int()
+    operators.keep_mask(*of, [*mask[3:], seen])
+    return mask, seen
+
+
+def used_alone(x, cu, used):
+    """x [.., T, D] with zeros in the rows that no sequence uses: what is there may be NaN, which no P of 0 makes 0."""
+    if used is None or not len(used):
+        return x
+    row, start, used = torch.arange(x.shape[2], device=x.device), cu.to(x.device), used.to(x.device)
+    s = torch.searchsorted(start[1:], row, right=True).clamp(max=len(used) - 1)
+    return x.masked_fill((row - start[s] >= used[s])[:, None], 0)
 
 
 def sequences(starts, Tq, Tk):
@@ -283,19 +314,16 @@ def sequences(starts, Tq, Tk):
 
 @operator("varlen", waits=True)
 def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, used_q: Optional[Tensor],
-           cu_k: Tensor, used_k: Optional[Tensor], left: int, right: int, chunk: int, scale: float, same_bits: bool,
-           path: str) -> Tuple[Tensor, Tensor]:
+           cu_k: Tensor, used_k: Optional[Tensor], slopes: Optional[Tensor], left: int, right: int, chunk: int,
+           softcap: float, scale: float, same_bits: bool, path: str) -> Tuple[Tensor, Tensor]:
     starts = cu_q, used_q, cu_k, used_k
     if not Q.numel() or not K.numel():
         sequences(starts, Q.shape[2], K.shape[2])
         O, L = nothing(Q, K, V)
-        return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
-    mask = packed_mask(Q, K, starts, left, right, chunk)
-    if used_k is not None and len(used_k):  # what is not used may be NaN, which no P of 0 makes 0
-        row, start, used = torch.arange(K.shape[2], device=Q.device), cu_k.to(Q.device), used_k.to(Q.device)
-        s = torch.searchsorted(start[1:], row, right=True).clamp(max=len(used) - 1)
-        V = V.masked_fill((row - start[s] >= used[s])[:, None], 0)
-    O, L = masked(Q, K, V, *mask.fitting(Q, K), scale, path)
+    else:
+        (mask, seen), V = packed_mask(Q, K, starts, left, right, chunk), used_alone(V, cu_k, used_k)
+        O, L = (scored(Q, K, V, seen, slopes, softcap, scale, path) if softcap or slopes is not None else
+                masked(Q, K, V, *mask.fitting(Q, K), scale, path))
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
@@ -305,23 +333,31 @@ varlen.register_fake(like_forward)
 @operator("varlen_backward", waits=True)
 def varlen_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor],
                     O: Tensor, L: Tensor, cu_q: Tensor, used_q: Optional[Tensor], cu_k: Tensor,
-                    used_k: Optional[Tensor], left: int, right: int, chunk: int, scale: float, same_bits: bool,
-                    path: str) -> List[Tensor]:
-    gradients = [torch.zeros_like(x) for x in (Q, K, V)]
-    full = left == right == MOST and not chunk and library(path).lib.wb_device_capability() == 9
-    for at, nq, of, nk in sequences((cu_q, used_q, cu_k, used_k), Q.shape[2], K.shape[2]):
-        if min(nq, nk) == 0:
-            continue
-        do, dl, q, o, l = (x if x is None else x[:, :, at : at + nq] for x in (dO, dL, Q, O, L))
-        k, v = (x[:, :, of : of + nk] for x in (K, V))
-        parts = backward(do, q, k, v, None, o, l, False, 0, 0, scale, same_bits, path, dl) if full else band_gradients(
-            do, dl, q, k, v, o, l, left, right, chunk, scale, same_bits, path)
-        for whole, part, i, n in zip(gradients, parts, (at, of, of), (nq, nk, nk)):
-            whole[:, :, i : i + n] = part
+                    used_k: Optional[Tensor], slopes: Optional[Tensor], left: int, right: int, chunk: int,
+                    softcap: float, scale: float, same_bits: bool, path: str) -> List[Tensor]:
+    starts, got = (cu_q, used_q, cu_k, used_k), [torch.zeros_like(x) for x in (Q, K, V)]
+    full = left == right == MOST and library(path).lib.wb_device_capability() == 9
+    each = sequences(starts, Q.shape[2], K.shape[2]) if (full or right == 0 <= left) and not chunk and not softcap and (
+        slopes is dL is None) else []
+    if each and (full or all(nq == nk for _, nq, _, nk in each)):
+        window = 0 if full or left == MOST else left + 1
+        for at, nq, of, nk in each:
+            if min(nq, nk) == 0:
+                continue
+            do, q, o, l = (x[:, :, at : at + nq] for x in (dO, Q, O, L))
+            k, v = (x[:, :, of : of + nk] for x in (K, V))
+            parts = backward(do, q, k, v, None, o, l, not full, window, 0, scale, same_bits, path)
+            for whole, part, i, n in zip(got, parts, (at, of, of), (nq, nk, nk)):
+                whole[:, :, i : i + n] = part
+    elif Q.numel() and K.numel():
+        seen = packed_mask(Q, K, starts, left, right, chunk)[1]
+        none, (k, v) = (seen[0] > seen[1])[:, None], (used_alone(x, cu_k, used_k) for x in (K, V))
+        got = gradients(dO.masked_fill(none, 0), dL, Q.masked_fill(none, 0), k, v, O, L, seen, slopes, softcap, scale,
+                        path)
     if sinks is None:
-        return gradients
+        return got
     delta = (dO.float() * O).sum(3) - (0 if dL is None else dL)
-    return [*gradients, -((sinks[:, None] - L).exp() * delta).sum((0, 2))]
+    return [*got, -((sinks[:, None] - L).exp() * delta).sum((0, 2))]
 
 
 @varlen_backward.register_fake
@@ -330,8 +366,8 @@ def like_varlen_backward(dO, dL, Q, K, V, sinks, *_):
 
 
 def differentiate(ctx, dO, dL):
-    *tensors, cu_q, used_q, cu_k, used_k, O, L = ctx.saved_tensors
-    return gradients_by(varlen_backward, dO, dL, tensors, (cu_q, used_q, cu_k, used_k), O, L, ctx.numbers)
+    *others, O, L = ctx.saved_tensors
+    return gradients_by(varlen_backward, dO, dL, others[:4], others[4:], O, L, ctx.numbers)
 
 
 varlen.register_autograd(differentiate, setup_context=keep)
@@ -368,8 +404,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
                 return (O, L, None) if return_attn_probs else O
         except ERRORS:  # as the first time: it is made, or what is wrong is said, below
             pass
-    plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
-          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
+    plain("flash_attn_varlen_func", dropout_p=dropout_p, qv=qv, q_descale=q_descale, k_descale=k_descale,
+          v_descale=v_descale)
     table = block_table if block_table is not None else page_table
     rows = q.shape[:2] if cu_seqlens_q is None and isinstance(q, Tensor) and q.dim() == 4 else None
     if rows:
@@ -397,10 +433,14 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
-    parts = []
+    slopes, cap, parts = slopes_of(alibi_slopes, B, Q.shape[1], q.device), cap_of(softcap), []
+    if slopes is not None and B:
+        at = torch.arange(len(q), device=q.device)
+        s = torch.searchsorted(cu_seqlens_q[1:].to(q.device), at, right=True).clamp(max=B - 1)
+        slopes = slopes[s].T.contiguous()[None]
     for some in V.split(128 if Q.shape[3] <= 128 else V.shape[3], 3):  # so many columns of V at a time
         O, L = varlen(*(with_zeros(x, Q, some) for x in (Q, K, some)), sinks, cu_seqlens_q, seqused_q, cu_seqlens_k,
-                      seqused_k, left, right, chunk, scale, same_bits, "")
+                      seqused_k, slopes, left, right, chunk, cap, scale, same_bits, "")
         parts.append((O[0, ..., : some.shape[3]].transpose(0, 1), L[0]))
     O, L = torch.cat([x for x, _ in parts], 2) if len(parts) > 1 else parts[0][0], parts[0][1]
     if rows:
@@ -440,7 +480,7 @@ def keys_of(cache, scales, table, first, lengths, count):
     return cache[page, row].masked_fill(none, 0), scales if scales is None else scales[page, :, row].transpose(1, 2)
 
 
-def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, scale):
+def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, slopes, cap, scale):
     """O and L of Q [B, Hq, Nq, D]. first: which key of each sequence is its first; None: 0.
 
     Of causal masks the cache is read where it lies, if kernels have such pages and head dimensions. Else what is seen
@@ -448,6 +488,8 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
     (B, Hq, Nq, D), size, device, wide = Q.shape, K.shape[1], Q.device, lambda x: with_zeros(x, Q, V)
     if not Q.numel() or not table.numel():
         return nothing(Q, K, V)
+    if cap or slopes is not None:
+        return scored_from_cache(Q, K, V, K_scale, table, lengths, first, left, right, chunk, slopes, cap, scale)
     most, copied = table.shape[1] * size, first is not None or not K.shape[3] == V.shape[3] == D
     packed, each = Nq > MOST_QUERIES, Nq <= MOST_QUERIES and (right != 0 or left < most or chunk)
     if packed and K_scale is not None:
@@ -476,7 +518,7 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
     if packed:
         cu_q, cu_k = (torch.arange(B + 1, dtype=torch.int32, device=device) * n for n in (Nq, size))
         O, L = varlen(*(x.flatten(0, 1).transpose(0, 1)[None] for x in (Q.transpose(1, 2), K, V)), None, cu_q, None,
-                      cu_k, lengths, left, right, chunk, scale, False, "")
+                      cu_k, lengths, None, left, right, chunk, 0.0, scale, False, "")
         return tuple(x[0].unflatten(1, (B, Nq)).transpose(0, 1) for x in (O, L))
     if served != size:
         table = (table[..., None] * (size // served) + torch.arange(size // served, device=device)).flatten(1)
@@ -485,6 +527,27 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
         K_scale, V_scale = (x.unflatten(2, (-1, served)).transpose(1, 2).flatten(0, 1) for x in (K_scale, V_scale))
     O, L = decode(Q, K, V, K_scale, V_scale, table.to(torch.int32), lengths.to(torch.int32), scale, "")
     return tuple(x.view(B, Nq, *x.shape[1:]).squeeze(3).transpose(1, 2) for x in (O, L)) if each else (O, L)
+
+
+def scored_from_cache(Q, K, V, K_scale, table, lengths, first, left, right, chunk, slopes, cap, scale):
+    """Of all scores, from a copy: the sequences lie one behind the other, each with as many keys as the table has."""
+    if K_scale is not None:
+        refuse("flash_attn_with_kvcache: softcap and alibi_slopes are not served with a cache of int8")
+    (B, Hq, Nq, D), most = Q.shape, table.shape[1] * K.shape[1]
+    first = torch.zeros_like(lengths) if first is None else first
+    lengths = lengths - first  # counted from the first
+    K, V = (with_zeros(keys_of(x, None, table, first, lengths, most)[0], Q, V).flatten(0, 1).transpose(0, 1)[None]
+            for x in (K, V))
+    at = (lengths[:, None] - Nq + torch.arange(Nq, device=Q.device)).long()
+    start, end = (at - left).clamp(min=0), torch.minimum(at + right, lengths[:, None] - 1)
+    if chunk:
+        start, end = start.maximum(at - at % chunk), end.minimum(at - at % chunk + chunk - 1)
+    end = torch.where(start > end, -MOST, end)
+    seen = torch.stack([start, end, at]) + torch.arange(B, device=Q.device)[:, None] * most
+    slopes = None if slopes is None else slopes.T[None, ..., None].expand(1, Hq, B, Nq).flatten(2).contiguous()
+    O, L = scored(Q.transpose(0, 1).flatten(1, 2)[None], K, V, seen.clamp(min=-1).flatten(1).int(), slopes, cap, scale,
+                  "")
+    return O[0].unflatten(1, (B, Nq)).transpose(0, 1), L[0].unflatten(1, (B, Nq)).transpose(0, 1)
 
 
 def behind(x, cu, most):
@@ -533,8 +596,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     the GPU.
     """
     name = "flash_attn_with_kvcache"
-    plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
-          q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
+    plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, qv=qv, q_descale=q_descale, k_descale=k_descale,
+          v_descale=v_descale)
     of_new = -4 if cu_seqlens_k_new is None else -3
     tensors(name, q=(q, 4 if cu_seqlens_q is None else 3), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, of_new),
             v=(v, of_new))
@@ -614,7 +677,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     scale = D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     first = None if cache_leftpad is None else cache_leftpad.clamp(min=0)
     O, L = from_cache(with_zeros(q.transpose(1, 2), q, v_cache), k_cache, v_cache, k_scale, v_scale, table, lengths,
-                      first, left, 0 if Nq == 1 and right > 0 else right, chunk, scale)
+                      first, left, 0 if Nq == 1 and right > 0 else right, chunk, slopes_of(alibi_slopes, B, Hq, device),
+                      cap_of(softcap), scale)
     O = O[..., : v_cache.shape[3]]
     if (sinks := sinks_of(s_aux, learnable_sink)) is not None:
         O, L = with_sink(O, L, sinks[:, None])

@@ -33,6 +33,11 @@ class BlockMask(ctypes.Structure):
         for name in lists]
 
 
+class Scores(ctypes.Structure):  # wb_scores
+    _fields_ = [*((name, ctypes.c_void_p) for name in ("first", "last", "at", "slopes")), ("softcap", ctypes.c_float),
+                ("sinks", ctypes.c_int)]
+
+
 class Refused(NotImplementedError):  # a RuntimeError
     """A function's status that is not WB_OK, with the text of wb_last_message(); or what no function of the library
     does: status 3."""

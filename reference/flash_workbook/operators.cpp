@@ -44,7 +44,7 @@ using Two = std::tuple<Tensor, Tensor>;
                 each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in)            \
                     each(flash_sinks_backward_workspace) each(flash_sink_logits_backward)                              \
                         each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace)                 \
-                            each(wb_heads_first)
+                            each(wb_heads_first) each(wb_scored_backward)
 
 struct Library {
     std::string path;
@@ -382,19 +382,6 @@ std::vector<Tensor> gradients_like(const Tensor &Q, const Tensor &K, const Tenso
     return all;
 }
 
-// The gradient of L as a part of O: dS = P (dP - delta + dL), and O is in delta = rowsum(dO O) alone. Rows whose dO is
-// zero get one of 2^-40 dL, rounded to bf16 in two parts.
-void put_into_O(const Tensor &dL_, const Tensor &L, Tensor &O, Tensor &dO)
-{
-    const Tensor dL = dL_.to(at::kFloat).masked_fill(L.eq(-INFINITY), 0).unsqueeze(3);
-    const Tensor most = std::get<0>(dO.abs().max(3, true)).to(at::kFloat), none = most.eq(0);
-    const Tensor size = most.masked_fill(none, 1), unit = dO.div(size);  // squares that no float32 loses
-    const Tensor with_it = O.sub(dL.div(size).mul(unit).div(unit.square().sum(3, true).masked_fill(none, 1)));
-    O = with_it.masked_fill(none, -0x1p40).to(at::kBFloat16);
-    const Tensor high = dL.to(at::kBFloat16), low = dL.sub(high).to(at::kBFloat16);
-    dO = at::where(none, at::constant_pad_nd(at::cat({high, low}, 3).mul(0x1p-40), {0, dO.size(3) - 2}), dO);
-}
-
 // Of tensors with heads before tokens.
 std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &K_, const Tensor &V_,
                              const optional<Tensor> &sinks, const Tensor &O_, const Tensor &L_, bool causal,
@@ -415,12 +402,11 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
         return none;
     }
     Tensor dO = dO_, Q = Q_, O = O_, L = L_;
-    if (dL) put_into_O(*dL, L, O, dO);
     attention_shape shape = shape_of(Q, K_, sinks.has_value(), causal, window, sink_tokens, scale);
-    const int64_t Nq = Q.size(2), Nk = K_.size(2), more = causal ? 0 : (Nk - Nq % Nk) % Nk;
-    if (!causal) {
-        TORCH_CHECK_NOT_IMPLEMENTED(lib.wb_device_capability() == 9,
-                                    "attention without a causal mask has gradients on sm_90 alone");
+    // The kernel for any score takes a gradient of L, in float32, and on other GPUs what no other does.
+    const bool scored = dL || (!causal && lib.wb_device_capability() != 9);
+    const int64_t Nq = Q.size(2), Nk = K_.size(2), more = causal || scored ? 0 : (Nk - Nq % Nk) % Nk;
+    if (!causal && !scored) {
         // The library wants as many queries as keys. Rows of zeros, whose dO is 0, add nothing to any gradient; every
         // Nk rows are those of one more head.
         if (more) {
@@ -458,7 +444,20 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
         else                                                                                                           \
             call(lib, #name, lib.name, GRADIENTS, __VA_ARGS__, OUTPUTS);                                               \
     } while (0)
-    if (sinks)
+    if (scored) {
+        const Tensor at = at::arange(Nq, Q.options().dtype(at::kInt)), last = causal ? at : at::full_like(at, Nk - 1);
+        const Tensor first = shape.window ? at.sub(shape.window - 1) : at::zeros_like(at);
+        const Tensor of_L = dL ? dL->to(at::kFloat).contiguous() : Tensor();
+        const wb_scores scores = {in<int>(first), in<int>(last), nullptr, nullptr, 0, shape.sinks};
+        shape.causal = 0;
+        make_room(nullptr);
+        call(lib, "wb_scored_backward", lib.wb_scored_backward, GRADIENTS, delta, INPUTS, in<bf16>(O), in<float>(L),
+             in<bf16>(dO), dL ? in<float>(of_L) : nullptr, &scores, &shape, place.stream);
+        if (sinks) {
+            const Tensor rest = at::from_blob(delta, L.sizes(), L.options());
+            gradients[3] = s.unsqueeze(1).sub(L).exp().mul(rest).sum({0, 2}).neg();
+        }
+    } else if (sinks)
         BACKWARD(flash_sink_logits_backward, _in, out<float>(gradients[3]), delta, INPUTS, in<float>(s));
     else if (shape.window)
         BACKWARD(flash_sinks_backward, _in, delta, INPUTS);

@@ -1,0 +1,275 @@
+// scored.cu - attention and its gradients, L's too, where a score is more than scale * q k and a mask is an interval of
+// keys for each query (workbook.h: wb_scored). In the words of tile.cuh, for any GPU. One kernel walks over keys, for O
+// and for dQ; the other over queries, for dK and dV. P is computed again from L, as in problem 08.
+#include "workbook.h"
+#include "tile.cuh"
+
+#include <limits.h>
+
+namespace
+{
+constexpr int ROWS = 16, BLOCK = 64, THREADS = 128;        // rows of a warp and of a block, and its threads
+constexpr float LOG2_E = 1.44269504f;                      // exp(x) = exp2(LOG2_E x)
+template <int D> constexpr int STEP = D == 128 ? 32 : 64;  // rows that a block walks over at a time
+
+struct tensors {
+    bf16 *O, *dQ, *dK, *dV;
+    float *L, *delta;
+    const bf16 *Q, *K, *V, *dO;
+    const float *dL;
+    wb_scores scores;
+    int q_heads, kv_heads, Nq, Nk;
+    float scale;
+};
+
+// What is known of the queries of a tile.
+struct statistics {
+    int first[BLOCK], last[BLOCK], at[BLOCK];
+    float slope[BLOCK], L[BLOCK], delta[BLOCK];  // L in base 2; infinity where nothing is seen, so that P = 0
+};
+
+// Of a block: of queries Q and dO, or of keys K and V.
+template <int D> struct block_tiles {
+    smem_tile<BLOCK, D> mine[2];
+    smem_tile<STEP<D>, D> theirs[2];
+    statistics now;
+    int begin, end;
+};
+
+// Which keys query i sees beside the sinks; none that do not exist.
+TILE_FN void interval(int &first, int &last, const tensors &t, int i)
+{
+    first = i < t.Nq ? max(0, t.scores.first[i]) : INT_MAX, last = i < t.Nq ? min(t.Nk - 1, t.scores.last[i]) : -1;
+    if (first > last && t.scores.sinks == 0) first = INT_MAX, last = -1;
+}
+
+// Of `count` queries from i on, which stand in rows `row` ... of L: a thread each.
+template <bool BACK> TILE_FN void fetch(statistics &now, const tensors &t, int count, int i, size_t row)
+{
+    const int n = threadIdx.x;
+    if (n >= count) return;
+    const bool there = i + n < t.Nq;
+    interval(now.first[n], now.last[n], t, i + n);
+    now.at[n] = there && t.scores.slopes ? t.scores.at[i + n] : 0;
+    now.slope[n] = there && t.scores.slopes ? t.scores.slopes[row + n] : 0;
+    if (!BACK) return;
+    const float L = there ? t.L[row + n] : -INFINITY;
+    now.L[n] = L == -INFINITY ? INFINITY : L * LOG2_E;
+    now.delta[n] = there && L != -INFINITY ? t.delta[row + n] : 0;
+}
+
+// S = Q K^T becomes the scores in base 2, T the tanh in them: of queries i0 ... of `now` and keys j0 ..., which are
+// columns, or ON_SIDE rows.
+template <bool ON_SIDE, int Cols> TILE_FN void score(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &T,
+                                                     const statistics &now, const tensors &t, int i0, int j0)
+{
+    const float cap = t.scores.softcap;
+    each(T, [&](float &x, element e) { x = cap > 0 ? tanhf(S[e] * t.scale / cap) : 0; });
+    each(S, [&](float &s, element e) {
+        const int i = i0 + (ON_SIDE ? e.col : e.row), j = j0 + (ON_SIDE ? e.row : e.col);
+        const float bias = now.slope[i] * fabsf((float)(j - now.at[i]));
+        const bool seen = j <= now.last[i] && (j >= now.first[i] || j < t.scores.sinks);
+        s = seen ? ((cap > 0 ? cap * T[e] : s * t.scale) - bias) * LOG2_E : -INFINITY;
+    });
+}
+
+// Scores become P, and dP the gradient of Q K^T, which is not yet times scale.
+template <bool ON_SIDE, int Cols> TILE_FN void gradient(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &dP,
+                                                        const reg_tile<ROWS, Cols> &T, const statistics &now, int i0)
+{
+    each(S, [&](float &s, element e) { s = exp2_fast(s - now.L[i0 + (ON_SIDE ? e.col : e.row)]); });
+    each(dP,
+         [&](float &x, element e) { x = S[e] * (x - now.delta[i0 + (ON_SIDE ? e.col : e.row)]) * (1 - T[e] * T[e]); });
+}
+
+// A block owns 64 queries of a head and walks over the keys that one of them sees.
+template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_kernel(const tensors t)
+{
+    constexpr int BC = STEP<D>;
+    extern __shared__ uint4 shared[];
+    auto &tiles = *reinterpret_cast<block_tiles<D> *>(shared);
+    auto &[Q_smem, dO_smem] = tiles.mine;
+    auto &[K_smem, V_smem] = tiles.theirs;
+    statistics &now = tiles.now;
+
+    // who am I: late queries, which often see the most keys, start first
+    const int head = blockIdx.x % t.q_heads, block_row = ((t.Nq - 1) / BLOCK - blockIdx.x / t.q_heads) * BLOCK;
+    const int warp_row = warp_id() * ROWS, rows = t.Nq - block_row;
+    const size_t row = ((size_t)blockIdx.y * t.q_heads + head) * t.Nq + block_row;
+    const size_t keys = ((size_t)blockIdx.y * t.kv_heads + head / (t.q_heads / t.kv_heads)) * t.Nk;
+
+    // load
+    load_async<THREADS>(Q_smem, t.Q + row * D, rows);
+    if (BACK) load_async<THREADS>(dO_smem, t.dO + row * D, rows);
+    loads_issued();
+    fetch<BACK>(now, t, BLOCK, block_row, row);
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part has arrived
+    int begin = t.scores.sinks > 0 ? 0 : INT_MAX, end = 0;
+    for (int r = 0; r < BLOCK; r++) begin = min(begin, now.first[r]), end = max(end, now.last[r] + 1);
+    operand<ROWS, D> Q_reg, dO_reg;
+    load(Q_reg, Q_smem, warp_row);
+    if (BACK) load(dO_reg, dO_smem, warp_row);
+
+    reg_tile<ROWS, D> sum = {};  // O, or dQ
+    row_vec<ROWS> m, l = {};
+    fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+    for (int j0 = begin / BC * BC; j0 < end; j0 += BC) {
+        __syncthreads();  // no warp reads the keys before any more
+        load_async<THREADS>(K_smem, t.K + (keys + j0) * D, t.Nk - j0);
+        load_async<THREADS>(V_smem, t.V + (keys + j0) * D, t.Nk - j0);
+        loads_issued();
+        loads_arrived<0>();
+        __syncthreads();  // the keys are there for all warps
+        reg_tile<ROWS, BC> S = {}, T, dS = {};
+        mma_ABt(S, Q_reg, K_smem);
+        score<false>(S, T, now, t, warp_row, j0);
+        if (BACK) {
+            mma_ABt(dS, dO_reg, V_smem);  // dP = dO V^T
+            gradient<false>(S, dS, T, now, warp_row);
+            mma_AB(sum, dS, K_smem);  // dQ += dS K
+            continue;
+        }
+        const row_vec<ROWS> m_new = max(m, row_max(S)), alpha = exp2(m - m_new);
+        m = m_new, l = l * alpha;
+        scale_rows(sum, alpha);
+        each(S, [&](float &s, element e) { s = exp2_fast(s - m[e]); });
+        l = l + row_sum_part(S);
+        mma_AB(sum, S, V_smem);  // O += P V
+    }
+
+    // store
+    if (BACK) {
+        each(sum, [&](float &x, element) { x *= t.scale; });
+    } else {
+        l = row_sum_whole(l);
+        divide_rows(sum, rowwise(l, [](float x) { return x > 0 ? x : 1; }));
+        store(t.L + row + warp_row, (m + log2(l)) * (1 / LOG2_E), rows - warp_row);
+    }
+    store((BACK ? t.dQ : t.O) + (row + warp_row) * D, sum, rows - warp_row);
+}
+
+// A block owns 64 keys of a key head, and walks over the queries from the first to the last that sees one of them, in
+// all heads of the group. Tiles lie on their sides: rows are keys.
+template <int D> __global__ __launch_bounds__(THREADS) void keys_kernel(const tensors t)
+{
+    constexpr int BQ = STEP<D>;
+    extern __shared__ uint4 shared[];
+    auto &tiles = *reinterpret_cast<block_tiles<D> *>(shared);
+    auto &[K_smem, V_smem] = tiles.mine;
+    auto &[Q_smem, dO_smem] = tiles.theirs;
+
+    // who am I
+    const int kv_head = blockIdx.x % t.kv_heads, block_key = blockIdx.x / t.kv_heads * BLOCK;
+    const int warp_key = warp_id() * ROWS, rows = t.Nk - block_key, group = t.q_heads / t.kv_heads;
+    const size_t key = ((size_t)blockIdx.y * t.kv_heads + kv_head) * t.Nk + block_key;
+
+    // load
+    load_async<THREADS>(K_smem, t.K + key * D, rows);
+    load_async<THREADS>(V_smem, t.V + key * D, rows);
+    loads_issued();
+    if (threadIdx.x == 0) tiles.begin = INT_MAX, tiles.end = 0;
+    __syncthreads();  // these are there for all
+    int begin = INT_MAX, end = 0;
+    for (int i = threadIdx.x; i < t.Nq; i += THREADS) {
+        int first, last;
+        interval(first, last, t, i);
+        if (last >= block_key && (first < block_key + BLOCK || block_key < t.scores.sinks))
+            begin = min(begin, i), end = i + 1;
+    }
+    atomicMin(&tiles.begin, begin), atomicMax(&tiles.end, end);
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part has arrived
+    begin = tiles.begin / BQ * BQ, end = tiles.end;
+    operand<ROWS, D> K_reg, V_reg;
+    load(K_reg, K_smem, warp_key);
+    load(V_reg, V_smem, warp_key);
+
+    reg_tile<ROWS, D> dK = {}, dV = {};
+    for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
+        for (int i0 = begin; i0 < end; i0 += BQ) {
+            const size_t row = ((size_t)blockIdx.y * t.q_heads + h) * t.Nq + i0;
+            __syncthreads();  // no warp reads the queries before any more
+            load_async<THREADS>(Q_smem, t.Q + row * D, t.Nq - i0);
+            load_async<THREADS>(dO_smem, t.dO + row * D, t.Nq - i0);
+            loads_issued();
+            fetch<true>(tiles.now, t, BQ, i0, row);
+            loads_arrived<0>();
+            __syncthreads();  // the queries are there for all warps
+            reg_tile<ROWS, BQ> S = {}, T, dS = {};
+            mma_ABt(S, K_reg, Q_smem);    // S^T = K Q^T
+            mma_ABt(dS, V_reg, dO_smem);  // dP^T = V dO^T
+            score<true>(S, T, tiles.now, t, 0, block_key + warp_key);
+            gradient<true>(S, dS, T, tiles.now, 0);
+            mma_AB(dV, S, dO_smem);  // dV += P^T dO
+            mma_AB(dK, dS, Q_smem);  // dK += dS^T Q
+        }
+    each(dK, [&](float &x, element) { x *= t.scale; });
+    store(t.dK + (key + warp_key) * D, dK, rows - warp_key);
+    store(t.dV + (key + warp_key) * D, dV, rows - warp_key);
+}
+
+// delta = rowsum(dO * O) - dL, in float32: dS = P (dP - delta). A warp a row.
+__global__ __launch_bounds__(THREADS) void delta_kernel(const tensors t, int D, size_t rows)
+{
+    const size_t row = (size_t)blockIdx.x * (THREADS / 32) + warp_id();
+    float sum = 0;
+    for (int d = lane_id(); d < D && row < rows; d += 32)
+        sum += __bfloat162float(t.O[row * D + d]) * __bfloat162float(t.dO[row * D + d]);
+    for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    if (row < rows && lane_id() == 0) t.delta[row] = sum - (t.dL ? t.dL[row] : 0);
+}
+
+template <int D> wb_status launch(const tensors &t, const attention_shape *shape, bool back, wb_stream stream)
+{
+    const auto run = [&](void (*kernel)(tensors), int heads, int rows) {
+        const size_t bytes = sizeof(block_tiles<D>);
+        WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+        const dim3 grid(((rows - 1) / BLOCK + 1) * heads, shape->batch);
+        kernel<<<grid, THREADS, bytes, stream>>>(t);
+        WB_CUDA(cudaGetLastError());
+        return WB_OK;
+    };
+    if (!back) return run(queries_kernel<D, false>, t.q_heads, t.Nq);
+    const size_t rows = (size_t)shape->batch * t.q_heads * t.Nq;
+    delta_kernel<<<(unsigned)((rows - 1) / (THREADS / 32) + 1), THREADS, 0, stream>>>(t, D, rows);
+    WB_CUDA(cudaGetLastError());
+    const wb_status status = run(queries_kernel<D, true>, t.q_heads, t.Nq);
+    return status != WB_OK ? status : run(keys_kernel<D>, t.kv_heads, t.Nk);
+}
+
+wb_status serve(tensors t, const wb_scores *scores, const attention_shape *shape, bool back, wb_stream stream)
+{
+    const char *const us = "wb_scored";
+    if (!scores || !scores->first || !scores->last || (scores->slopes && !scores->at))
+        return wb_fail(WB_BAD_ARGUMENT, "%s: the scores have no intervals, or slopes and no places", us);
+    if (!(scores->softcap >= 0 && scores->softcap < INFINITY) || scores->sinks < 0)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: softcap = %g, sinks = %d", us, scores->softcap, scores->sinks);
+    t.scores = *scores, t.q_heads = shape->q_heads, t.kv_heads = shape->kv_heads;
+    t.Nq = shape->q_len, t.Nk = shape->kv_len, t.scale = shape->scale;
+    const int D = shape->head_dim;
+    return (D == 16 ? launch<16> : D == 32 ? launch<32> : D == 64 ? launch<64> : launch<128>)(t, shape, back, stream);
+}
+}  // namespace
+
+wb_status wb_scored(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const wb_scores *scores,
+                    const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_forward("flash_block_mask", O, L, Q, K, V, shape);
+    if (status != WB_OK) return status;
+    tensors t = {};
+    t.O = O, t.L = L, t.Q = Q, t.K = K, t.V = V;
+    return serve(t, scores, shape, false, stream);
+}
+
+wb_status wb_scored_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                             const bf16 *O, const float *L, const bf16 *dO, const float *dL, const wb_scores *scores,
+                             const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_backward("flash_block_mask", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    tensors t = {};
+    t.dQ = dQ, t.dK = dK, t.dV = dV, t.delta = delta, t.L = const_cast<float *>(L), t.dL = dL;
+    t.Q = Q, t.K = K, t.V = V, t.O = const_cast<bf16 *>(O), t.dO = dO;
+    return serve(t, scores, shape, true, stream);
+}
