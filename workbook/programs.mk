@@ -10,8 +10,7 @@ $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*
   $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o)
 	$Q$(LINK) $^ -lm -o $@
 $(foreach n,$(NUMBERS),$(eval $(call implementation,repaired,$n,$B/repaired/$n.cu)))
-$B/repaired/%.o: WARNINGS = -w
-$B/repaired/%.o: KERNELFLAGS = -O0 -Iproblems/$* -Isolutions/$*
+$B/repaired/%.o: KERNELFLAGS = -w -O0 -Iproblems/$* -Isolutions/$*
 C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
 $(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict=__restrict__ -fpermissive $(OPENBLAS_CFLAGS)
 
