@@ -580,15 +580,14 @@ static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], i
     return count;
 }
 
-// Two sizes of which a grid may not have the product in y or z, or one that is alone too large there: tiles by heads,
-// by sequences; heads by sequences; tiles. That no block runs makes it cheap.
+// Two sizes of which a grid may not have the product in y or z: tiles by heads, by sequences; heads by sequences. That
+// no block runs makes it cheap.
 static int launched_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], int room)
 {
     const bool decode = p->signature == WB_DECODE, none = p->signature == WB_ROW_SUM || p->on_host || wb_has_ranks(p);
-    static const span queries[] = {{129, 140}, {129, 140}, {1, 3}, {4200000, 4210000}};
-    const int end = none ? 0 : decode || p->signature == WB_BLOCK_MASK ? 3 : 4;
+    static const span queries[] = {{129, 140}, {129, 140}, {1, 3}};
     int count = 0;
-    for (int kind = decode ? 2 : 0; kind < end && count < room; kind++) {
+    for (int kind = decode ? 2 : 0; kind < 3 && !none && count < room; kind++) {
         int *const value = simple(p, &rows[count], dice), many = any_of(dice, (span){33000, 34000});
         rows[count++].vast = 2;
         if (kind % 3) value[BATCH] = kind == 1 ? many : any_of(dice, (span){3, 9});
