@@ -354,7 +354,7 @@ static bool names(const char *text, const char *word)
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
 {
     char copy[WB_CASE_TEXT];
-    if (strrchr(text, ':')) text = strrchr(text, ':') + 1;
+    if (strrchr(text, ':')) text = strrchr(text, ':') + 1;  // the others run before it
     if (strlen(text) >= sizeof copy)
         return wb_fail(WB_BAD_ARGUMENT, "a case has fewer than %zu characters", sizeof copy);
     // Twice: lengths and heads first, from which the defaults follow; then what is given replaces them, 0 included.

@@ -9,8 +9,9 @@
 #
 # A line ran if it ran in one instance of its template. What calls throw is no branch, nor is the return in
 # WB_CUDA(cuda...): no case has an error of the device. Lines that may change what is counted are told, and lines that
-# ask what no case decides: time, chance, the environment, what a device is (cases have some multiprocessors and L2); and lines that cut a number to few bits, which only larger
-# numbers than those of the cases may show: casts, types and fields of fewer bits than an int, remainders.
+# ask what no case decides: time, chance, the environment, what a device is (cases have some multiprocessors and L2);
+# and lines that cut a number to few bits, which only larger numbers than those of the cases may show: casts, types and
+# fields of fewer bits than an int, remainders.
 
 BEGIN {
     blank = "([ \t]|/[*].*[*]/)*"
