@@ -1067,7 +1067,7 @@ static bool judge_results(report *r, const worker_run *run) { return judge(r, ru
 
 // What is promised of a case whatever its results, and of which cases. Of two ranks or one nothing passes by, and an
 // empty chunk hides no message.
-static bool of_all(const wb_case *c) { return c != NULL; }
+static bool of_all(const wb_case *c) { return (void)c, true; }
 static bool of_ranks(const wb_case *c) { return c->ranks > 2; }
 static bool of_whole_chunks(const wb_case *c) { return c->ranks > 2 && c->shape.q_len >= 4 * c->ranks && c->late != 2; }
 static const struct promise {

@@ -168,9 +168,10 @@ typedef struct wb_workspace {
 // Completes what was left 0 (heads, lengths, scale) by the defaults named above. Text that gives a value keeps it.
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
 
-// From and to text; of several cases with colons between them, which run in one process, the last. wb_case_parse returns WB_BAD_ARGUMENT with a message that names the word it did not understand, or
-// the field whose value cannot be. A case that can be written down may still be one that a function has to refuse:
-// wb_case_is_valid tells, and wb_last_message() then says why.
+// From and to text; of several cases with colons between them, which run in one process, the last. wb_case_parse
+// returns WB_BAD_ARGUMENT with a message that names the word it did not understand, or the field whose value cannot be.
+// A case that can be written down may still be one that a function has to refuse: wb_case_is_valid tells, and
+// wb_last_message() then says why.
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c);
 bool wb_case_is_valid(const wb_problem *problem, const wb_case *c);
 void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT]);

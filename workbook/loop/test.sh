@@ -28,6 +28,7 @@ out=build/$backend
 sources=${WB_SOURCES:-$impl} workers=${WB_WORKERS:-$out/$impl}
 if [ "$impl" = problems ]; then record=build/grade; else record=$out/$impl/grade; fi
 record=${WB_GRADE:-$record}
+[ -z "${WB_CASE:-}" ] || WB_TEST=
 one=${WB_CASE:-}${WB_TEST:-}  # a single case or test is tried, and not recorded
 [ -z "$one" ] || record=$out/$impl/one_case
 cases=${WB_CASES:-}
