@@ -455,7 +455,7 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
              in<bf16>(dO), dL ? in<float>(of_L) : nullptr, &scores, &shape, place.stream);
         if (sinks) {
             const Tensor rest = at::from_blob(delta, L.sizes(), L.options());
-            gradients[3] = s.unsqueeze(1).sub(L).exp().mul(rest).sum({0, 2}).neg();
+            gradients[3] = s.unsqueeze(1).sub(L).exp().mul(rest).sum(at::IntArrayRef({0, 2})).neg();
         }
     } else if (sinks)
         BACKWARD(flash_sink_logits_backward, _in, out<float>(gradients[3]), delta, INPUTS, in<float>(s));
