@@ -28,11 +28,11 @@ struct statistics {
     float slope[BLOCK], L[BLOCK], delta[BLOCK];  // L in base 2; infinity where nothing is seen, so that P = 0
 };
 
-// Of a block: of queries Q and dO, or of keys K and V.
+// Of a block: of queries Q and dO, or of keys K and V. Two steps of a walk by turns: one arrives while the other is used.
 template <int D> struct block_tiles {
     smem_tile<BLOCK, D> mine[2];
-    smem_tile<STEP<D>, D> theirs[2];
-    statistics now;
+    smem_tile<STEP<D>, D> theirs[2][2];
+    statistics now[2];
     int begin, end;
 };
 
@@ -58,28 +58,48 @@ template <bool BACK> TILE_FN void fetch(statistics &now, const tensors &t, int c
     now.delta[n] = there && L != -INFINITY ? t.delta[row + n] : 0;
 }
 
-// S = Q K^T becomes the scores in base 2, T the tanh in them: of queries i0 ... of `now` and keys j0 ..., which are
-// columns, or ON_SIDE rows.
-template <bool ON_SIDE, int Cols> TILE_FN void score(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &T,
-                                                     const statistics &now, const tensors &t, int i0, int j0)
+// Whether each of `count` queries from n on sees all of `keys` keys from j0 on. Of a whole warp.
+TILE_FN bool all_seen(const statistics &now, int n, int count, int j0, int keys)
 {
-    const float cap = t.scores.softcap;
-    each(T, [&](float &x, element e) { x = cap > 0 ? tanhf(S[e] * t.scale / cap) : 0; });
-    each(S, [&](float &s, element e) {
-        const int i = i0 + (ON_SIDE ? e.col : e.row), j = j0 + (ON_SIDE ? e.row : e.col);
-        const float bias = now.slope[i] * fabsf((float)(j - now.at[i]));
-        const bool seen = j <= now.last[i] && (j >= now.first[i] || j < t.scores.sinks);
-        s = seen ? ((cap > 0 ? cap * T[e] : s * t.scale) - bias) * LOG2_E : -INFINITY;
-    });
+    bool all = true;
+    for (int i = n + lane_id(); i < n + count; i += 32) all &= now.first[i] <= j0 && j0 + keys - 1 <= now.last[i];
+    return __all_sync(0xffffffffu, all);
 }
 
-// Scores become P, and dP the gradient of Q K^T, which is not yet times scale.
-template <bool ON_SIDE, int Cols> TILE_FN void gradient(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &dP,
-                                                        const reg_tile<ROWS, Cols> &T, const statistics &now, int i0)
+// The score in base 2 of a query of `now` and key j, and how it grows with scale * q k.
+TILE_FN float score(float product, float &growth, const statistics &now, const tensors &t, int i, int j, bool all)
 {
-    each(S, [&](float &s, element e) { s = exp2_fast(s - now.L[i0 + (ON_SIDE ? e.col : e.row)]); });
-    each(dP,
-         [&](float &x, element e) { x = S[e] * (x - now.delta[i0 + (ON_SIDE ? e.col : e.row)]) * (1 - T[e] * T[e]); });
+    float x = product * t.scale;
+    growth = 1;
+    if (t.scores.softcap > 0) {  // tanh(x) = 1 - 2 / (1 + exp(2 x))
+        const float y = 1 - __fdividef(2, 1 + exp2_fast(2 * LOG2_E / t.scores.softcap * x));
+        x = t.scores.softcap * y, growth = 1 - y * y;
+    }
+    if (t.scores.slopes) x -= now.slope[i] * fabsf((float)(j - now.at[i]));
+    const bool seen = all || (j <= now.last[i] && (j >= now.first[i] || j < t.scores.sinks));
+    return seen ? x * LOG2_E : -INFINITY;
+}
+
+// Products become P, and dP the gradient of Q K^T, which is not yet times scale: of queries i0 ... of `now` and keys
+// j0 ..., which are columns, or ON_SIDE rows.
+template <bool ON_SIDE, int Cols> TILE_FN void gradient(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &dP,
+                                                        const statistics &now, const tensors &t, int i0, int j0,
+                                                        bool all)
+{
+    const auto score_of = [&](float product, float &growth, element e) {
+        const int i = i0 + (ON_SIDE ? e.col : e.row), j = j0 + (ON_SIDE ? e.row : e.col);
+        return score(product, growth, now, t, i, j, all) - now.L[i];
+    };
+    each(dP, [&](float &x, element e) {
+        float growth;
+        score_of(S[e], growth, e);
+        x = (x - now.delta[i0 + (ON_SIDE ? e.col : e.row)]) * growth;
+    });
+    each(S, [&](float &s, element e) {
+        float growth;
+        s = exp2_fast(score_of(s, growth, e));
+    });
+    each(dP, [&](float &x, element e) { x *= S[e]; });
 }
 
 // A block owns 64 queries of a head and walks over the keys that one of them sees.
@@ -89,8 +109,7 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_k
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<block_tiles<D> *>(shared);
     auto &[Q_smem, dO_smem] = tiles.mine;
-    auto &[K_smem, V_smem] = tiles.theirs;
-    statistics &now = tiles.now;
+    statistics &now = tiles.now[0];
 
     // who am I: late queries, which often see the most keys, start first
     const int head = blockIdx.x % t.q_heads, block_row = ((t.Nq - 1) / BLOCK - blockIdx.x / t.q_heads) * BLOCK;
@@ -114,25 +133,36 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_k
     reg_tile<ROWS, D> sum = {};  // O, or dQ
     row_vec<ROWS> m, l = {};
     fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
-    for (int j0 = begin / BC * BC; j0 < end; j0 += BC) {
-        __syncthreads();  // no warp reads the keys before any more
-        load_async<THREADS>(K_smem, t.K + (keys + j0) * D, t.Nk - j0);
-        load_async<THREADS>(V_smem, t.V + (keys + j0) * D, t.Nk - j0);
+    const auto send = [&](int j0) {
+        auto &[K_smem, V_smem] = tiles.theirs[j0 / BC % 2];
+        if (j0 < end) load_async<THREADS>(K_smem, t.K + (keys + j0) * D, t.Nk - j0);
+        if (j0 < end) load_async<THREADS>(V_smem, t.V + (keys + j0) * D, t.Nk - j0);
         loads_issued();
+    };
+    begin = begin / BC * BC;
+    send(begin);
+    for (int j0 = begin; j0 < end; j0 += BC) {
         loads_arrived<0>();
-        __syncthreads();  // the keys are there for all warps
-        reg_tile<ROWS, BC> S = {}, T, dS = {};
+        __syncthreads();  // these keys are there for all warps, and none reads those before any more
+        send(j0 + BC);
+        auto &[K_smem, V_smem] = tiles.theirs[j0 / BC % 2];
+        const bool all = all_seen(now, warp_row, ROWS, j0, BC);
+        reg_tile<ROWS, BC> S = {}, dS = {};
         mma_ABt(S, Q_reg, K_smem);
-        score<false>(S, T, now, t, warp_row, j0);
         if (BACK) {
             mma_ABt(dS, dO_reg, V_smem);  // dP = dO V^T
-            gradient<false>(S, dS, T, now, warp_row);
+            gradient<false>(S, dS, now, t, warp_row, j0, all);
             mma_AB(sum, dS, K_smem);  // dQ += dS K
             continue;
         }
-        const row_vec<ROWS> m_new = max(m, row_max(S)), alpha = exp2(m - m_new);
-        m = m_new, l = l * alpha;
-        scale_rows(sum, alpha);
+        float growth;
+        each(S, [&](float &s, element e) { s = score(s, growth, now, t, warp_row + e.row, j0 + e.col, all); });
+        const row_vec<ROWS> S_max = row_max_part(S);
+        if (any_above(S_max, m + 8.0f)) {
+            const row_vec<ROWS> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
+            m = m_new, l = l * alpha;
+            scale_rows(sum, alpha);
+        }
         each(S, [&](float &s, element e) { s = exp2_fast(s - m[e]); });
         l = l + row_sum_part(S);
         mma_AB(sum, S, V_smem);  // O += P V
@@ -157,7 +187,6 @@ template <int D> __global__ __launch_bounds__(THREADS) void keys_kernel(const te
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<block_tiles<D> *>(shared);
     auto &[K_smem, V_smem] = tiles.mine;
-    auto &[Q_smem, dO_smem] = tiles.theirs;
 
     // who am I
     const int kv_head = blockIdx.x % t.kv_heads, block_key = blockIdx.x / t.kv_heads * BLOCK;
@@ -186,24 +215,33 @@ template <int D> __global__ __launch_bounds__(THREADS) void keys_kernel(const te
     load(V_reg, V_smem, warp_key);
 
     reg_tile<ROWS, D> dK = {}, dV = {};
-    for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
-        for (int i0 = begin; i0 < end; i0 += BQ) {
-            const size_t row = ((size_t)blockIdx.y * t.q_heads + h) * t.Nq + i0;
-            __syncthreads();  // no warp reads the queries before any more
+    const int steps = max(0, (end - begin + BQ - 1) / BQ), count = group * steps;
+    const auto send = [&](int n) {  // of head n / steps of the group
+        auto &[Q_smem, dO_smem] = tiles.theirs[n % 2];
+        const int i0 = begin + n % steps * BQ;
+        const size_t row = ((size_t)blockIdx.y * t.q_heads + kv_head * group + n / steps) * t.Nq + i0;
+        if (n < count) {
             load_async<THREADS>(Q_smem, t.Q + row * D, t.Nq - i0);
             load_async<THREADS>(dO_smem, t.dO + row * D, t.Nq - i0);
-            loads_issued();
-            fetch<true>(tiles.now, t, BQ, i0, row);
-            loads_arrived<0>();
-            __syncthreads();  // the queries are there for all warps
-            reg_tile<ROWS, BQ> S = {}, T, dS = {};
-            mma_ABt(S, K_reg, Q_smem);    // S^T = K Q^T
-            mma_ABt(dS, V_reg, dO_smem);  // dP^T = V dO^T
-            score<true>(S, T, tiles.now, t, 0, block_key + warp_key);
-            gradient<true>(S, dS, T, tiles.now, 0);
-            mma_AB(dV, S, dO_smem);  // dV += P^T dO
-            mma_AB(dK, dS, Q_smem);  // dK += dS^T Q
+            fetch<true>(tiles.now[n % 2], t, BQ, i0, row);
         }
+        loads_issued();
+    };
+    if (count) send(0);
+    for (int n = 0; n < count; n++) {
+        loads_arrived<0>();
+        __syncthreads();  // these queries are there for all warps, and none reads those before any more
+        send(n + 1);
+        auto &[Q_smem, dO_smem] = tiles.theirs[n % 2];
+        const statistics &now = tiles.now[n % 2];
+        const bool all = all_seen(now, 0, BQ, block_key + warp_key, ROWS);
+        reg_tile<ROWS, BQ> S = {}, dS = {};
+        mma_ABt(S, K_reg, Q_smem);    // S^T = K Q^T
+        mma_ABt(dS, V_reg, dO_smem);  // dP^T = V dO^T
+        gradient<true>(S, dS, now, t, 0, block_key + warp_key, all);
+        mma_AB(dV, S, dO_smem);  // dV += P^T dO
+        mma_AB(dK, dS, Q_smem);  // dK += dS^T Q
+    }
     each(dK, [&](float &x, element) { x *= t.scale; });
     store(t.dK + (key + warp_key) * D, dK, rows - warp_key);
     store(t.dV + (key + warp_key) * D, dV, rows - warp_key);
