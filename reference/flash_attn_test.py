@@ -4,8 +4,7 @@ float64, on shapes that SEED draws.
     SEED=7 python3 -m pytest reference/flash_attn_test.py      from the workbook's root after make lib; on the CPU
               layer, or a GPU as torch_test.py
 
-The limit of |x - want| / |want| is torch_test.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by
-2^-8 of their row's largest.
+The limit of |x - want| / |want| is torch_test.py's, 2^-7. For a cache of bytes `want` is of what these stand for.
 """
 import contextlib, copy, ctypes, inspect, itertools, os, random
 
@@ -233,7 +232,7 @@ def asked_of_each():
              "flash_attn_with_kvcache": dict(q=q, k_cache=k, v_cache=k, causal=True, cache_seqlens=24)}
     values = dict(dropout_p=0.5, softmax_scale=0.3, causal=True, window_size=(2, 0), softcap=3.0, alibi_slopes=sinks,
         deterministic=True, return_attn_probs=True, s_aux=sinks, learnable_sink=sinks, qv=q, q_descale=one,
-        k_descale=one, v_descale=one, attention_chunk=4, num_splits=2, pack_gqa=True, sm_margin=8, max_seqlen_q=5,
+        k_descale=one / 2, v_descale=one / 2, attention_chunk=4, num_splits=2, pack_gqa=True, sm_margin=8, max_seqlen_q=5,
         max_seqlen_k=5, block_table=ints[:, None] * 0, seqused_q=ints, seqused_k=ints, k=q[:, :1], v=q[:, :1],
         rotary_cos=q, rotary_sin=q, cache_seqlens=9, cache_batch_idx=ints * 0, cache_leftpad=ints,
         rotary_interleaved=False, return_softmax_lse=True, k_scale=one, v_scale=one, page_table=ints[:, None] * 0,
@@ -248,6 +247,8 @@ def what_becomes_of(function, given, name, values):
     # of gradients, of bytes, of more queries than one: other tests look
     if name == "deterministic" or "scale" in name and both or name == "causal" and "k_cache" in given:
         return "served"
+    if "descale" in name and "k_cache" in given:
+        given = {**given, **{x: given[x].to(flash_attn.E4M3) for x in ("k_cache", "v_cache")}}
     # here they say what is so without them
     tables = name in ("block_table", "page_table", "cache_batch_idx", "cu_seqlens_q")
     if name.startswith("cu_seqlens"):
@@ -280,8 +281,8 @@ def test_arguments_are_as_the_page_says():
     head = ("# What becomes of flash-attn's arguments\n\nserved: as in flash-attn, within what README.md says of "
             "shapes and masks. refused: a value\nother than the default is a NotImplementedError that names the "
             "argument. not read: a hint to\nflash-attn's kernels. Made from what the functions do:\n`WRITE=1 make "
-            "torch` (flash_attn_test.py).\n\nA cache is of bf16, or of int8 with `k_scale` and `v_scale`: no kernel "
-            "reads one of e4m3, so that\n`k_descale` and `v_descale` are refused. `attention_fp8` has e4m3 for a "
+            "torch` (flash_attn_test.py).\n\nA cache is of bf16, of int8 with `k_scale` and `v_scale`, or of e4m3: "
+            "`k_descale` and `v_descale`\nare of that one. Queries are in bf16. `attention_fp8` has e4m3 for a "
             "forward pass.\n\n" + f"| | {' | '.join(f'`{x}`' for x in calls)} |\n" + "|---" * 4 + "|\n")
     if os.environ.get("WRITE"):
         open(page, "w").write(head + "".join(lines))
@@ -525,6 +526,18 @@ def test_opcheck_of_varlen():
 # ------------------------ flash_attn_with_kvcache
 
 
+def in_bytes(kind, x, descale):
+    """Of [..., rows, Hkv, D]: as a cache keeps it, its scales, or None, and what it stands for. descale [..., 1,
+    Hkv]."""
+    if kind == "int8":
+        q, scales = flash_workbook.quantise_cache(x)
+        return q, scales, q * scales.transpose(-1, -2)[..., None]
+    if kind == "bf16":
+        return x, None, x
+    q = (x / descale[..., None]).clamp(-448, 448).to(flash_attn.E4M3)
+    return q, None, q.float() * descale[..., None]
+
+
 @drawn(48)
 def test_kvcache(chance):
     (B, Hq, Hkv, _, _, D), Nq, how = sizes(chance), chance.choice([1, 1, 2, 5, 16, 20]), (True, (-1, -1))
@@ -533,7 +546,8 @@ def test_kvcache(chance):
     size, most = chance.choice([16, 32, 64, 128, 256, 1, 48, 100]), chance.randint(1, 3)
     if chance.random() < 0.5:
         size, most = 16, chance.randint(2, 9)
-    q, int8, paged = laid_out(chance, B, Nq, Hq, D).detach(), Nq <= 16 and chance.random() < 0.5, chance.random() < 0.6
+    q, kind = laid_out(chance, B, Nq, Hq, D).detach(), chance.choice(["bf16", "bf16", "int8", "e4m3"])
+    paged = chance.random() < 0.6
     news = chance.choice([0, 0, Nq])
     most = max(most, -(-news // size))
     lengths = torch.tensor([chance.randint(0, most * size - news) for _ in range(B)], dtype=torch.int32, device=device)
@@ -560,16 +574,23 @@ def test_kvcache(chance):
         given = {"cu_seqlens_q": starts(nq), "max_seqlen_q": chance.choice([None, Nq])}
         given.update({"cu_seqlens_k_new": starts(nk)} if news else {})
     # what is wanted: the keys gathered, the new ones behind them
-    wanted = []
-    for cache, new in zip(caches, (k, v)):
-        gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b][: nk[b]]] if news else []))
-                    for b in range(B)]
+    wanted, tensors, scores = [], [], other_scores(chance, B, Hq)
+    for which, cache, new in zip("kv", caches, (k, v)):
+        descale = torch.rand(B, Hkv, device=device) / 8 + 0.01
+        if kind == "e4m3":
+            given[f"{which}_descale"] = chance.choice([descale, 0.03, torch.tensor([0.03], device=device), None])
+            if given[f"{which}_descale"] is not descale:
+                descale.fill_(1 if given[f"{which}_descale"] is None else 0.03)
+        bytes_, scales, _ = in_bytes(kind, cache, torch.full((1, Hkv), 0.03, device=device))
+        tensors.append(bytes_)
+        meant = [bytes_.float() * d[:, None] for d in descale] if kind == "e4m3" else [in_bytes(kind, cache, None)[2]] * B
+        if scales is not None:
+            given[f"{which}_scale"] = scales
+        if news:
+            new = in_bytes(kind, new, descale[:, None])[2]
+        gathered = [torch.cat([meant[b][used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b][: nk[b]]] if news else
+                              [])) for b in range(B)]
         wanted.append([x if leftpad is None else x[leftpad[b] :] for b, x in enumerate(gathered)])
-    scores = {"softcap": 0.0, "alibi_slopes": None} if int8 else other_scores(chance, B, Hq)
-    if int8:
-        quantised = [flash_workbook.quantise_cache(x) for x in caches]
-        given.update({"k_scale": quantised[0][1], "v_scale": quantised[1][1]})
-    tensors = [x for x, _ in quantised] if int8 else caches
     if paged:
         given["block_table"] = table[:B] if index is None else table
     new = [in_one(x, nk) if packed and news else x for x in (k, v)]
@@ -587,9 +608,22 @@ def test_kvcache(chance):
         bias = bias_of(slopes if slopes is None else slopes.expand(B, Hq)[b], nq[b], len(wanted[0][b]))
         want, L = oracle(q[b, : nq[b]].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks, scores["softcap"],
                          bias)
-        close(O[b], want[0].transpose(0, 1), 2**-5 if int8 else LIMIT)
-        if not int8:
+        close(O[b], want[0].transpose(0, 1))
+        if kind == "bf16":
             close_logs(logs[b], L[0])
+
+
+def test_each_byte_of_e4m3():
+    """As keys, which L shows, and as values; the NaN apart."""
+    bytes_ = torch.arange(256, dtype=torch.uint8, device=device)
+    cache = bytes_.masked_fill(bytes_ % 128 == 127, 0).view(flash_attn.E4M3).view(2, 1, 1, 128)
+    q = torch.eye(128, device=device).bfloat16().expand(2, 1, 128, 128)
+    O, L = flash_workbook.flash_attn_with_kvcache(q, *[cache.expand(2, 16, 1, 128).contiguous()] * 2, cache_seqlens=1,
+                                                  softmax_scale=0.5, k_descale=0.375, v_descale=0.75,
+                                                  return_softmax_lse=True)
+    meant = cache.float().flatten(1)
+    assert torch.equal(O.float(), (meant * 0.75)[:, None, None].expand(O.shape))
+    assert torch.allclose(L[..., 0], meant * 0.375 * 0.5, rtol=1e-6, atol=0)
 
 
 def test_quantise_cache_is_the_librarys():
@@ -614,10 +648,13 @@ def test_kvcache_refuses_by_name():
     with pytest.raises(TypeError, match="int8"):
         call(q, cache.to(torch.int8), cache.to(torch.int8), causal=True)
     bytes_, scales = flash_workbook.quantise_cache(cache)
-    with pytest.raises(Refused, match="17 queries and a cache of int8"):
-        call(randn(1, 17, 2, 64), bytes_, bytes_, causal=True, k_scale=scales, v_scale=scales)
-    with pytest.raises(Refused, match="softcap and alibi_slopes"):
-        call(q, bytes_, bytes_, causal=True, k_scale=scales, v_scale=scales, softcap=1.0)
+    eight = cache.to(flash_attn.E4M3)
+    with pytest.raises(Refused, match="q in float8_e4m3fn"):
+        call(q.to(eight.dtype), eight, eight)
+    for given, word in (({"k_descale": scales}, "k_descale"), ({"v_descale": scales[0, :, 0].double()}, "v_descale"),
+                        ({"v_scale": scales}, "k_scale")):
+        with pytest.raises(ValueError, match=word + " is to be"):
+            call(q, eight, eight, **given)
     for wrong in (None, scales[..., 1:], scales.double()):
         with pytest.raises(ValueError, match="v_scale is to be"):
             call(q, bytes_, bytes_, causal=True, k_scale=scales, v_scale=wrong)

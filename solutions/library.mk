@@ -21,7 +21,13 @@ endef
 LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))
 LIBRARY := $(addprefix $B/lib/,library.o keys.o pairs.o) $B/machinery/attention_backward.o \
-  $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o)
+  $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o) \
+  $B/lib/e4m3.o
+# 14's kernels for another cache, under their own names once more.
+$(eval $(call implementation,e4m3,14,solutions/flash_decode_e4m3.cu))
+$B/lib/e4m3.o: $B/e4m3/14.o
+	@mkdir -p $(@D)
+	$Q$(call its_own,$<,$@,flash_decode_e4m3) :
 $(addprefix $B/lib/,library.o keys.o pairs.o): $B/lib/%.o: solutions/%.c VERSION $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DWB_VERSION='"$(file <VERSION)"')

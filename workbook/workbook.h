@@ -154,6 +154,12 @@ wb_status flash_decode_int8(bf16 *O, float *L, const bf16 *Q, const int8_t *K, c
                             const float *V_scale, const int *page_table, const int *kv_len, void *workspace,
                             size_t workspace_bytes, const decode_shape *shape, wb_stream stream);
 size_t flash_decode_int8_workspace(const decode_shape *shape);
+// The same with K and V in e4m3 (see 16) and one scale for each sequence and key head: K_scale and V_scale float32 [B,
+// Hkv], as FlashAttention-3 has its descale. No problem: the library alone has it. NaN in K or V counts as 480.
+wb_status flash_decode_e4m3(bf16 *O, float *L, const bf16 *Q, const uint8_t *K, const uint8_t *V, const float *K_scale,
+                            const float *V_scale, const int *page_table, const int *kv_len, void *workspace,
+                            size_t workspace_bytes, const decode_shape *shape, wb_stream stream);
+size_t flash_decode_e4m3_workspace(const decode_shape *shape);
 
 // A mask as data, for 15: which tiles of the score matrix hold something visible, and which of their pairs are. The
 // keys are cut into tiles of kv_tile, the queries into q_tiles tiles of q_tile. Tile r = mask * (q_tiles + 1) + t of

@@ -13,7 +13,7 @@ autograd and autocast know.
     o = ring_attention(q, k, v, group=group)                   one sequence on several GPUs, cut by shard()
 
 and under the names and arguments of flash-attn: flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache (13,
-and 14 from int8). The library is WB_LIBRARY's, or the one that was installed beside this file, or
+14 from int8, and from e4m3). The library is WB_LIBRARY's, or the one that was installed beside this file, or
 build/BACKEND/lib/libworkbook.so.
 """
 from .dense import attention, backward, forward

@@ -426,7 +426,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
         seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
         most, lengths = table.shape[1] * k.shape[1], seqused_k.to(q.device)
         table, lengths = told_in_range(table, lengths, None, 0, k.shape[1], len(k))
-        k, v = (keys_of(x, None, table, lengths * 0, lengths, most)[0].flatten(0, 1) for x in (k, v))
+        k, v = (keys_of(x, None, table, lengths * 0, lengths, most).flatten(0, 1) for x in (k, v))
         cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
@@ -451,13 +451,17 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
 # ------------------------ decoding
 
 MOST_QUERIES, PAGE_SIZES = 16, (256, 128, 64, 32, 16)  # of the kernels
+E4M3 = torch.float8_e4m3fn
 
 
 @operator("decode")
 def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: Optional[Tensor], page_table: Tensor,
            kv_len: Tensor, scale: float, path: str) -> Tuple[Tensor, Tensor]:
-    """flash_decode, or with scales flash_decode_int8, of problems 13 and 14."""
-    name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_forward(Q, K, V)
+    """flash_decode; or with scales, of a cache of bytes, flash_decode_int8, and with scales [B, Hkv]
+    flash_decode_e4m3."""
+    name, outputs = "flash_decode", like_forward(Q, K, V)
+    if K_scale is not None:
+        name += "_e4m3" if K_scale.dim() == 2 else "_int8"
     (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
     if not Q.numel() or not page_table.numel():
         return nothing(Q, K, V)
@@ -473,15 +477,21 @@ decode.register_fake(like_forward)
 
 def keys_of(cache, scales, table, first, lengths, count):
     """Copies `count` keys of each sequence from its key first[b] on, zeros behind lengths[b] of them: [B, count, Hkv,
-    D], and the scales [B, Hkv, count]."""
+    D], in bf16."""
     size, ahead = cache.shape[1], torch.arange(count, device=table.device)
     at = (first[:, None].long() + ahead).clamp(max=table.shape[1] * size - 1)
-    page, row, none = table.long().gather(1, at // size), at % size, (ahead >= lengths[:, None])[..., None, None]
-    return cache[page, row].masked_fill(none, 0), scales if scales is None else scales[page, :, row].transpose(1, 2)
+    page, row = table.long().gather(1, at // size), at % size
+    keys = cache[page, row]
+    if scales is not None:
+        by_sequence = scales.dim() == 2
+        scales = scales[:, None] if by_sequence else scales[page, :, row]
+        keys = ((keys.view(E4M3).float() if by_sequence else keys) * scales[..., None]).bfloat16()
+    return keys.masked_fill((ahead >= lengths[:, None])[..., None, None], 0)
 
 
 def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, slopes, cap, scale):
-    """O and L of Q [B, Hq, Nq, D]. first: which key of each sequence is its first; None: 0.
+    """O and L of Q [B, Hq, Nq, D]. Of a cache of bytes K_scale and V_scale are [pages, Hkv, page_size], of one of e4m3,
+    as int8, [B, Hkv]. first: which key of each sequence is its first; None: 0.
 
     Of causal masks the cache is read where it lies, if kernels have such pages and head dimensions. Else what is seen
     of it is copied: under a window so many keys a query, which then is a sequence of its own."""
@@ -489,11 +499,10 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
     if not Q.numel() or not table.numel():
         return nothing(Q, K, V)
     if cap or slopes is not None:
-        return scored_from_cache(Q, K, V, K_scale, table, lengths, first, left, right, chunk, slopes, cap, scale)
+        return scored_from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, slopes, cap, scale)
     most, copied = table.shape[1] * size, first is not None or not K.shape[3] == V.shape[3] == D
     packed, each = Nq > MOST_QUERIES, Nq <= MOST_QUERIES and (right != 0 or left < most or chunk)
-    if packed and K_scale is not None:
-        refuse(f"flash_attn_with_kvcache: {Nq} queries and a cache of int8: {MOST_QUERIES} at most are served")
+    by_sequence = K_scale is not None and K_scale.dim() == 2
     if each:
         at = lengths[:, None] - Nq + torch.arange(Nq, device=device)  # where the queries stand
         begin = torch.zeros_like(at) if first is None else first[:, None].expand(B, Nq)
@@ -506,12 +515,14 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
             first, copied = start.maximum(begin).flatten(), True
             most = max(1, min(most, left + 1 + min(right, Nq - 1), chunk or most))
         Q, table = Q.transpose(1, 2).reshape(B * Nq, Hq, 1, D), table.repeat_interleave(Nq, 0)
-    served = next((x for x in PAGE_SIZES if size % x == 0 and (K_scale is None or size == x)), None)
+        if by_sequence:
+            K_scale, V_scale = (x.repeat_interleave(Nq, 0) for x in (K_scale, V_scale))
+    served = next((x for x in PAGE_SIZES if size % x == 0 and (K_scale is None or by_sequence or size == x)), None)
     if copied or packed or not served:
         first = torch.zeros_like(lengths) if first is None else first
         lengths, size = (lengths - first).clamp(min=0), -(-most // 16) * 16
-        (K, K_scale), (V, V_scale) = (keys_of(*x, table, first, lengths, size) for x in ((K, K_scale), (V, V_scale)))
-        K, V, table = wide(K), wide(V), torch.arange(len(lengths), device=device)[:, None]
+        K, V = (wide(keys_of(*x, table, first, lengths, size)) for x in ((K, K_scale), (V, V_scale)))
+        K_scale, V_scale, table = None, None, torch.arange(len(lengths), device=device)[:, None]
         served = next(x for x in PAGE_SIZES if size % x == 0)
     elif not K.is_contiguous() or not V.is_contiguous():
         refuse("decoding from a cache that is not contiguous: to copy it at each step would cost more than the step")
@@ -523,21 +534,17 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
     if served != size:
         table = (table[..., None] * (size // served) + torch.arange(size // served, device=device)).flatten(1)
         K, V = (x.reshape(-1, served, *x.shape[2:]) for x in (K, V))
-    if K_scale is not None:
-        K_scale, V_scale = (x.unflatten(2, (-1, served)).transpose(1, 2).flatten(0, 1) for x in (K_scale, V_scale))
     O, L = decode(Q, K, V, K_scale, V_scale, table.to(torch.int32), lengths.to(torch.int32), scale, "")
     return tuple(x.view(B, Nq, *x.shape[1:]).squeeze(3).transpose(1, 2) for x in (O, L)) if each else (O, L)
 
 
-def scored_from_cache(Q, K, V, K_scale, table, lengths, first, left, right, chunk, slopes, cap, scale):
+def scored_from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, slopes, cap, scale):
     """Of all scores, from a copy: the sequences lie one behind the other, each with as many keys as the table has."""
-    if K_scale is not None:
-        refuse("flash_attn_with_kvcache: softcap and alibi_slopes are not served with a cache of int8")
     (B, Hq, Nq, D), most = Q.shape, table.shape[1] * K.shape[1]
     first = torch.zeros_like(lengths) if first is None else first
     lengths = lengths - first  # counted from the first
-    K, V = (with_zeros(keys_of(x, None, table, first, lengths, most)[0], Q, V).flatten(0, 1).transpose(0, 1)[None]
-            for x in (K, V))
+    K, V = (with_zeros(keys_of(*x, table, first, lengths, most), Q, V).flatten(0, 1).transpose(0, 1)[None]
+            for x in ((K, K_scale), (V, V_scale)))
     at = (lengths[:, None] - Nq + torch.arange(Nq, device=Q.device)).long()
     start, end = (at - left).clamp(min=0), torch.minimum(at + right, lengths[:, None] - 1)
     if chunk:
@@ -575,6 +582,15 @@ def quantise_cache(x):
     return q, scale.squeeze(-1).transpose(-1, -2).contiguous()
 
 
+def descale_of(name, x, B, Hkv, device):
+    """[B, Hkv], of a number, a tensor of one, [B, Hkv], or None, which is 1."""
+    if not isinstance(x, Tensor):
+        return torch.full((B, Hkv), 1.0 if x is None else number(name, x, float), device=device)
+    if x.dtype != torch.float32 or x.device != device or x.numel() != 1 and x.shape != (B, Hkv):
+        raise ValueError(f"{name} is to be float32, {[B, Hkv]} or one number, on {device}")
+    return in_one((x.view(1, 1) if x.numel() == 1 else x).detach().expand(B, Hkv))
+
+
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None,
                             causal=False, window_size=(-1, -1), softcap=0.0, rotary_interleaved=True,
@@ -584,26 +600,31 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                             max_seqlen_q=None, rotary_seqlens=None, attention_chunk=0, scheduler_metadata=None,
                             pack_gqa=None, sm_margin=0):
     """q [B, Nq, Hq, D], the newest tokens of each sequence. k_cache and v_cache: pages [pages, page_size, Hkv, D] with
-    block_table int32 [B, max_pages]; or, without one, [B, N, Hkv, D]. In bf16; or in int8, with k_scale and v_scale
-    float32 [pages, Hkv, page_size] (or [B, Hkv, N]), as quantise_cache makes them, and 16 queries at most.
+    block_table int32 [B, max_pages]; or, without one, [B, N, Hkv, D]. In bf16; in int8, with k_scale and v_scale
+    float32 [pages, Hkv, page_size] (or [B, Hkv, N]), as quantise_cache makes them; or in float8_e4m3fn, with k_descale
+    and v_descale float32 [B, Hkv] or one number: what is stored times these is meant. No NaN is looked for there.
 
     cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys,
     written behind these before attention is computed. cache_leftpad int32 [B]: the first key of each. It has no
     gradients. With cu_seqlens_q q is [Tq, Hq, D] as in flash_attn_varlen_func, and with cu_seqlens_k_new so are k and
     v; without max_seqlen_q the call waits for the GPU. Fast, from the cache as it lies: a causal mask or one query, up
     to 16 queries, pages (or N) of multiples of 16, in int8 of a power of two to 256, D 16, 32, 64 or 128. Else, with a
-    window and with cache_leftpad, what is seen of it is copied at each call, and more than 16 queries make it wait for
-    the GPU.
+    window and with cache_leftpad, what is seen of it is copied at each call, in bf16, and more than 16 queries make it
+    wait for the GPU.
     """
     name = "flash_attn_with_kvcache"
-    plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, qv=qv, q_descale=q_descale, k_descale=k_descale,
-          v_descale=v_descale)
+    e4m3 = getattr(k_cache, "dtype", None) == E4M3
+    plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, qv=qv, q_descale=q_descale,
+          **{} if e4m3 else {"k_descale": k_descale, "v_descale": v_descale})
     of_new = -4 if cu_seqlens_k_new is None else -3
     tensors(name, q=(q, 4 if cu_seqlens_q is None else 3), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, of_new),
             v=(v, of_new))
-    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
-            if k_scale is None else torch.int8):
-        raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
+    if q.dtype == E4M3:
+        refuse(f"{name}: q in float8_e4m3fn is not served: pass it in bfloat16, whatever the cache is in")
+    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype not in (
+            (torch.bfloat16, E4M3) if k_scale is None else (torch.int8,)):
+        raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, in int8 with k_scale and v_scale, or in "
+                        "float8_e4m3fn")
     device, (left, right), chunk, Tq = q.device, ends_of(causal, window_size), chunk_of(attention_chunk), len(q)
     if cu_seqlens_q is not None:
         integers("cu_seqlens_q", cu_seqlens_q, device, None)
@@ -624,9 +645,12 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         integers("cu_seqlens_k_new", cu_seqlens_k_new, device, B + 1)
     pages, size, Hkv = k_cache.shape[:3]
     for which, x in (("k_scale", k_scale), ("v_scale", v_scale)):
-        if (k_scale is not None or x is not None) and not (isinstance(x, Tensor) and x.dtype == torch.float32 and
+        if not (k_scale is v_scale is None) and not (isinstance(x, Tensor) and x.dtype == torch.float32 and
                 x.shape == (pages, Hkv, size) and x.device == device):
             raise ValueError(f"{name}: {which} is to be float32, {[pages, Hkv, size]}, on {device}")
+    if e4m3:  # from here on bytes, whose scales have two dimensions
+        k_cache, v_cache = k_cache.view(torch.int8), v_cache.view(torch.int8)
+        k_scale, v_scale = (descale_of(*x, B, Hkv, device) for x in (("k_descale", k_descale), ("v_descale", v_descale)))
     table = block_table if block_table is not None else page_table
     if table is not None:
         integers("block_table", table, device, None, None)
@@ -636,7 +660,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if not size:
         refuse(f"{name}: a cache without keys: flash_attn_func takes k and v of no keys")
     if table is None:  # each row of the cache is so many pages in a row
-        fits = k_scale is None and k_cache.is_contiguous() and v_cache.is_contiguous()
+        fits = (k_scale is None or e4m3) and k_cache.is_contiguous() and v_cache.is_contiguous()
         rows, row, size = pages, size, next((x for x in PAGE_SIZES if size % x == 0), size) if fits else size
         k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) if fits else x for x in (k_cache, v_cache))
         pages = rows * (row // size)
@@ -668,11 +692,17 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             at, k, v = (lengths[s] - cu[s + 1] + t).clamp(min=0, max=most - 1), k[t], v[t]
         page, row = table.long()[s, at // size], at % size
         for cache, scales, new_keys in ((k_cache, k_scale, k), (v_cache, v_scale, v)):
-            if of_new == -3:  # of no rows at all it writes what is there
-                new_keys = torch.where((last >= 0)[:, None, None], new_keys, cache[page, row])
-            if scales is not None:
+            if e4m3:
+                if new_keys.dtype != E4M3:
+                    new_keys = (new_keys / scales[s][..., None]).clamp(-448, 448).to(E4M3)
+                new_keys = new_keys.view(torch.int8)
+            elif scales is not None:
                 new_keys, new_scales = quantise_cache(new_keys)
-                scales[page, :, row] = new_scales.transpose(-1, -2)
+                new_scales = new_scales.transpose(-1, -2)
+                scales[page, :, row] = new_scales if of_new == -4 else torch.where(last[:, None] >= 0, new_scales,
+                                                                                  scales[page, :, row])
+            if of_new == -3:  # of no rows at all it writes what is there
+                new_keys = torch.where(last[:, None, None] >= 0, new_keys, cache[page, row])
             cache[page, row] = new_keys
     scale = D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     first = None if cache_leftpad is None else cache_leftpad.clamp(min=0)

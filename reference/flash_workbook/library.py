@@ -112,7 +112,8 @@ operators = load(usual_path())
 
 
 FUNCTIONS = """flash_forward flash_gqa flash_gqa_backward flash_window flash_sinks flash_sinks_backward flash_hopper
-    flash_sink_logits flash_sink_logits_backward flash_decode flash_decode_int8 flash_block_mask flash_fp8""".split()
+    flash_sink_logits flash_sink_logits_backward flash_decode flash_decode_int8 flash_decode_e4m3 flash_block_mask
+    flash_fp8""".split()
 
 
 def check(path=None):

@@ -7,7 +7,32 @@
 #pragma once
 #include "paged.cuh"
 
-constexpr float UNIT = 64;
+// What a byte says, and how it becomes a bf16: a file may have another STORED before it includes this one.
+#ifndef STORED
+#define STORED int8_bytes
+struct int8_bytes {
+    static constexpr float unit = 64;
+    static constexpr uint32_t turned = 0x80808080u;  // the bits of four bytes that are turned when they are read
+
+    // Of four int8, the first and the third, or the second and the fourth, as two bf16, in 64ths. `four`: with their
+    // sign bits turned, so that a byte is u = 128 + what it says, from 0 to 255. The bf16 with the bits 00000000
+    // uuuuuuuu is u * 2^-133, whether u's first bit counts as one of its fraction or, from 2^-126 on, of its exponent.
+    // So (u * 2^-133) * 2^127 - 2 = (u - 128) / 64, and nothing is rounded.
+    static TILE_FN uint32_t bytes_to_bf16(uint32_t four, int odd)
+    {
+        using namespace tile_machine;
+        const uint32_t two = __byte_perm(four, 0, odd ? 0x4341 : 0x4240);  // each with a byte of zeros above it
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800                          // has no arithmetic in bf16
+        return pack((two & 255) / unit - 2, (two >> 16) / unit - 2);
+#else
+        __nv_bfloat162 u;
+        memcpy(&u, &two, 4);
+        return bits(__hfma2(u, __float2bfloat162_rn(0x1p127f), __float2bfloat162_rn(-2.0f)));
+#endif
+    }
+};
+#endif
+constexpr float UNIT = STORED::unit;
 
 // ------------------------ a tile of bytes
 
@@ -83,23 +108,6 @@ TILE_FN void load(quarters<Rows, Cols> &a, quarter_room<Rows, Cols> &room, const
 
 namespace tile_machine
 {
-// Of four int8, the first and the third, or the second and the fourth, as two bf16, in 64ths. `four`: with their sign
-// bits turned, so that a byte is u = 128 + what it says, from 0 to 255. The bf16 with the bits 00000000 uuuuuuuu is u
-// * 2^-133, whether u's first bit counts as one of its fraction or, from 2^-126 on, of its exponent. So (u * 2^-133) *
-// 2^127 - 2 = (u - 128) / 64, and nothing is rounded.
-TILE_FN uint32_t bytes_to_bf16(uint32_t four, int odd)
-{
-    const uint32_t two = __byte_perm(four, 0, odd ? 0x4341 : 0x4240);  // each with a byte of zeros above it
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800                      // has no arithmetic in bf16
-    return pack((two & 255) / UNIT - 2, (two >> 16) / UNIT - 2);
-#else
-    __nv_bfloat162 u;
-    memcpy(&u, &two, 4);
-    return bits(__hfma2(u, __float2bfloat162_rn(0x1p127f), __float2bfloat162_rn(-2.0f)));
-#endif
-}
-constexpr uint32_t sign_bits = 0x80808080u;
-
 template <int Bytes> struct alignas(Bytes) piece {
     uint32_t word[Bytes / 4];
 };
@@ -139,14 +147,14 @@ TILE_FN void mma_ABt(reg_tile<Rows, 32> &c, const quarters<Rows, Depth> &a, cons
             const char *chunk = reinterpret_cast<const char *>(b.chunk(8 * n + g, (first + i) / 16));
             const auto &part = *reinterpret_cast<const piece<size> *>(chunk + first % 16);
             TILE_UNROLL
-            for (int j = 0; j < size / 4; j++) w[n][i / 4 + j] = part.word[j] ^ sign_bits;
+            for (int j = 0; j < size / 4; j++) w[n][i / 4 + j] = part.word[j] ^ STORED::turned;
         }
     }
     multiply<Depth>(
         c, [&](uint32_t(*f)[4], int k) { a.columns(f, k); },
         [&](uint32_t *f, int k, int n) {
             TILE_UNROLL
-            for (int i = 0; i < 4; i++) f[i] = bytes_to_bf16(w[2 * n + i / 2][k], i % 2);
+            for (int i = 0; i < 4; i++) f[i] = STORED::bytes_to_bf16(w[2 * n + i / 2][k], i % 2);
         });
 }
 
@@ -161,13 +169,13 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, 32> &a, const 
     for (int n = 0; n < Cols / 16; n++) {
         load_chunk(w[n], b, n);
         TILE_UNROLL
-        for (int i = 0; i < 4; i++) w[n][i] ^= sign_bits;
+        for (int i = 0; i < 4; i++) w[n][i] ^= STORED::turned;
     }
     multiply<32>(
         c, [&](uint32_t(*f)[4], int k) { left_columns(f, a, k); },
         [&](uint32_t *f, int k, int n) {
             TILE_UNROLL
-            for (int i = 0; i < 4; i++) f[i] = bytes_to_bf16(w[n][2 * k + i % 2], i / 2);
+            for (int i = 0; i < 4; i++) f[i] = STORED::bytes_to_bf16(w[n][2 * k + i % 2], i / 2);
         });
 }
 TILE_FN int byte_col(int col) { return col / 16 * 16 + col % 8 * 2 + col / 8 % 2; }
