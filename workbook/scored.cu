@@ -24,8 +24,9 @@ struct tensors {
 
 // What is known of the queries of a tile.
 struct statistics {
-    int first[BLOCK], last[BLOCK], at[BLOCK];
-    float slope[BLOCK], L[BLOCK], delta[BLOCK];  // L in base 2; infinity where nothing is seen, so that P = 0
+    int first[BLOCK], last[BLOCK], origin;
+    float at[BLOCK];                             // behind the origin, a key
+    float slope[BLOCK], L[BLOCK], delta[BLOCK];  // in base 2; L is infinity where nothing is seen, so that P = 0
 };
 
 // Of a block: of queries Q and dO, or of keys K and V. Two steps of a walk by turns: one arrives while the other is used.
@@ -44,14 +45,15 @@ TILE_FN void interval(int &first, int &last, const tensors &t, int i)
 }
 
 // Of `count` queries from i on, which stand in rows `row` ... of L: a thread each.
-template <bool BACK> TILE_FN void fetch(statistics &now, const tensors &t, int count, int i, size_t row)
+template <bool BACK> TILE_FN void fetch(statistics &now, const tensors &t, int count, int i, size_t row, int origin)
 {
     const int n = threadIdx.x;
     if (n >= count) return;
     const bool there = i + n < t.Nq;
     interval(now.first[n], now.last[n], t, i + n);
-    now.at[n] = there && t.scores.slopes ? t.scores.at[i + n] : 0;
-    now.slope[n] = there && t.scores.slopes ? t.scores.slopes[row + n] : 0;
+    now.origin = origin;
+    now.at[n] = there && t.scores.slopes ? (float)(t.scores.at[i + n] - origin) : 0;
+    now.slope[n] = there && t.scores.slopes ? t.scores.slopes[row + n] * LOG2_E : 0;
     if (!BACK) return;
     const float L = there ? t.L[row + n] : -INFINITY;
     now.L[n] = L == -INFINITY ? INFINITY : L * LOG2_E;
@@ -66,39 +68,43 @@ TILE_FN bool all_seen(const statistics &now, int n, int count, int j0, int keys)
     return __all_sync(0xffffffffu, all);
 }
 
-// The score in base 2 of a query of `now` and key j, and how it grows with scale * q k.
-TILE_FN float score(float product, float &growth, const statistics &now, const tensors &t, int i, int j, bool all)
+// Products become the tanh of what the cap bends, where there is one: tanh(x) = 1 - 2 / (1 + exp(2 x)).
+template <int Cols> TILE_FN void bend(reg_tile<ROWS, Cols> &S, const tensors &t)
 {
-    float x = product * t.scale;
-    growth = 1;
-    if (t.scores.softcap > 0) {  // tanh(x) = 1 - 2 / (1 + exp(2 x))
-        const float y = 1 - __fdividef(2, 1 + exp2_fast(2 * LOG2_E / t.scores.softcap * x));
-        x = t.scores.softcap * y, growth = 1 - y * y;
-    }
-    if (t.scores.slopes) x -= now.slope[i] * fabsf((float)(j - now.at[i]));
-    const bool seen = all || (j <= now.last[i] && (j >= now.first[i] || j < t.scores.sinks));
-    return seen ? x * LOG2_E : -INFINITY;
+    const float twice = 2 * LOG2_E * t.scale / t.scores.softcap;
+    if (t.scores.softcap > 0) each(S, [&](float &s, element) { s = 1 - __fdividef(2, 1 + exp2_fast(s * twice)); });
 }
 
-// Products become P, and dP the gradient of Q K^T, which is not yet times scale: of queries i0 ... of `now` and keys
-// j0 ..., which are columns, or ON_SIDE rows.
+// These become scores in base 2: of queries i0 ... of `now` and keys j0 ..., which are columns, or ON_SIDE rows. A pass
+// for each thing that a call may have.
+template <bool ON_SIDE, int Cols>
+TILE_FN void score(reg_tile<ROWS, Cols> &S, const statistics &now, const tensors &t, int i0, int j0, bool all)
+{
+    const float unit = LOG2_E * (t.scores.softcap > 0 ? t.scores.softcap : t.scale), from = (float)(j0 - now.origin);
+    each(S, [&](float &s, element) { s *= unit; });
+    if (t.scores.slopes)
+        each(S, [&](float &s, element e) {
+            const int i = i0 + (ON_SIDE ? e.col : e.row);
+            s -= now.slope[i] * fabsf(from - now.at[i] + (float)(ON_SIDE ? e.row : e.col));
+        });
+    if (!all)
+        each(S, [&](float &s, element e) {
+            const int i = i0 + (ON_SIDE ? e.col : e.row), j = j0 + (ON_SIDE ? e.row : e.col);
+            s = (j > now.last[i]) | ((j < now.first[i]) & (j >= t.scores.sinks)) ? -INFINITY : s;
+        });
+}
+
+// Products become P, and dP the gradient of Q K^T, which is not yet times scale.
 template <bool ON_SIDE, int Cols> TILE_FN void gradient(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &dP,
                                                         const statistics &now, const tensors &t, int i0, int j0,
                                                         bool all)
 {
-    const auto score_of = [&](float product, float &growth, element e) {
-        const int i = i0 + (ON_SIDE ? e.col : e.row), j = j0 + (ON_SIDE ? e.row : e.col);
-        return score(product, growth, now, t, i, j, all) - now.L[i];
-    };
-    each(dP, [&](float &x, element e) {
-        float growth;
-        score_of(S[e], growth, e);
-        x = (x - now.delta[i0 + (ON_SIDE ? e.col : e.row)]) * growth;
-    });
-    each(S, [&](float &s, element e) {
-        float growth;
-        s = exp2_fast(score_of(s, growth, e));
-    });
+    const auto query = [&](element e) { return i0 + (ON_SIDE ? e.col : e.row); };
+    bend(S, t);
+    each(dP, [&](float &x, element e) { x -= now.delta[query(e)]; });
+    if (t.scores.softcap > 0) each(dP, [&](float &x, element e) { x *= 1 - S[e] * S[e]; });
+    score<ON_SIDE>(S, now, t, i0, j0, all);
+    each(S, [&](float &s, element e) { s = exp2_fast(s - now.L[query(e)]); });
     each(dP, [&](float &x, element e) { x *= S[e]; });
 }
 
@@ -121,7 +127,7 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_k
     load_async<THREADS>(Q_smem, t.Q + row * D, rows);
     if (BACK) load_async<THREADS>(dO_smem, t.dO + row * D, rows);
     loads_issued();
-    fetch<BACK>(now, t, BLOCK, block_row, row);
+    fetch<BACK>(now, t, BLOCK, block_row, row, t.scores.slopes ? t.scores.at[block_row] : 0);
     loads_arrived<0>();
     __syncthreads();  // every thread's part has arrived
     int begin = t.scores.sinks > 0 ? 0 : INT_MAX, end = 0;
@@ -155,8 +161,8 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_k
             mma_AB(sum, dS, K_smem);  // dQ += dS K
             continue;
         }
-        float growth;
-        each(S, [&](float &s, element e) { s = score(s, growth, now, t, warp_row + e.row, j0 + e.col, all); });
+        bend(S, t);
+        score<false>(S, now, t, warp_row, j0, all);
         const row_vec<ROWS> S_max = row_max_part(S);
         if (any_above(S_max, m + 8.0f)) {
             const row_vec<ROWS> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
@@ -223,7 +229,7 @@ template <int D> __global__ __launch_bounds__(THREADS) void keys_kernel(const te
         if (n < count) {
             load_async<THREADS>(Q_smem, t.Q + row * D, t.Nq - i0);
             load_async<THREADS>(dO_smem, t.dO + row * D, t.Nq - i0);
-            fetch<true>(tiles.now[n % 2], t, BQ, i0, row);
+            fetch<true>(tiles.now[n % 2], t, BQ, i0, row, block_key);
         }
         loads_issued();
     };
