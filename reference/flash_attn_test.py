@@ -4,7 +4,8 @@ float64, on shapes that SEED draws.
     SEED=7 python3 -m pytest reference/flash_attn_test.py      from the workbook's root after make lib; on the CPU
               layer, or a GPU as torch_test.py
 
-The limit of |x - want| / |want| is torch_test.py's, 2^-7. For a cache of bytes `want` is of what these stand for.
+The limit of |x - want| / |want| is torch_test.py's, 2^-7. For a cache of bytes `want` is of what these
+stand for, and the limit 2^-6: where such a cache is copied, K and V are rounded to bf16 once more.
 """
 import contextlib, copy, ctypes, inspect, itertools, os, random
 
@@ -576,12 +577,12 @@ def test_kvcache(chance):
     # what is wanted: the keys gathered, the new ones behind them
     wanted, tensors, scores = [], [], other_scores(chance, B, Hq)
     for which, cache, new in zip("kv", caches, (k, v)):
-        descale, one = torch.rand(B, Hkv, device=device) / 8 + 0.002, chance.choice([0.002, 0.03])
+        descale, one = torch.rand(B, Hkv, device=device) / 32 + 0.01, chance.choice([0.002, 0.03])
         if kind == "e4m3":  # of 0.002 times 448 some are cut
             given[f"{which}_descale"] = of = chance.choice([descale, one, torch.tensor([one], device=device), None])
             if of is not descale:
                 descale.fill_(1 if of is None else one)
-        bytes_, scales, _ = in_bytes(kind, cache, torch.full((1, Hkv), 0.03, device=device))
+        bytes_, scales, _ = in_bytes(kind, cache, descale.mean(0, keepdim=True))
         tensors.append(bytes_)
         meant = [bytes_.float() * d[:, None] if kind == "e4m3" else in_bytes(kind, cache, None)[2] for d in descale]
         if scales is not None:
@@ -608,7 +609,7 @@ def test_kvcache(chance):
         bias = bias_of(slopes if slopes is None else slopes.expand(B, Hq)[b], nq[b], len(wanted[0][b]))
         want, L = oracle(q[b, : nq[b]].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks, scores["softcap"],
                          bias)
-        close(O[b], want[0].transpose(0, 1))
+        close(O[b], want[0].transpose(0, 1), LIMIT if kind == "bf16" else 2**-6)
         if kind == "bf16":
             close_logs(logs[b], L[0])
 
