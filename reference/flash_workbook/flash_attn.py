@@ -467,7 +467,8 @@ def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: 
         return nothing(Q, K, V)
     shape = DecodeShape(B, Hq, Hkv, Nq, D, scale, page_size, pages, page_table.shape[1])
     address, bytes, _memory = library(path).workspace(name, shape, Q.device)
-    inputs = [x.contiguous() for x in (Q, K, V, K_scale, V_scale, page_table, kv_len) if x is not None]
+    caches = [x.contiguous() for x in (K, V)]
+    inputs = [in_one(Q), *caches, *(in_one(x) for x in (K_scale, V_scale, page_table, kv_len) if x is not None)]
     library(path).call(name, [*outputs, *inputs], shape, after=[address, bytes])
     return outputs
 
@@ -499,7 +500,8 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
     if not Q.numel() or not table.numel():
         return nothing(Q, K, V)
     if cap or slopes is not None:
-        return scored_from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, slopes, cap, scale)
+        return scored_from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, slopes, cap,
+                                 scale)
     most, copied = table.shape[1] * size, first is not None or not K.shape[3] == V.shape[3] == D
     packed, each = Nq > MOST_QUERIES, Nq <= MOST_QUERIES and (right != 0 or left < most or chunk)
     by_sequence = K_scale is not None and K_scale.dim() == 2
@@ -588,7 +590,7 @@ def descale_of(name, x, B, Hkv, device):
         return torch.full((B, Hkv), 1.0 if x is None else number(name, x, float), device=device)
     if x.dtype != torch.float32 or x.device != device or x.numel() != 1 and x.shape != (B, Hkv):
         raise ValueError(f"{name} is to be float32, {[B, Hkv]} or one number, on {device}")
-    return in_one((x.view(1, 1) if x.numel() == 1 else x).detach().expand(B, Hkv))
+    return (x.view(1, 1) if x.numel() == 1 else x).detach().expand(B, Hkv)
 
 
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
@@ -650,7 +652,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             raise ValueError(f"{name}: {which} is to be float32, {[pages, Hkv, size]}, on {device}")
     if e4m3:  # from here on bytes, whose scales have two dimensions
         k_cache, v_cache = k_cache.view(torch.int8), v_cache.view(torch.int8)
-        k_scale, v_scale = (descale_of(*x, B, Hkv, device) for x in (("k_descale", k_descale), ("v_descale", v_descale)))
+        k_scale = descale_of("k_descale", k_descale, B, Hkv, device)
+        v_scale = descale_of("v_descale", v_descale, B, Hkv, device)
     table = block_table if block_table is not None else page_table
     if table is not None:
         integers("block_table", table, device, None, None)
