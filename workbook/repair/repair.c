@@ -86,7 +86,7 @@ static int wrong_of(int n)
     worker_run run;
     char limit[40];  // many changes never end; what the layer stopped would have taken longer
     const bool is_known = wanted[n][0].want || wanted[n][1].want;
-    const double least = n != first && n != case_count ? 5 : is_known ? 0.1 : 0.5;
+    const double least = shared->probing ? 15 : n != first && n != case_count ? 5 : is_known ? 0.1 : 0.5;
     snprintf(limit, sizeof limit, "%g", seconds[n] * 10 > least ? seconds[n] * 10 : least);
     setenv("WB_TIMEOUT", limit, 1);
     worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
@@ -248,7 +248,8 @@ static void find_order(void)
     memset(shared->values, 0, sizeof shared->values);
     shared->probing = 1;
     worker_retire(WORKER_SHARED);
-    wrong_of(first);
+    const int bits = wrong_of(first);
+    if (says) fprintf(stderr, "probe of %.3f s, %.1f s, %x, %x\n", seconds[first], now() - began, bits, wrong[first]);
     shared->probing = 0;
     memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
@@ -312,6 +313,7 @@ static int try_all(int place, trial best[BEST])
         shared->on[0] = before;
         for (int n; (n = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
             const trial t = try(order[n], place);
+            if (getenv("DBG")) fprintf(stderr, "T %d %d: line %d %s -> %s m%d h%d\n", n, order[n], changes[order[n]].line, changes[order[n]].of, changes[order[n]].put, t.mends, t.harms);
             if (t.mends && !t.harms && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
         unshare();
