@@ -122,12 +122,15 @@ static char *plain(int from, int to)  // in one line, without comments
 
 // ------------------------ pieces
 
+static int within;  // of the changes that are made
+
 static int new_ids(int line, change_kind kind, int n, int as_it_is)
 {
     const int first = change_count;
     if (first + n + 1 >= REPAIR_IDS) exit(2);
     for (int i = 0; i < n; i++)
-        changes[first + i] = (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is};
+        changes[first + i] =
+            (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is, .within = within};
     change_count += n;
     return first;
 }
@@ -309,6 +312,51 @@ static bool have_like_places(const operand *a, const operand *b)
     return commas == 0;
 }
 
+static int bound(int t, int step)  // the end of what a logical operator joins, in this direction
+{
+    for (; t > 0 && t < count; t += step) {
+        if (all[t].mate >= 0 && (step > 0) == (all[t].mate > t)) {
+            t = all[t].mate;
+            continue;
+        }
+        if (is_one_of(t, "|&&|(|)|,|;|?|:|{|}|=|return|[|]|") || is(t, "||")) return t;
+    }
+    return t;
+}
+
+static operand conditions[400];
+static int condition_count;
+
+static void find_conditions(void)
+{
+    for (int t = 1; t < count && condition_count < 400; t++) {
+        int from, to;
+        if (is(t, "&&") || is(t, "||")) {
+            if (condition_count == 0 || conditions[condition_count - 1].to != t) {
+                from = bound(t - 1, -1) + 1;
+                if (from < t) conditions[condition_count++] = (operand){from, t, plain(from, t)};
+            }
+            from = t + 1, to = bound(t + 1, 1);
+        } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
+            from = t + 2, to = all[t + 1].mate;
+        else if (is(t, "?"))
+            from = bound(t - 1, -1) + 1, to = t;
+        else
+            continue;
+        if (from < to) conditions[condition_count++] = (operand){from, to, plain(from, to)};
+    }
+}
+
+static int condition_of(int t)  // the innermost around it, from 1; 0: none
+{
+    int inner = 0;
+    for (int n = 0; n < condition_count; n++)
+        if (conditions[n].from <= t && t < conditions[n].to &&
+            (!inner || conditions[n].from >= conditions[inner - 1].from))
+            inner = n + 1;
+    return inner;
+}
+
 static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
@@ -329,13 +377,14 @@ static void vary_operands(void)
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]->name) == 0;
             if (!known) y[others++] = &operands[k];
         }
-        sites++;
+        sites++, within = condition_of(x->from);
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
         const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1, 0);
         for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
         for (int k = 0; k < all_of_it; k++) OF(id + k, "%s", x->name);
         SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
             SAY(id + 4, "1");
+        if (within) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
@@ -376,66 +425,37 @@ static void vary_operators(void)
         if (is_one_of(t - 1, WORDS)) continue;
         for (int n = 0; n < OPERATORS; n++) {
             if (!is(t, list[n][0])) continue;
-            sites++;
+            sites++, within = condition_of(t);
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 1; k < 4 && list[n][k]; k++)
                 SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
+            const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
+            if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
+                SAY(id + 2, "nothing"), OF(id + 2, "%s %s", list[n][0], plain(t + 1, end)),
+                    changes[id + 2].kind = CHANGE_CALL;
             put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n][0]));
         }
     }
 }
 
-// ------------------------ conditions
-
-static int bound(int t, int step)  // the end of what a logical operator joins, in this direction
-{
-    for (; t > 0 && t < count; t += step) {
-        if (all[t].mate >= 0 && (step > 0) == (all[t].mate > t)) {
-            t = all[t].mate;
-            continue;
-        }
-        if (is_one_of(t, "|&&|(|)|,|;|?|:|{|}|=|return|[|]|") || is(t, "||")) return t;
-    }
-    return t;
-}
-
-static operand conditions[400];
-static int condition_count;
-
-static void find_conditions(void)
-{
-    for (int t = 1; t < count && condition_count < 400; t++) {
-        int from, to;
-        if (is(t, "&&") || is(t, "||")) {
-            if (condition_count == 0 || conditions[condition_count - 1].to != t) {
-                from = bound(t - 1, -1) + 1;
-                if (from < t) conditions[condition_count++] = (operand){from, t, plain(from, t)};
-            }
-            from = t + 1, to = bound(t + 1, 1);
-        } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
-            from = t + 2, to = all[t + 1].mate;
-        else if (is(t, "?"))
-            from = bound(t - 1, -1) + 1, to = t;
-        else
-            continue;
-        if (from < to) conditions[condition_count++] = (operand){from, to, plain(from, to)};
-    }
-}
+// ------------------------ what joins them
 
 static void vary_conditions(void)
 {
-    for (int n = 0; n < condition_count; n++) {
+    for (int n = 0; n < condition_count; n++, within = 0) {
         const operand *x = &conditions[n];
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
         sites++;
         const int id = new_ids(line, CHANGE_CALL, 3, 0);
+        within = n + 1;
         changes[id + 2].kind = CHANGE_NEAR;
         SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
         for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
         put(all[x->from].at, false, 5, false,
-            print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != !!((\n", id, id + 1,
-                  id + 2));
+            print("\n::wb_repair::truth(%d, ::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != "
+                  "!!((\n",
+                  n + 1, id, id + 1, id + 2));
         put(all[x->to - 1].end, true, 5, false, print("\n)\n"));
         for (int k = 0, others = 0; k < condition_count && others < DONORS; k++) {
             const operand *y = &conditions[k];
@@ -489,9 +509,10 @@ typedef struct callee {
     char *name;  // with template arguments
     int arguments;
 } callee;
-static callee callees[200] = {{"expf", 1}, {"exp2f", 1}, {"exp2", 1}, {"log", 1}, {"log2", 1},
-                              {"logf", 1}, {"log2f", 1}, {"max", 2},  {"min", 2}};
-static int callee_count = 9;
+static callee callees[200] = {{"expf", 1}, {"exp2f", 1},         {"exp2", 1},      {"log", 1},
+                              {"log2", 1}, {"logf", 1},          {"log2f", 1},     {"max", 2},
+                              {"min", 2},  {"__syncthreads", 0}, {"__syncwarp", 0}};
+static int callee_count = 11;
 
 static void instead(int line, int end, const char *name, const char *inside, char *other)
 {
@@ -538,7 +559,7 @@ static void vary_calls(bool look)
         const int first = change_count;
         char *inside = n ? plain(open + 1, end) : "";
         for (int k = 0, others = 0; k < callee_count && others < 8; k++)
-            if (callees[k].arguments == n && strcmp(callees[k].name, name) && n > 0 && are_alike(callees[k].name, name))
+            if (callees[k].arguments == n && strcmp(callees[k].name, name) && are_alike(callees[k].name, name))
                 others++, instead(line, end, name, inside, print("%s(%s)", callees[k].name, inside));
         for (int k = 0; n > 0 && k < 2; k++) instead(line, end, name, inside, k ? "1" : "0");
         for (int k = 0; n <= 2 && k < n; k++) instead(line, end, name, inside, plain(from[k], from[k + 1] - 1));
@@ -618,6 +639,7 @@ static void move_to(const statement *s, int at, char *where)
 
 static void vary_statements(void)
 {
+    within = 0;
     char *donors[60] = {"__syncthreads();", "__syncwarp();"};
     int barriers = 2, where[60] = {-1, -1};
     for (int pass = 0, donor_count = 2; pass < 2; pass++, barriers = pass == 1 ? donor_count : barriers)

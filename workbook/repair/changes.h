@@ -22,6 +22,7 @@ typedef struct change {
     int line;      // of the source
     int site;      // changes of one place have one number
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
+    int within;    // the innermost condition around it, from 1; 0: none
     change_kind kind;
     char put[120], of[120];  // `BC` in place of `cols`; of: "" where nothing goes
 } change;

@@ -60,6 +60,13 @@ static inline bool on(int id)
     return shared->on[0] == id || shared->on[1] == id;
 }
 
+static inline bool truth(int condition, bool holds)
+{
+    volatile int *const seen = &shared->truth[condition];
+    if (!(*seen >> holds & 1)) __atomic_fetch_or(const_cast<int *>(seen), 1 << holds, __ATOMIC_RELAXED);
+    return holds;
+}
+
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.
 static inline int which(int from, int count)
 {
@@ -139,8 +146,8 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
                 if (shared->probing) note_place(id + n, other);
                 if (k == n) place = (std::remove_reference_t<X> *)&other;
             } else if constexpr (points && std::is_integral_v<O> && moves<T>) {
-                if (shared->probing) note_value(id + n + 3, x + other), note_value(id + n + 4, x - other);
-                if (k == n + 3 || k == n + 4) moved = k == n + 3 ? x + other : x - other, place = &moved;
+                if (shared->probing) note_value(id + n + 3, x + other);  // by less it may be outside of its array
+                if (k == n + 3) moved = x + other, place = &moved;
             }
             n += REPAIR_EACH;
         };
@@ -194,6 +201,8 @@ template <class A> struct left {
         if (shared->probing) note(l.id, 1), note(l.id + 1, 1), note(l.id + 2, 1);                                      \
         if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)                                              \
             if (k >= 0) __VA_ARGS__                                                                                    \
+        if constexpr (std::is_convertible_v<A, R>)                                                                     \
+            if (k == 2) return (R)a;                                                                                   \
         return (R)(a OP b);                                                                                            \
     }
 #define REPAIR_IS(N, OP)                                                                                               \
@@ -207,7 +216,7 @@ REPAIR_OPERATOR(!=, {REPAIR_IS(0, ==) REPAIR_IS(1, <) REPAIR_IS(2, >)})
 REPAIR_OPERATOR(+, {REPAIR_IS(0, -)})
 REPAIR_OPERATOR(-, {REPAIR_IS(0, +)})
 REPAIR_OPERATOR(*, {
-    if (b != 0) return (R)(a / b);
+    if (k == 0 && b != 0) return (R)(a / b);
 })
 REPAIR_OPERATOR(/, {
     if (k == 0) return (R)(a * b);
@@ -215,6 +224,6 @@ REPAIR_OPERATOR(/, {
         if (k == 1 && b != 0) return (R)(a % b);
 })
 REPAIR_OPERATOR(%, {
-    if (b != 0) return (R)(a / b);
+    if (k == 0 && b != 0) return (R)(a / b);
 })
 }  // namespace wb_repair

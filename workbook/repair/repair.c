@@ -31,7 +31,7 @@
 #include <omp.h>
 #endif
 
-enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, SHOWN = 2, BEST = 8, WORK = 120, PROCESSES = 8, LINES = 4000 };
+enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, SHOWN = 2, BEST = 16, WORK = 120, PROCESSES = 8, LINES = 4000 };
 enum { FAR = 2, STOPPED = 1 << 30 };
 static const double DEAR = 0.15;   // seconds of a case that is not one of those tried
 static const double CASES = 5;     // for all of them
@@ -189,8 +189,8 @@ static bool choose_first(void)
 
 // ------------------------ where
 
-static int distance[LINES];  // of a line: 0 it was named, FAR it has nothing to do with what was said
-static bool reported;        // by the layer
+static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothing to do with what was said
+static bool reported;            // by the layer
 
 static void find_distances(const char *source, const char *file, const char *said)
 {
@@ -207,7 +207,8 @@ static void find_distances(const char *source, const char *file, const char *sai
     for (int line = 1, begin = 0; *source && line < LINES; line++) {
         const size_t length = strcspn(source, "\n"), blank = strspn(source, " ");
         for (size_t n = 0; reported && n < sizeof of_order / sizeof *of_order; n++)
-            if (distance[line] == FAR && memmem(source, length, of_order[n], strlen(of_order[n]))) distance[line] = 1;
+            if (memmem(source, length, of_order[n], strlen(of_order[n])))
+                for (int k = line; k < line + 2; k++) distance[k] -= distance[k] == FAR;
         if (strncmp(source + blank, "//{ ", 4) == 0) {
             const char *const gap = source + blank + 4;
             const size_t size = strcspn(gap, ":\n");
@@ -231,10 +232,12 @@ typedef struct trial {
     int id;
     int mends;  // wrong outputs of cases
     bool harms;
+    bool constant;  // the condition that it stands in holds always or never
 } trial;
 
 static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
+static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
 
 static int rank_of(const change *c)
 {
@@ -254,14 +257,18 @@ static void find_order(void)
     memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
     order_count = 0;
+    memset(like, 0, sizeof like);
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            bool again = !*c->put || rank_of(c) != rank || shared->values[id] == 0 || id == shared->on[0] ||
-                         (c->as_it_is && shared->values[id] == shared->values[c->as_it_is]);
-            for (int k = id - 1; c->as_it_is && k > 0 && changes[k].site == c->site && !again; k--)
-                again = shared->values[k] == shared->values[id] && changes[k].kind <= c->kind;
-            if (!again) order[order_count++] = id;
+            if (!*c->put || rank_of(c) != rank || values[id] == 0 || id == shared->on[0] ||
+                (c->as_it_is && values[id] == values[c->as_it_is]))
+                continue;
+            order[order_count++] = like[id] = id;
+            int k = id;
+            while (c->as_it_is && changes[k - 1].site == c->site) k--;
+            for (; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
+                if (like[k] && values[k] == values[id]) like[id] = like[k];
         }
 }
 
@@ -277,6 +284,7 @@ static trial try(int id, int place)
     trial t = {.id = id};
     int missed = 0;
     shared->on[place] = id;
+    memset(shared->truth, 0, sizeof shared->truth);
     for (int k = 0; k <= case_count && (k == 0 || t.mends) && !t.harms; k++) {  // the first one first
         const int n = k == 0 ? first : k - 1;
         if (k && n == first) continue;
@@ -286,7 +294,18 @@ static trial try(int id, int place)
         t.harms |= (bits & ~wrong[n]) != 0 || (missed > 4 && missed > t.mends);  // or is not worth the time
     }
     shared->on[place] = 0;
+    t.constant = changes[id].within && shared->truth[changes[id].within] != 3;
     return t;
+}
+
+static bool is_better(const trial *a, const trial *b)
+{
+    const change *x = &changes[a->id], *y = &changes[b->id];
+    if (a->mends != b->mends) return a->mends > b->mends;
+    if (a->constant != b->constant) return b->constant;
+    return rank_of(x) != rank_of(y) ? rank_of(x) < rank_of(y)
+           : *x->of || *y->of       ? a->id < b->id
+                                    : strlen(x->put) < strlen(y->put);
 }
 
 // Tries all in several processes, until some have mended all or the time is up. The best in best[], how many.
@@ -298,8 +317,11 @@ static int try_all(int place, trial best[BEST])
     const char *jobs = getenv("WB_JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int pipes[2], found = 0, whole = 0;
-    int *const next = mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (next == MAP_FAILED || pipe(pipes)) return 0;
+    struct {
+        int next;                // in the order
+        bool fails[REPAIR_IDS];  // does not mend the first case, nor do those like it
+    } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (done == MAP_FAILED || pipe(pipes)) return 0;
     const int before = shared->on[0];
     for (int p = 0; p < processes; p++) {
         children[p] = fork();
@@ -311,9 +333,11 @@ static int try_all(int place, trial best[BEST])
         if (!share()) _exit(2);
         signal(SIGTERM, end);
         shared->on[0] = before;
-        for (int n; (n = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
+        for (int n;
+             (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
+            if (done->fails[like[order[n]]]) continue;
             const trial t = try(order[n], place);
-            if (getenv("DBG")) fprintf(stderr, "T %d %d: line %d %s -> %s m%d h%d\n", n, order[n], changes[order[n]].line, changes[order[n]].of, changes[order[n]].put, t.mends, t.harms);
+            done->fails[order[n]] = !t.mends;
             if (t.mends && !t.harms && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
         unshare();
@@ -326,20 +350,20 @@ static int try_all(int place, trial best[BEST])
         struct pollfd ready = {pipes[0], POLLIN, 0};
         if (poll(&ready, 1, 100) == 0) continue;
         if (read(pipes[0], &t, sizeof t) != sizeof t) break;
-        whole += t.mends == all;
-        if (t.mends == all && !until) until = now() + BESIDE * (1 + distance_of(&changes[t.id]));
+        const bool good = t.mends == all && !t.constant;
+        whole += good;
+        if (good && !until) until = now() + BESIDE * (1 + distance_of(&changes[t.id]));
         if (says)
-            fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s\n", now() - began, t.mends, all, changes[t.id].line,
-                    changes[t.id].put);
+            fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s%s\n", now() - began, t.mends, all, changes[t.id].line,
+                    changes[t.id].put, t.constant ? ", by a constant condition" : "");
         int at = found < BEST ? found++ : BEST;
-        for (; at > 0 && (t.mends != best[at - 1].mends ? t.mends > best[at - 1].mends
-                                                        : rank_of(&changes[t.id]) < rank_of(&changes[best[at - 1].id]));
-             at--)
+        for (; at > 0 && is_better(&t, &best[at - 1]); at--)
             if (at < BEST) best[at] = best[at - 1];
         if (at < BEST) best[at] = t;
     }
-    if (says) fprintf(stderr, "%d of %d tried in %.1f s, %d cases\n", *next, order_count, now() - began, case_count);
-    munmap(next, sizeof *next);
+    if (says)
+        fprintf(stderr, "%d of %d tried in %.1f s, %d cases\n", done->next, order_count, now() - began, case_count);
+    munmap(done, sizeof *done);
     for (int p = 0; p < processes; p++) kill(children[p], SIGTERM);
     while (wait(NULL) > 0) continue;
     memset(children, 0, sizeof children);
@@ -367,17 +391,17 @@ static int keep_sure(int place, int outputs, int found, trial best[BEST])
         }
         const change *c = &changes[best[k].id];
         if (says) fprintf(stderr, "%s: line %d: %s\n", sure ? "sure" : "not sure", c->line, c->put);
-        const bool said = kept && strcmp(changes[best[0].id].put, c->put) == 0;
+        const bool said = kept && (strcmp(changes[best[0].id].put, c->put) == 0 || changes[best[0].id].line == c->line);
         if (sure && !said) best[kept++] = best[k];
     }
     shared->on[place] = 0;
     return kept;
 }
 
-// "in line 57 `BC` or `BR` in place of `cols`": those that had the same values there.
-static void say(int id)
+// "in line 57 `BC` in place of `cols`"
+static void say(const trial *t)
 {
-    const change *c = &changes[id];
+    const change *c = &changes[t->id];
     const bool moved = c->kind == CHANGE_MOVE;
     printf("in line %d ", c->line);
     if (moved)
@@ -388,11 +412,8 @@ static void say(int id)
         printf("without `%s`", c->of);
     else
         printf("`%s`", c->put);
-    for (int k = 1, more = 0; c->as_it_is && k < change_count && more < 2; k++)
-        if (k != id && changes[k].site == c->site && changes[k].kind == c->kind && *changes[k].put &&
-            values[k] == values[id])
-            printf(" or `%s`", changes[k].put), more++;
     if (*c->of && !moved && strcmp(c->put, "nothing")) printf(" in place of `%s`", c->of);
+    if (t->constant) printf(", by which the condition is always the same: it may only hide the mistake");
 }
 
 int main(int argc, char **argv)
@@ -446,10 +467,10 @@ int main(int argc, char **argv)
     printf(!whole && !beside ? " right in all cases: "
            : wrong_count > 1 ? " all wrong cases right: "
                              : " this case right: ");
-    say(best[0].id);
+    say(&best[0]);
     if (beside || (whole && found > 1)) {
         printf(beside ? "; and " : "; or ");
-        say(beside ? second[0].id : best[1].id);
+        say(beside ? &second[0] : &best[1]);
     }
     printf(whole || beside ? "\n" : "; what else is wrong was not found\n");
     return 0;
