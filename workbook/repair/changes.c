@@ -158,9 +158,13 @@ __attribute__((format(printf, 1, 2))) static char *print(const char *format, ...
 typedef struct operand {
     int from, to;  // tokens
     char *name;
+    bool declared;  // here, and may be used nowhere
+    bool whole;     // in brackets, or an element of an array
 } operand;
 static operand operands[8000];
 static int operand_count;
+static char *sizes[30];  // words of comments that give a shape, as [B, max_pages]
+static int size_count;
 
 // The end of the chain of members that begins at t; t: it is none.
 static int chain(int t)
@@ -282,11 +286,24 @@ static bool all_known(int from, int to, int t)
 static void find_operands(void)
 {
     for (int t = 0; t < count && operand_count < 8000; t++) {
-        const int end = chain(t);
-        if (!is_operand(t, end)) continue;
-        operands[operand_count++] = (operand){t, end, plain(t, end)};
-        t = end - 1;
+        int end = chain(t);
+        const bool declared = end == t + 1 && kind(t) == 'i' && (kind(t - 1) == 'i' || is_one_of(t - 1, "|*|&|")) &&
+                              is_one_of(end, "|=|,|)|;|") && !is_type(t) && !is_operand(t, end);
+        if (declared || is_operand(t, end)) operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .declared = declared};
+        const int skipped = end;
+        if (is(t, "(") && kind(t - 1) == 'p' && !is_one_of(t - 1, "|)|]|>|") && is_spaced(all[t].mate + 1))
+            end = all[t].mate + 1;
+        while (end > t && is(end, "[") && kind(t) == 'i') end = all[end].mate + 1;
+        if (end > skipped && end - t < 16 && is_operand(t, end))
+            operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .whole = true};
+        if (skipped > t) t = skipped - 1;
     }
+    for (const char *c = text; (c = strstr(c, "// ["));)
+        for (c += 4; *c && *c != ']' && *c != '\n' && size_count < 30;) {
+            const size_t n = strspn(c, "abcdefghijklmnopqrstuvwxyz_");
+            if (n > 2) sizes[size_count++] = strndup(c, n);
+            c += n + !n;
+        }
 }
 
 // K_scale and V_scale, shape.q_len and shape.kv_len, K and V.
@@ -334,7 +351,7 @@ static void find_conditions(void)
         if (is(t, "&&") || is(t, "||")) {
             if (condition_count == 0 || conditions[condition_count - 1].to != t) {
                 from = bound(t - 1, -1) + 1;
-                if (from < t) conditions[condition_count++] = (operand){from, t, plain(from, t)};
+                if (from < t) conditions[condition_count++] = (operand){.from = from, .to = t, .name = plain(from, t)};
             }
             from = t + 1, to = bound(t + 1, 1);
         } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
@@ -343,7 +360,7 @@ static void find_conditions(void)
             from = bound(t - 1, -1) + 1, to = t;
         else
             continue;
-        if (from < to) conditions[condition_count++] = (operand){from, to, plain(from, to)};
+        if (from < to) conditions[condition_count++] = (operand){.from = from, .to = to, .name = plain(from, to)};
     }
 }
 
@@ -361,21 +378,25 @@ static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
         const operand *x = &operands[n];
-        if (!mine[all[x->from].line] || function_of[x->from] < 0) continue;
-        const operand *y[OTHERS];
+        if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared) continue;
+        const char *y[OTHERS];
         int others = 0;
+        const char *const member = strrchr(x->name, '.');
+        for (int k = 0; member && kind(x->from) == 'i' && !x->whole && k < size_count && others < 4; k++)
+            y[others++] = print("%.*s%s", (int)(member + 1 - x->name), x->name, sizes[k]);
         // like names or places, then the nearest
-        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
+        const int most = x->whole ? OTHERS / 2 : OTHERS;
+        for (int step = x->whole ? 2 * operand_count : 2; step < 4 * operand_count && others < most; step++) {
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
-            if (k < 0 || k >= operand_count ||
+            if (k < 0 || k >= operand_count || operands[k].whole ||
                 (step < 2 * operand_count && !have_like_names(x, &operands[k]) && !have_like_places(x, &operands[k])))
                 continue;
             if (step < 2 * operand_count && others > OTHERS / 2) continue;
             if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
             const char *name = operands[k].name;
             bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
-            for (int j = 0; j < others; j++) known |= strcmp(name, y[j]->name) == 0;
-            if (!known) y[others++] = &operands[k];
+            for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
+            if (!known) y[others++] = name;
         }
         sites++, within = condition_of(x->from);
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
@@ -385,21 +406,21 @@ static void vary_operands(void)
         SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
             SAY(id + 4, "1");
         if (within) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
-        put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
+        put(all[x->from].at, false, x->whole ? 8 : 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
             static const char how[REPAIR_EACH] = " */+--";
-            SAY(k, "%s", y[j]->name);
+            SAY(k, "%s", y[j]);
             for (int m = 1; m < REPAIR_EACH; m++) {
                 const bool last = m == REPAIR_EACH - 1;
-                SAY(k + m, "%s %c %s", last ? y[j]->name : x->name, how[m], last ? x->name : y[j]->name);
+                SAY(k + m, "%s %c %s", last ? y[j] : x->name, how[m], last ? x->name : y[j]);
                 changes[k + m].kind = CHANGE_FACTOR;
             }
             changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
-            put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]->name));
+            put(all[x->to - 1].end, true, x->whole ? 8 : 9, true, print("\n, %s", y[j]));
         }
-        put(all[x->to - 1].end, true, 9, false, print("\n) "));
+        put(all[x->to - 1].end, true, x->whole ? 8 : 9, false, print("\n) "));
     }
 }
 
@@ -649,8 +670,8 @@ static void vary_statements(void)
             for (int k = 0; k < donor_count; k++) known |= strcmp(donors[k], s->text) == 0;
             if (!known && donor_count < (pass ? 40 : 12)) where[donor_count] = n, donors[donor_count++] = s->text;
         }
-    for (int n = 0; n < statement_count; n++) {
-        const statement *s = &statements[n];
+    for (int n = 0, pair = 0, before = 0; n < statement_count; n++, before = pair, pair = 0) {
+        const statement *s = &statements[n], *next = s + 1;
         const int line = all[s->from].line;
         bool near = false;
         if (s->body && !s->plain) continue;
@@ -670,10 +691,15 @@ static void vary_statements(void)
         }
         if (!s->plain || !mine[line]) continue;
         sites++;
-        const int without = new_ids(line, CHANGE_CALL, 1, 0), moves = change_count;
+        const int without = new_ids(line, CHANGE_CALL, 1, 0);
+        int moves = change_count;
         const int behind = block_of[s->from] >= 0 ? all[block_of[s->from]].mate : -1;
         if (!waits(s)) SAY(without, "nothing");  // what no longer waits is no longer stopped, and no better
         OF(without, "%s", s->text);
+        if (n + 1 < statement_count && next->from == s->to && next->plain && (waits(s) || waits(next))) {
+            pair = new_ids(line, CHANGE_BARRIER, 1, 0), moves++;
+            SAY(pair, "nothing"), OF(pair, "%s %s", s->text, next->text);
+        }
         for (int m = n > MOVES ? n - MOVES : 0; m <= n + MOVES && !s->body; m++) {
             const statement *const to = m < statement_count ? &statements[m] : NULL;
             const bool last = !to || to->from > behind;  // then it is the block's end
@@ -685,8 +711,9 @@ static void vary_statements(void)
             if (all_known(s->from, s->to, to->from)) move_to(s, all[to->from].at, plain(to->from, to->to));
         }
         put(all[s->from].at, false, 2, false,
-            print("\nif (!::wb_repair::on(%d) && ::wb_repair::which(%d, %d) < 0) {\n", without, moves,
-                  change_count - moves));
+            print("\nif (!::wb_repair::on(%d) && !::wb_repair::on(%d) && !::wb_repair::on(%d) && "
+                  "::wb_repair::which(%d, %d) < 0) {\n",
+                  without, pair ? pair : without, before ? before : without, moves, change_count - moves));
         put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
         int k = s->from;
         while (k < s->to && !is(k, "=") && !is(k, "+=")) k = all[k].mate > k ? all[k].mate + 1 : k + 1;
@@ -751,10 +778,10 @@ bool changes_read(const char *source, const char *skeleton)
     find_operands();
     find_conditions();
     vary_calls(true);
+    vary_conditions();
     vary_operators();
     vary_operands();
     vary_statements();
-    vary_conditions();
     vary_calls(false);
     for (int n = 0; n < piece_count; n++) order[n] = n;
     qsort(order, (size_t)piece_count, sizeof *order, by_place);
