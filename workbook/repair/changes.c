@@ -289,12 +289,15 @@ static void find_operands(void)
         int end = chain(t);
         const bool declared = end == t + 1 && kind(t) == 'i' && (kind(t - 1) == 'i' || is_one_of(t - 1, "|*|&|")) &&
                               is_one_of(end, "|=|,|)|;|") && !is_type(t) && !is_operand(t, end);
-        if (declared || is_operand(t, end)) operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .declared = declared};
+        if (declared || is_operand(t, end))
+            operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .declared = declared};
         const int skipped = end;
-        if (is(t, "(") && kind(t - 1) == 'p' && !is_one_of(t - 1, "|)|]|>|") && is_spaced(all[t].mate + 1))
-            end = all[t].mate + 1;
+        const int behind = all[t].mate + 1;  // not of a cast
+        if (is(t, "(") && kind(t - 1) == 'p' && !is_one_of(t - 1, "|)|]|>|") &&
+            (is_one_of(behind, "|;|,|)|]|") || (kind(behind) == 'p' && is_spaced(behind))))
+            end = behind;
         while (end > t && is(end, "[") && kind(t) == 'i') end = all[end].mate + 1;
-        if (end > skipped && end - t < 16 && is_operand(t, end))
+        if (end > skipped && end - t < 24 && is_operand(t, end))
             operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .whole = true};
         if (skipped > t) t = skipped - 1;
     }
@@ -450,6 +453,7 @@ static void vary_operators(void)
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 1; k < 4 && list[n][k]; k++)
                 SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
+            for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_CALL;  // turned round: less likely
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
                 SAY(id + 2, "nothing"), OF(id + 2, "%s %s", list[n][0], plain(t + 1, end)),
