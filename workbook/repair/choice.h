@@ -86,7 +86,8 @@ template <class T> auto number(const T &x)
 }
 template <class T, class Y> T beside(int k, T x, const Y &other)
 {
-    if constexpr (is_number<Y> && std::is_same_v<T, bool> == std::is_same_v<Y, bool>) {
+    constexpr bool like = std::is_same_v<T, bool> == std::is_same_v<Y, bool>;
+    if constexpr (is_number<Y> && like && (std::is_floating_point_v<T> || !std::is_floating_point_v<Y>)) {
         const auto y = number(other);
         if (k == 0) return (T)y;
         if (k == 1) return (T)(x * y);
