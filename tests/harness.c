@@ -701,7 +701,7 @@ static void swap(int *a, int *b)
 static void run_again(void)
 {
     uint64_t dice = complete((wb_case){0}).seed * 0x9e3779b97f4a7c15u + 1;
-    int order[KEPT];
+    int order[KEPT] = {0};
     const int count = passed_count < AGAIN ? passed_count : AGAIN;
     for (int k = 0; k < passed_count; k++) order[k] = k;
     for (int k = 1; k < count; k++) swap(&order[k], &order[draw(&dice, k, passed_count - 1)]);
