@@ -64,7 +64,7 @@ def bottom_right(Nq, Nk, left=ALL, right=ALL, chunk=0):
 def other_scores(chance, B, Hq):
     """softcap and alibi_slopes, most often none."""
     slopes = torch.rand(*chance.choice([(Hq,), (B, Hq)]), device=device) * chance.choice([0.01, 0.3])
-    return {"softcap": chance.choice([0.0, 0.0, chance.uniform(0.5, 30)]),
+    return {"softcap": chance.choice([0.0, 0.0, 10 ** chance.uniform(-0.5, 6)]),
             "alibi_slopes": chance.choice([None, None, slopes])}
 
 

@@ -68,11 +68,16 @@ TILE_FN bool all_seen(const statistics &now, int n, int count, int j0, int keys)
     return __all_sync(0xffffffffu, all);
 }
 
-// Products become the tanh of what the cap bends, where there is one: tanh(x) = 1 - 2 / (1 + exp(2 x)).
+// Products become the tanh of what the cap bends, where there is one: tanh(x) = 1 - 2 / (1 + exp(2 x)), but x - x^3 / 3
+// where that cancels: times a large cap it has to be right.
 template <int Cols> TILE_FN void bend(reg_tile<ROWS, Cols> &S, const tensors &t)
 {
-    const float twice = 2 * LOG2_E * t.scale / t.scores.softcap;
-    if (t.scores.softcap > 0) each(S, [&](float &s, element) { s = 1 - __fdividef(2, 1 + exp2_fast(s * twice)); });
+    const float bends = t.scale / t.scores.softcap;
+    if (t.scores.softcap > 0)
+        each(S, [&](float &s, element) {
+            const float x = s * bends, far = 1 - __fdividef(2, 1 + exp2_fast(2 * LOG2_E * x));
+            s = fabsf(x) < 0.02f ? x - x * x * x * (1 / 3.0f) : far;
+        });
 }
 
 // These become scores in base 2: of queries i0 ... of `now` and keys j0 ..., which are columns, or ON_SIDE rows. A pass
