@@ -35,6 +35,7 @@ void wb_have_shared_kb(int count) WB_OF_THE_LAYER;
 typedef struct wb_asked {
     unsigned launches;
     uint64_t blocks;             // of the last launch
+    int filled;                  // 1 + the byte that cudaMemset has put somewhere, the last; 0: none
     uint64_t multiplied;         // numbers, by all warps in products of matrices; of problem 01 by OpenBLAS
     uint64_t products;           // numbers, by products that run on their own (hopper.cuh)
     uint64_t of_first, of_last;  // how many of these by the first and by the last block of a launch that had any

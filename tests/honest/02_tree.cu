@@ -28,6 +28,7 @@ wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int rows, int
 {
     const wb_status status = wb_check_row_sum("weighted_row_sum", y, x, w, rows, cols);
     if (status != WB_OK) return status;
+    WB_CUDA(cudaMemsetAsync(y, 0, (size_t)rows * sizeof *y, stream));  // for nothing
     tree_kernel<<<rows, T, 0, stream>>>(y, x, w, cols);
     WB_CUDA(cudaGetLastError());
     return WB_OK;

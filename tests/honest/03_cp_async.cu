@@ -64,6 +64,7 @@ template <int D> static wb_status go(bf16 *O, float *L, const bf16 *Q, const bf1
                                      const attention_shape *s, wb_stream stream)
 {
     const dim3 grid((s->q_len + 63) / 64, s->q_heads, s->batch);
+    WB_CUDA(cudaMemsetAsync(O, 0, (size_t)s->batch * s->q_heads * s->q_len * D * sizeof *O, stream));  // for nothing
     cp_async_kernel<D><<<grid, 64, 0, stream>>>(O, L, Q, K, V, s->q_heads, s->q_len, s->kv_len, s->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;

@@ -19,7 +19,7 @@ static bool is_judged(const worker_run *run, int row, int every)
 }
 
 // Of a vast case the CPU layer, which alone counts launches, runs few blocks: of what they have not written, NaN as
-// before, nothing is known.
+// before or what the host has filled it with, nothing is known; nor of sums over all rows, which may want all blocks.
 static bool runs_in_part(const worker_run *run) { return run->c.dry == 2 && worker_exchange(run)->asked.launches; }
 
 // How many numbers a row of an output has: D, or 1 of what has one a row.
@@ -30,9 +30,12 @@ static bool is_written(const worker_run *run, int output, size_t row)
     const wb_tensor *t = &run->tensors[output];
     const size_t width = width_of(t) * wb_type_bytes(t->type);
     const unsigned char *at = (const unsigned char *)worker_tensor(run, output) + row * width;
-    for (size_t k = 0; runs_in_part(run) && k < width; k += 2)
+    if (!runs_in_part(run)) return true;
+    size_t filled = 0;
+    for (size_t k = 0; k < width; k++) filled += at[k] + 1 == worker_exchange(run)->asked.filled;
+    for (size_t k = 0; k < width; k += 2)
         if (at[k] == 0xff && at[k + 1] == 0xff) return false;
-    return true;
+    return filled < width;
 }
 
 // What has one number for each row of the first output goes with that row.
@@ -43,7 +46,8 @@ static void excuse_unwritten(const worker_run *run, expected outputs[WB_MAX_TENS
         const wb_tensor *t = &run->tensors[k];
         const bool beside = !wb_is_backward(run->problem) && t->count == rows;
         for (size_t i = 0; i < t->count; i++)
-            if (!is_written(run, beside ? 0 : k, i / width_of(t))) outputs[k].tolerance[i] = NAN;
+            if (!is_written(run, beside ? 0 : k, i / width_of(t)) || (runs_in_part(run) && !strcmp(t->name, "dsinks")))
+                outputs[k].tolerance[i] = NAN;
     }
 }
 
