@@ -1,7 +1,7 @@
 #!/bin/sh
 # roofline.sh [BACKEND] - draws the roofline chart to build/plots/roofline_chart.svg and .png; with TERM=dumb in the
 # terminal as well. Of each problem: the bench's table of this machine, if it was measured on a GPU; else the recorded
-# one of the same GPU.
+# one of the same GPU, which is that of the first table that knows its roofs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
@@ -14,6 +14,7 @@ gpu='' tables=''
 for table in "${WB_RESULTS_DIR:-build/$backend/results}"/[0-9][0-9]_*.tsv plots/data/*/[0-9][0-9]_*.tsv; do
     case $table in *_long.tsv) continue ;; esac
     on_gpu "$table" || continue
+    [ -n "$gpu$(field "$table" peak_gbps)" ] || continue # a table of the ring has no roofs
     [ -n "$gpu" ] || gpu=$(field "$table" gpu)
     [ "$(field "$table" gpu)" = "$gpu" ] || continue
     case $tables in *"/$(basename "$table") "*) ;; *) tables="$tables$table " ;; esac
