@@ -757,7 +757,7 @@ static wb_status launch_any(
 
 // In three launches. A tile of keys meets the queries of its group, cut into as many parts as end soonest, of which
 // those of some heads, side by side, come before the others. `more`, in microseconds: of a part that waits for others
-// to hand on dK and dV; and of a tile of keys, of few, that waits for its turn at dQ.
+// to hand on dK and dV.
 static double three_launches_microseconds(const attention_shape *shape, const wb_device *device)
 {
     if (device->capability != 9 || (double)shape->batch * shape->q_heads > 62000) return INFINITY;
@@ -766,9 +766,8 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
     const bool window = shape->causal && shape->window < shape->q_len;
     const double heads = (double)shape->batch * shape->kv_heads, tiles = w.blocks / heads, P = device->processors;
     const int group = wb_group_of(shape);
-    constexpr bool turns = SAME_BITS && !HAS_WINDOWS;  // with windows they hardly show
-    const bool few = group == 1 && w.blocks <= P;
-    const int most_parts = min(MOST_PARTS, window || (turns && shape->causal && !few) ? group : (int)w.most);
+    const bool turns = SAME_BITS && !HAS_WINDOWS && !window;  // with windows they hardly show
+    const int most_parts = min(MOST_PARTS, window ? group : (int)w.most);
     double best = INFINITY, extra = 0, of_part = group;  // heads
     for (int parts = 1; parts <= most_parts; parts += 1 + parts / 2) {
         // of parts of a head the early ones are left of the diagonal of late keys
@@ -779,12 +778,14 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
         const bool sections = shape->causal && !window;
         const wb_walks cut = {
             works, w.least / parts, mean, ceil(w.most / parts), 1, sections * (1 - last / heads / parts)};
-        const double steps = wb_rounds(&cut, beginning, P);
+        // a tile of keys waits a step for the one before it, but on the diagonal, and where another part runs meanwhile
+        const double early = fmin(1, P / works),
+                     waits = shape->causal ? fmax(0, 1 - (double)group / parts) * early * early : 0.8;
+        const double steps = wb_rounds(&cut, beginning, P) + turns * tiles * waits;
         if (steps >= best * 0.99) continue;
         best = steps, of_part = fmax(1, (double)group / parts);
         extra = c->more * (parts > 1 && works * shape->head_dim > 176 * 128 ? parts : 0);
     }
-    if (turns && !window) extra += c->more * tiles * fmin(1, P / w.blocks);
     if (shape->sinks && window) {
         const double far = fmax(0, ceil(shape->q_len / (double)queries_of(shape)) - w.most / group);
         best += ceil(shape->sinks / (double)BK) * far * heads * group / P;

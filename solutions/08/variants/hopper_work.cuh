@@ -126,35 +126,43 @@ static void cut_group(schedule &plan, const attention_shape *shape, int parts)
     plan.works = plan.kv_heads * plan.before[plan.parts];
 }
 
-// How many steps all take, if each multiprocessor takes the next work when it is done with one.
+// Whether the parts' dK and dV are added up in the end: there are few.
+static bool lies_apart(const schedule &plan, const attention_shape *shape)
+{
+    return plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
+}
+
+// How many steps all take, if each multiprocessor takes the next work when it is done with one. In turns a block adds to
+// a tile of queries a step after the block that comes before it there.
 static double time_of(const schedule &plan, const attention_shape *shape, bool ordered)
 {
-    constexpr int MOST = 4096;
+    constexpr int MOST = 4096, MOST_SIDE = 1024;
     const int end = plan.blocks64 * 64 / queries_of(shape);
-    const int beside = (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // of a work, beside its steps
-    const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
-    int done[MOST] = {plan.processors}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
+    const int beside = 2 + (plan.parts > 1 ? lies_apart(plan, shape) ? 1 : 2 : 0);  // of a work, beside its steps
+    const int unit = (min(plan.steps, plan.group * end) + beside + (ordered ? plan.key_tiles : 0)) / MOST + 1;
+    int done[MOST] = {plan.processors}, now = 0, last = 0;  // done[t % MOST]: how many are done at t, in units
     for (int p = 0; p < plan.parts; p++) {
         const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
         const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
-        for (int head = 0; head < plan.kv_heads; head += plan.side)
+        for (int head = 0; head < plan.kv_heads; head += plan.side) {
+            int turn[MOST_SIDE];  // of each head: when the next block may add to query 0, if it sees that
             for (int i = 0; i < tiles; i++) {
-                const int key_tile = ordered ? tiles - 1 - i : i;                              // as in work_of
+                const int key_tile = ordered && shape->causal ? tiles - 1 - i : i;             // as in work_of
                 const int seen = shape->causal ? end - key_tile * end / plan.key_tiles : end;  // of each head
                 const int left_out = max(0, from % end - end + seen) + min(seen, (end - to % end) % end);
-                const int takes = (heads * seen - left_out + beside) / unit;
-                for (int h = min(plan.side, plan.kv_heads - head); h > 0; h--) {
+                const int takes = heads * seen - left_out + beside, first = max(from % end, end - seen);
+                for (int h = 0; h < min(plan.side, plan.kv_heads - head); h++) {
                     while (!done[now % MOST]) now++;
-                    done[now % MOST]--, done[(now + takes) % MOST]++;
-                    last = max(last, now + takes);
+                    const int begins = ordered && i > 0 ? max(now * unit, turn[h % MOST_SIDE] + first) : now * unit;
+                    turn[h % MOST_SIDE] = begins - first + 1;
+                    const int ends = (begins + takes) / unit;
+                    done[now % MOST]--, done[ends % MOST]++;
+                    last = max(last, ends);
                 }
             }
+        }
     }
-    double time = (double)last * unit;
-    // In turns blocks wait for one another, at the beginning of each part.
-    if (ordered && !shape->causal) time += 0.08 * plan.parts * plan.key_tiles;
-    if (ordered && plan.steps < end && shape->causal) time += plan.steps;
-    return time;
+    return (double)last * unit;
 }
 
 // As many parts as end soonest. Where there is much work they make little difference.
@@ -169,10 +177,8 @@ static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
     for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
         cut_group(plan, shape, n);
         if (plan.works > 32 * plan.processors) break;
-        // Blocks that wait for one another had better come to the end of a head together.
-        const bool ends_in_head = plan.steps * queries_of(shape) % (plan.blocks64 * 64);
-        const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= plan.processors;
-        if (ordered && shape->causal && ends_in_head && !few) continue;
+        // Parts of one head in turns at dQ and at dK and dV, too: they wait for one another.
+        if (ordered && shape->causal && n > plan.group && plan.group > 1 && !lies_apart(plan, shape)) continue;
         const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
         if (time < best * 0.99) best = time, parts = n;
     }
@@ -185,7 +191,7 @@ static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
     static thread_local int parts;
     if (memcmp(&asked, shape, sizeof asked)) asked = *shape, parts = best_parts(plan, shape, ordered);
     cut_group(plan, shape, parts);
-    plan.apart = plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
+    plan.apart = lies_apart(plan, shape);
 }
 
 // As many heads a part as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of
