@@ -244,8 +244,8 @@ def test_refusals_say_why():
         attention(Q, Q, Q, scale=-1.0)
     with pytest.raises(TypeError, match="bfloat16"):
         attention(Q.float(), Q, Q)
-    with pytest.raises(NotImplementedError, match="head_dim = 136"):
-        torch.compile(attention, fullgraph=True)(*[torch.zeros(1, 2, 10, 136, dtype=torch.bfloat16, device=device)] * 3)
+    with pytest.raises(NotImplementedError, match="head_dim = 264"):
+        torch.compile(attention, fullgraph=True)(*[torch.zeros(1, 2, 10, 264, dtype=torch.bfloat16, device=device)] * 3)
     leaf = Q.clone().requires_grad_()
     (once,) = torch.autograd.grad(attention(leaf, Q, Q).sum(), leaf, create_graph=True)
     with pytest.raises(RuntimeError, match="attention_backward"):
