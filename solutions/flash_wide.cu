@@ -199,16 +199,18 @@ wb_status flash_wide(
 {
     // The validator knows 16, which has D 256, and as many queries as keys where there is a mask.
     attention_shape known = shape ? *shape : attention_shape{};
-    if (known.head_dim == 192) known.head_dim = 256;
-    if (known.causal && known.q_len > 0 && known.q_len < known.kv_len) known.q_len = known.kv_len;
+    const int D = known.head_dim, Nq = known.q_len, Nk = known.kv_len;
+    if (D > 0) known.head_dim = 256;
+    if (known.causal && min(Nq, Nk) > 0) known.q_len = known.kv_len = max(Nq, Nk);
     wb_status status =
         in_this_name("flash_wide", wb_check_forward("flash_fp8", O, L, Q, K, V, shape ? &known : nullptr));
-    if (status == WB_OK && known.head_dim != 256)
-        status = wb_fail(WB_UNSUPPORTED, "flash_wide: head_dim = %d, supported are 192 and 256", known.head_dim);
+    if (status == WB_OK && D != 192 && D != 256)
+        status = wb_fail(WB_UNSUPPORTED, "flash_wide: head_dim = %d, supported are 192 and 256", D);
+    if (status == WB_OK && shape->causal && Nq > Nk)
+        status = wb_fail(WB_BAD_ARGUMENT, "flash_wide: causal needs q_len <= kv_len, got %d and %d", Nq, Nk);
     if (status == WB_OK) status = check_hopper("flash_wide");
     if (status != WB_OK) return status;
     auto go = shape->causal ? launch<256, 256, true, WIDE_256> : launch<256, 256, false, WIDE_256>;
-    if (shape->head_dim == 192)
-        go = shape->causal ? launch<192, 128, true, WIDE_192> : launch<192, 128, false, WIDE_192>;
+    if (D == 192) go = shape->causal ? launch<192, 128, true, WIDE_192> : launch<192, 128, false, WIDE_192>;
     return go(O, L, Q, K, V, shape, stream);
 }

@@ -28,9 +28,9 @@ def taken(what, Q, K, V, sink_logits):
 
 
 def with_zeros(x, q, v):
-    """x with zeros up to the head dimension of a kernel that q and v fit into; itself where it has that."""
+    """x with zeros up to the head dimension of a kernel that q and v fit into; itself where it has that, or above 128."""
     D = max(q.shape[-1], v.shape[-1])
-    wide = next((d for d in (16, 32, 64, 128) if D <= d), D)
+    wide = next((d for d in (16, 32, 64, 128) if D <= d), x.shape[-1])
     return x if x.shape[-1] == wide else torch.nn.functional.pad(x, (0, wide - x.shape[-1]))
 
 
