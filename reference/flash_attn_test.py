@@ -220,7 +220,7 @@ def test_wide_heads(chance):
     """Forward alone, on Hopper: attention, flash_attn_func, and a call a sequence in flash_attn_varlen_func. Gradients,
     windows and what else there is not are refused by name."""
     B, Hq, Hkv, Nq, Nk, _ = sizes(chance, 300)
-    D, causal = chance.choice([136, 192, 200, 256]), chance.random() < 0.5
+    D, causal = chance.choice([136, 192, 192, 200, 256]), chance.random() < 0.5
     DV, Nk = chance.choice([D, 128, 96]), max(Nq, Nk) if causal else Nk
     if flash_workbook.library().lib.wb_device_capability() != 9:
         pytest.skip("for sm_90 alone")
@@ -250,6 +250,23 @@ def test_wide_heads(chance):
             flash_workbook.flash_attn_func(q, k, v, causal=causal, **refused)
         with pytest.raises(NotImplementedError, match=word):
             flash_workbook.flash_attn_varlen_func(*(x.flatten(0, 1) for x in (q, k, v)), **starts, **refused)
+
+
+@drawn(8)
+def test_wide_sequences(chance):
+    """Of any lengths, also none, and of more queries than keys."""
+    if flash_workbook.library().lib.wb_device_capability() != 9:
+        pytest.skip("for sm_90 alone")
+    lengths = [[chance.choice([0, chance.randint(1, 150)]) for _ in range(4)] for _ in range(2)]
+    cu = [torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device) for x in lengths]
+    (D, DV), causal = chance.choice([(192, 128), (256, 256), (144, 80)]), chance.random() < 0.5
+    q, k, v = (randn(sum(x), h, d) for x, h, d in zip((lengths[0], lengths[1], lengths[1]), (4, 2, 2), (D, D, DV)))
+    O, L, _ = flash_workbook.flash_attn_varlen_func(q, k, v, *cu, causal=causal, return_attn_probs=True)
+    for nq, nk, *at in zip(*lengths, *(x.tolist() for x in cu)):
+        of = zip((q, k, v), (at[0], at[1], at[1]), (nq, nk, nk))
+        Q, K, V = (x[i : i + n].transpose(0, 1)[None] for x, i, n in of)
+        want, logs = oracle(Q, K, V, bottom_right(nq, nk, ALL, 0 if causal else ALL), D**-0.5)
+        close(O[at[0] : at[0] + nq].transpose(0, 1)[None], want), close_logs(L[:, at[0] : at[0] + nq][None], logs)
 
 
 def test_other_alignments_are_seen():

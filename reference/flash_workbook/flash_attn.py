@@ -326,8 +326,8 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
         for at, nq, of, nk in sequences(starts, Q.shape[2], K.shape[2]):
             rows = slice(at + (max(0, nq - nk) if right == 0 else 0), at + nq)  # those before see nothing
             if nk and rows.start < rows.stop:
-                k, v = (x[:, :, of : of + nk] for x in (K, V))
-                O[:, :, rows], L[:, :, rows] = forward(Q[:, :, rows], k, v, None, right == 0, 0, 0, scale, same_bits, path)
+                q, k, v = Q[:, :, rows], *(x[:, :, of : of + nk] for x in (K, V))
+                O[:, :, rows], L[:, :, rows] = forward(q, k, v, None, right == 0, 0, 0, scale, same_bits, path)
     else:
         (mask, seen), V = packed_mask(Q, K, starts, left, right, chunk), used_alone(V, cu_k, used_k)
         O, L = (scored(Q, K, V, seen, slopes, softcap, scale, path) if softcap or slopes is not None else

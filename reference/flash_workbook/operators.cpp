@@ -182,7 +182,10 @@ void in_order(const Library &lib, const Place &place, std::initializer_list<Tens
         memory = at::empty({elements}, of[0]->options());
         int64_t at = 0;
         for (int i = 0; i < count; i++) copies[i].to = out<bf16>(memory) + at, at += of[i]->numel();
-        taken = lib.wb_heads_first(copies, count, (int)of[0]->size(3), place.stream) == WB_OK;
+        for (int i = 0, n; i < count && taken; i += n) {  // those of one D in one launch
+            for (n = 1; i + n < count && of[i + n]->size(3) == of[i]->size(3);) n++;
+            taken = lib.wb_heads_first(copies + i, n, (int)of[i]->size(3), place.stream) == WB_OK;
+        }
     }
     for (int i = 0; i < count; i++) {
         const int64_t B = copies[i].batch, N = copies[i].tokens, H = copies[i].heads, D = of[i]->size(3);
