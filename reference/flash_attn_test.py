@@ -215,6 +215,60 @@ def test_gradients_of_logs(chance):
     close_gradients(got, want, L, exact, dO.double(), dL)
 
 
+@drawn(24)
+def test_wide_heads(chance):
+    """Forward alone, on Hopper: attention, flash_attn_func, and a call a sequence in flash_attn_varlen_func. Gradients,
+    windows and what else there is not are refused by name."""
+    B, Hq, Hkv, Nq, Nk, _ = sizes(chance, 300)
+    D, causal = chance.choice([136, 192, 192, 200, 256]), chance.random() < 0.5
+    DV, Nk = chance.choice([D, 128, 96]), max(Nq, Nk) if causal else Nk
+    if flash_workbook.library().lib.wb_device_capability() != 9:
+        pytest.skip("for sm_90 alone")
+    q, k, v = (laid_out(chance, B, n, h, d).detach() for n, h, d in ((Nq, Hq, D), (Nk, Hkv, D), (Nk, Hkv, DV)))
+    Q, K, V = (x.transpose(1, 2) for x in (q, k, v))
+    sinks, scale = chance.choice([None, torch.randn(Hq, device=device)]), chance.choice([None, 0.05])
+    visible = bottom_right(Nq, Nk, ALL, 0 if causal else ALL)
+    for s in (None, sinks):
+        want, logs = oracle(Q, K, V, visible, scale or D**-0.5, s)
+        O, L, _ = flash_workbook.flash_attn_func(q, k, v, 0.0, scale, causal, return_attn_probs=True, s_aux=s)
+        close(O, want.transpose(1, 2)), close_logs(L, logs)
+        starts = dict(zip(("cu_seqlens_q", "cu_seqlens_k"), map(flash_attn.starts_of, (q, k))))
+        packed = flash_workbook.flash_attn_varlen_func(*(x.flatten(0, 1) for x in (q, k, v)), **starts, s_aux=s,
+                                                       softmax_scale=scale, causal=causal)
+        close(packed, want.transpose(1, 2).flatten(0, 1))
+        if s is None:
+            assert torch.equal(packed, O.flatten(0, 1))
+        if s is None and (not causal or Nq == Nk):
+            assert torch.equal(flash_workbook.attention(Q, K, V, causal=causal, scale=scale), O.transpose(1, 2))
+    more = visible.roll(1, 1)  # a mistake that is seen
+    assert Nk < 3 or not causal or far(O, oracle(Q, K, V, more, scale or D**-0.5, sinks)[0].transpose(1, 2)) > LIMIT
+    window = [({"window_size": (3, 0)}, "head_dim")] if Nq > 4 else []  # else it is none
+    for refused, word in (*window, ({"softcap": 2.0}, "head_dim"), ({}, "no_grad")):
+        for leaf in (q, k, v):
+            leaf.requires_grad_(not refused)
+        with pytest.raises(NotImplementedError, match=word):
+            flash_workbook.flash_attn_func(q, k, v, causal=causal, **refused)
+        with pytest.raises(NotImplementedError, match=word):
+            flash_workbook.flash_attn_varlen_func(*(x.flatten(0, 1) for x in (q, k, v)), **starts, **refused)
+
+
+@drawn(8)
+def test_wide_sequences(chance):
+    """Of any lengths, also none, and of more queries than keys."""
+    if flash_workbook.library().lib.wb_device_capability() != 9:
+        pytest.skip("for sm_90 alone")
+    lengths = [[chance.choice([0, chance.randint(1, 150)]) for _ in range(4)] for _ in range(2)]
+    cu = [torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device) for x in lengths]
+    (D, DV), causal = chance.choice([(192, 128), (256, 256), (144, 80)]), chance.random() < 0.5
+    q, k, v = (randn(sum(x), h, d) for x, h, d in zip((lengths[0], lengths[1], lengths[1]), (4, 2, 2), (D, D, DV)))
+    O, L, _ = flash_workbook.flash_attn_varlen_func(q, k, v, *cu, causal=causal, return_attn_probs=True)
+    for nq, nk, *at in zip(*lengths, *(x.tolist() for x in cu)):
+        of = zip((q, k, v), (at[0], at[1], at[1]), (nq, nk, nk))
+        Q, K, V = (x[i : i + n].transpose(0, 1)[None] for x, i, n in of)
+        want, logs = oracle(Q, K, V, bottom_right(nq, nk, ALL, 0 if causal else ALL), D**-0.5)
+        close(O[at[0] : at[0] + nq].transpose(0, 1)[None], want), close_logs(L[:, at[0] : at[0] + nq][None], logs)
+
+
 def test_other_alignments_are_seen():
     q, k, v = (randn(1, n, 2, 64) for n in (50, 120, 120))
     O = flash_workbook.flash_attn_func(q, k, v, causal=True).transpose(1, 2)

@@ -1,10 +1,8 @@
 // flash_decode_e4m3.cu - 14's kernel for a cache of e4m3 with a scale for each sequence and head, as FlashAttention-3
 // and vLLM have it: the key's own text, with another way from a byte to bf16 and other scales in its tiles.
 #include "workbook.h"
+#include "in_this_name.h"
 #include "paged.cuh"
-
-#include <stdio.h>
-#include <string.h>
 
 #define STORED e4m3_bytes
 struct e4m3_bytes {
@@ -40,19 +38,10 @@ TILE_FN void load_scale_async(float (&to)[32], const float *src) { __pipeline_me
 #define flash_decode_int8_workspace      decode_bytes_workspace
 #include "14/flash_decode_int8.cu"
 
-// The validator knows 14: what it says is said in this function's name.
-static wb_status in_this_name(wb_status status)
-{
-    char said[400];
-    if (status == WB_OK) return status;
-    snprintf(said, sizeof said, "%s", wb_last_message());
-    return wb_fail(status, "flash_decode_e4m3%s", strchr(said, ':'));
-}
-
 size_t flash_decode_e4m3_workspace(const decode_shape *shape)
 {
     const size_t bytes = decode_bytes_workspace(shape);
-    if (!bytes) in_this_name(wb_check_decode_shape("flash_decode_int8", shape));
+    if (!bytes) in_this_name("flash_decode_e4m3", wb_check_decode_shape("flash_decode_int8", shape));
     return bytes;
 }
 
@@ -61,9 +50,10 @@ wb_status flash_decode_e4m3(
     const int *page_table, const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,
     wb_stream stream)
 {
-    const wb_status status = in_this_name(wb_check_decode_int8(
-        "flash_decode_int8", O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace, workspace_bytes,
-        decode_bytes_workspace(shape), shape));
+    const wb_status status = in_this_name(
+        "flash_decode_e4m3", wb_check_decode_int8(
+                                 "flash_decode_int8", O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace,
+                                 workspace_bytes, decode_bytes_workspace(shape), shape));
     return status != WB_OK ? status
                            : decode_bytes(
                                  O, L, Q, (const int8_t *)K, (const int8_t *)V, K_scale, V_scale, page_table, kv_len,

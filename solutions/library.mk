@@ -22,12 +22,16 @@ LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(a
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))
 LIBRARY := $(addprefix $B/lib/,library.o keys.o pairs.o) $B/machinery/attention_backward.o \
   $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o) \
-  $B/lib/e4m3.o
-# 14's kernels for another cache, under their own names once more.
-$(eval $(call implementation,e4m3,14,solutions/flash_decode_e4m3.cu))
-$B/lib/e4m3.o: $B/e4m3/14.o
-	@mkdir -p $(@D)
-	$Q$(call its_own,$<,$@,flash_decode_e4m3) :
+  $B/lib/decode_e4m3.o $B/lib/wide.o
+# Kernels that serve no problem: $(1): name, $(2): the problem that they are like
+define its_alone
+$(call implementation,$(1),$(2),solutions/flash_$(1).cu)
+$B/lib/$(1).o: $B/$(1)/$(2).o
+	@mkdir -p $$(@D)
+	$Q$$(call its_own,$$<,$$@,flash_$(1)) :
+endef
+$(eval $(call its_alone,decode_e4m3,14))
+$(eval $(call its_alone,wide,10))
 $(addprefix $B/lib/,library.o keys.o pairs.o): $B/lib/%.o: solutions/%.c VERSION $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DWB_VERSION='"$(file <VERSION)"')

@@ -216,7 +216,7 @@ template <int D> static void check_narrow_AB()
 
 Test(hopper, product_ABt)
 {
-    check_products<HOPPER_ABt, 64, 96, 128, 160, 192, 256, 16, 144>();
+    check_products<HOPPER_ABt, 64, 80, 96, 112, 128, 160, 192, 256, 16, 144>();
     check_products<HOPPER_ABt_REGISTERS, 64, 128, 192>();
     check_products<HOPPER_ABt_MORE, 64, 96, 128, 160, 192>();
     check_narrow_ABt<32>(), check_narrow_ABt<16>();

@@ -107,6 +107,11 @@ wb_status flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const
 // CPU layer. Elsewhere WB_UNSUPPORTED.
 wb_status flash_hopper(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
                        wb_stream stream);
+// The same with wider heads: D 256; or D 192, where V and O have 128 columns, as DeepSeek's latent attention has them
+// (arXiv:2405.04434): V [B, Hkv, Nk, 128], O [B, Hq, Nq, 128]. Causal with Nq up to Nk, too: the last query stands at
+// the last key. No problem: the library alone has it.
+wb_status flash_wide(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                     wb_stream stream);
 
 // 11: 06 with a sink logit a head, as gpt-oss has it (OpenAI 2025, arXiv:2508.10925): s = sink_logits[h], float32 [Hq],
 // any finite value or -infinity, is in every row's denominator and adds nothing to O:

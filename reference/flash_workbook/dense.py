@@ -28,9 +28,9 @@ def taken(what, Q, K, V, sink_logits):
 
 
 def with_zeros(x, q, v):
-    """x with zeros up to the head dimension of a kernel that q and v fit into; itself where it has that."""
+    """x with zeros up to the head dimension, to 128, of a kernel that q and v fit into; else itself."""
     D = max(q.shape[-1], v.shape[-1])
-    wide = next((d for d in (16, 32, 64, 128) if D <= d), D)
+    wide = next((d for d in (16, 32, 64, 128) if D <= d), x.shape[-1])
     return x if x.shape[-1] == wide else torch.nn.functional.pad(x, (0, wide - x.shape[-1]))
 
 
@@ -66,8 +66,10 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
     it, instead of these; it has no gradients. scale: 1 / sqrt(D) unless given. same_bits: of gradients, each time;
     unless given, what torch.use_deterministic_algorithms says. return_lse: O, and L [B, Hq, N], the logarithm of each
     row's denominator, which has a gradient, too. D to 128, V's may be another; the next of 16, 32, 64 and 128 is
-    computed, with zeros. Tensors may lie in memory in any way; what is not contiguous is copied. Under torch.autocast
-    float32 is taken for bf16. What no function of the library does raises Refused.
+    computed, with zeros. D to 256 has no gradients, windows, sinks or masks, and is for Hopper: 192 with V of 128, or
+    256; a causal mask of fewer queries than keys is aligned at the bottom right there. Tensors may lie in memory in any
+    way; what is not contiguous is copied. Under torch.autocast float32 is taken for bf16. What no function of the
+    library does raises Refused.
     """
     if not torch.compiler.is_compiling() and block_mask is None:
         try:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .arguments import MOST, integers, is_off, number, pair, tensors, told_in_range
-from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients, with_zeros
+from .dense import ERRORS, at_best, attention, backward, forward, taken, wants_gradients, with_zeros
 from .library import DecodeShape, Scores, Shape, library, like_forward, operator, operators, refuse
 from .masks import Mask, intervals, masked
 
@@ -199,13 +199,14 @@ def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks, slopes, c
     left, right = MOST if left >= Nk - 1 else left, MOST if right >= Nq - 1 and right else right
     chunk = 0 if chunk >= Nk >= Nq else chunk
     usual, causal = slopes is None and not cap, right == 0 <= left and not chunk
+    wide = usual and causal and left == MOST and Q.shape[3] > 128 and Nq <= Nk
     if usual and causal and Nq == 1 and not wants_gradients(Q, K, V, sinks):  # sees all keys, or the last of them
         K, V = (x[:, :, -1 - left :] if left < MOST else x for x in (K, V))
         left, right, causal = MOST, MOST, False
-    if usual and causal and Nq == Nk:
+    if usual and causal and Nq == Nk and not wide:
         return attention(Q, K, V, window=left + 1 if left < MOST else None, sink_logits=sinks, **how)
-    if usual and left == right == MOST and not chunk:
-        O, L = attention(Q, K, V, causal=False, **how)
+    if wide or usual and left == right == MOST and not chunk:
+        O, L = attention(Q, K, V, causal=right == 0, **how)
     else:
         slopes = None if slopes is None else slopes[..., None].expand(*Q.shape[:3]).contiguous()
         D, (Q, K, V) = V.shape[3], (with_zeros(x, Q, V) for x in (Q, K, V))
@@ -320,6 +321,13 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
     if not Q.numel() or not K.numel():
         sequences(starts, Q.shape[2], K.shape[2])
         O, L = nothing(Q, K, V)
+    elif Q.shape[3] > 128 and slopes is None and not softcap and not chunk and left == MOST and right in (0, MOST):
+        O, L = nothing(Q, K, V)  # and a call a sequence: 15 has no such D
+        for at, nq, of, nk in sequences(starts, Q.shape[2], K.shape[2]):
+            rows = slice(at + (max(0, nq - nk) if right == 0 else 0), at + nq)  # those before see nothing
+            if nk and rows.start < rows.stop:
+                q, k, v = Q[:, :, rows], *(x[:, :, of : of + nk] for x in (K, V))
+                O[:, :, rows], L[:, :, rows] = forward(q, k, v, None, right == 0, 0, 0, scale, same_bits, path)
     else:
         (mask, seen), V = packed_mask(Q, K, starts, left, right, chunk), used_alone(V, cu_k, used_k)
         O, L = (scored(Q, K, V, seen, slopes, softcap, scale, path) if softcap or slopes is not None else
@@ -429,6 +437,9 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
         k, v = (keys_of(x, None, table, lengths * 0, lengths, most).flatten(0, 1) for x in (k, v))
         cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
+    if q.shape[-1] > 128 and wants_gradients(q, k, v, sinks):
+        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]} has no gradients, those to 128 have. Call it under "
+               "torch.no_grad()")
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)

@@ -113,7 +113,7 @@ operators = load(usual_path())
 
 FUNCTIONS = """flash_forward flash_gqa flash_gqa_backward flash_window flash_sinks flash_sinks_backward flash_hopper
     flash_sink_logits flash_sink_logits_backward flash_decode flash_decode_int8 flash_decode_e4m3 flash_block_mask
-    flash_fp8""".split()
+    flash_fp8 flash_wide""".split()
 
 
 def check(path=None):

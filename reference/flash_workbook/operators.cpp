@@ -40,7 +40,7 @@ using Two = std::tuple<Tensor, Tensor>;
 #define FUNCTIONS(each)                                                                                                \
     each(wb_device_name) each(wb_device_capability) each(wb_last_message) each(flash_forward) each(flash_gqa)          \
         each(flash_window) each(flash_sinks) each(flash_hopper) each(flash_sink_logits) each(flash_block_mask)         \
-            each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest)                      \
+            each(flash_wide) each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest)     \
                 each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in)            \
                     each(flash_sinks_backward_workspace) each(flash_sink_logits_backward)                              \
                         each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace)                 \
@@ -182,7 +182,10 @@ void in_order(const Library &lib, const Place &place, std::initializer_list<Tens
         memory = at::empty({elements}, of[0]->options());
         int64_t at = 0;
         for (int i = 0; i < count; i++) copies[i].to = out<bf16>(memory) + at, at += of[i]->numel();
-        taken = lib.wb_heads_first(copies, count, (int)of[0]->size(3), place.stream) == WB_OK;
+        for (int i = 0, n; i < count && taken; i += n) {  // those of one D in one launch
+            for (n = 1; i + n < count && of[i + n]->size(3) == of[i]->size(3);) n++;
+            taken = lib.wb_heads_first(copies + i, n, (int)of[i]->size(3), place.stream) == WB_OK;
+        }
     }
     for (int i = 0; i < count; i++) {
         const int64_t B = copies[i].batch, N = copies[i].tokens, H = copies[i].heads, D = of[i]->size(3);
@@ -219,17 +222,20 @@ Two like(const Tensor &Q, const Tensor &V, bool tokens_first)
     return {as_given(O, tokens_first), at::empty_symint({n[0], H, N}, Q.options().dtype(at::kFloat))};
 }
 
-// The least head dimension of a kernel that both fit into. What fits into none stays, and the library refuses it.
-int64_t kernel_dim(const Tensor &Q, const Tensor &V)
+// The least head dimensions of Q and V of a kernel that both fit into.
+std::pair<int64_t, int64_t> kernel_dims(const Tensor &Q, const Tensor &V)
 {
-    const int64_t D = std::max(Q.sym_size(3), V.sym_size(3)).guard_int(__FILE__, __LINE__);
+    const int64_t D = Q.sym_size(3).guard_int(__FILE__, __LINE__), DV = V.sym_size(3).guard_int(__FILE__, __LINE__);
     for (const int64_t has : {16, 32, 64, 128})
-        if (D <= has) return has;
-    return D;
+        if (std::max(D, DV) <= has) return {has, has};
+    TORCH_CHECK_NOT_IMPLEMENTED(D > 128 && std::max(D, DV) <= 256, "attention: head_dim = ", D, ", of V ", DV,
+                                ": kernels have 256 at most, and more than 128 of V where Q has more");
+    return D <= 192 && DV <= 128 ? std::pair{192, 128} : std::pair{256, 256};
 }
 bool is_padded(const Tensor &Q, const Tensor &V)
 {
-    return Q.sym_size(3) != V.sym_size(3) || Q.sym_size(3) != kernel_dim(Q, V);
+    const auto [D, DV] = kernel_dims(Q, V);
+    return Q.sym_size(3) != D || V.sym_size(3) != DV;
 }
 
 // O and L of head dimensions that no kernel has, by `of`, which gets them with zeros behind, and heads before tokens.
@@ -237,12 +243,12 @@ bool is_padded(const Tensor &Q, const Tensor &V)
 template <class Function>
 Two padded(const Tensor &Q, const Tensor &K, const Tensor &V, bool tokens_first, optional<double> scale, Function of)
 {
-    const int64_t wide = kernel_dim(Q, V);
-    const auto with_zeros = [&](const Tensor &x) {
+    const auto [D, DV] = kernel_dims(Q, V);
+    const auto with_zeros = [&](const Tensor &x, int64_t wide) {
         return at::constant_pad_nd_symint(as_given(x, tokens_first), {0, wide - x.sym_size(3)});
     };
     const double scaled = scale.value_or(1 / std::sqrt((double)Q.sym_size(3).guard_int(__FILE__, __LINE__)));
-    const auto [O, L] = of(with_zeros(Q), with_zeros(K), with_zeros(V), scaled);
+    const auto [O, L] = of(with_zeros(Q, D), with_zeros(K, D), with_zeros(V, DV), scaled);
     return {as_given(O.slice_symint(3, 0, V.sym_size(3)).contiguous(), tokens_first), L};
 }
 
@@ -274,7 +280,9 @@ Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional
     attention_shape shape = shape_of(Q, K, sinks.has_value(), causal, window, sink_tokens, scale);
 #define OF_FORWARD    out<bf16>(O), out<float>(L), in<bf16>(Q), in<bf16>(K), in<bf16>(V)
 #define FORWARD(name) call(lib, #name, lib.name, OF_FORWARD, &shape, place.stream)
-    if (sinks) {
+    if (shape.head_dim > 128 && !sinks && !shape.window) {
+        FORWARD(flash_wide);
+    } else if (sinks) {
         const Tensor s = sinks->contiguous();
         call(lib, "flash_sink_logits", lib.flash_sink_logits, OF_FORWARD, in<float>(s), &shape, place.stream);
     } else if (causal && shape.window) {
@@ -557,6 +565,8 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
         return attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, tokens_first);
     }
     expect(Q, K, V, sinks, tokens_first);
+    TORCH_CHECK_NOT_IMPLEMENTED(Q.sym_size(3) <= 128, "attention: head_dim = ", Q.sym_size(3),
+                                " has no gradients, those to 128 have. Call it under torch.no_grad()");
     if (is_padded(Q, V))
         return padded(Q, K, V, tokens_first, scale, [&](Tensor Q, Tensor K, Tensor V, double scale) {
             return attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, false);

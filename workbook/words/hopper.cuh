@@ -823,10 +823,10 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
 // One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols; of bytes, 64 x 32 times 32 x Cols. A thread has Cols /
 // 2 of c.
 template <int Cols> struct instruction {
-    static_assert(
-        Cols == 16 || Cols == 32 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 ||
-            Cols == 192 || Cols == 256,
-        "a product has 16, 32, 64, 96, 128, 144, 160, 192 or 256 columns; others want a line HOPPER_PRODUCT(...)");
+    static_assert(Cols == 16 || Cols == 32 || Cols == 64 || Cols == 80 || Cols == 96 || Cols == 112 || Cols == 128 ||
+                      Cols == 144 || Cols == 160 || Cols == 192 || Cols == 256,
+                  "a product has 16, 32, 64, 80, 96, 112, 128, 144, 160, 192 or 256 columns; others want a line "
+                  "HOPPER_PRODUCT(...)");
 };
 
 // %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto",
@@ -879,8 +879,11 @@ template <int Cols> struct instruction {
 HOPPER_PRODUCT(16, "%0, %1, %2, %3, %4, %5, %6, %7", 8, 9, 10, 11, 12, 13, 14, HOPPER_8(0))
 HOPPER_PRODUCT(32, HOPPER_TEN() ", %10, %11, %12, %13, %14, %15", 16, 17, 18, 19, 20, 21, 22, HOPPER_8(0), HOPPER_8(8))
 HOPPER_PRODUCT(64, HOPPER_T3 ", %30, %31", 32, 33, 34, 35, 36, 37, 38, HOPPER_32(0))
+HOPPER_PRODUCT(80, HOPPER_T3 ", " HOPPER_TEN(3), 40, 41, 42, 43, 44, 45, 46, HOPPER_32(0), HOPPER_8(32))
 HOPPER_PRODUCT(96, HOPPER_T3 ", " HOPPER_TEN(3) ", %40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50, 51, 52, 53, 54,
                HOPPER_32(0), HOPPER_8(32), HOPPER_8(40))
+HOPPER_PRODUCT(112, HOPPER_T3 ", " HOPPER_TEN(3) ", " HOPPER_TEN(4) ", %50, %51, %52, %53, %54, %55", 56, 57, 58, 59,
+               60, 61, 62, HOPPER_32(0), HOPPER_8(32), HOPPER_8(40), HOPPER_8(48))
 HOPPER_PRODUCT(128, HOPPER_T6 ", %60, %61, %62, %63", 64, 65, 66, 67, 68, 69, 70, HOPPER_32(0), HOPPER_32(32))
 HOPPER_PRODUCT(144, HOPPER_T6 ", " HOPPER_TEN(6) ", %70, %71", 72, 73, 74, 75, 76, 77, 78, HOPPER_32(0), HOPPER_32(32),
                HOPPER_8(64))

@@ -1,0 +1,216 @@
+// flash_wide.cu - 10 with wide heads: D 256; or D 192 and 128 columns of V, as DeepSeek's latent attention prefills
+// (DeepSeek-V2 2024, arXiv:2405.04434). O has half of a thread's registers, and tiles fill the shared memory, so that O
+// leaves by Q's place. The queries stand at the last keys.
+#include "workbook.h"
+#include "hopper.cuh"
+#include "in_this_name.h"
+
+#ifndef WIDE_256  // keys of a tile, stages of K and of V
+#define WIDE_256 80, 2, 2
+#endif
+#ifndef WIDE_192
+#define WIDE_192 128, 2, 2
+#endif
+
+constexpr int GROUPS = 2, BR = 64 * GROUPS;
+
+// What a block keeps in shared memory.
+template <int D, int DV, int BC, int K_STAGES, int V_STAGES> struct wide_tiles {
+    tma_tile<64, D> Q[GROUPS];  // one a warpgroup, then its O
+    tma_tile<BC, D> K[K_STAGES];
+    tma_tile<BC, DV> V[V_STAGES];
+    ring_signals<GROUPS> Q_signals;
+    ring_signals<K_STAGES> K_signals;
+    ring_signals<V_STAGES> V_signals;
+};
+
+// One step of the online softmax, as in 10.
+template <int BC>
+TILE_FN bool wide_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
+{
+    const row_vec<16> S_max = row_max_part(S) * scale2;
+    const bool outgrown = any_above(S_max, m + 8.0f);
+    if (outgrown) {
+        const row_vec<16> m_new = max(m, row_max_whole(S_max));
+        alpha = exp2(m - m_new), m = m_new, l = l * alpha;
+    }
+    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });
+    l = l + row_sum_part(S);
+    return outgrown;
+}
+
+// A block owns 128 query rows, each of its computing warps 16, in each of `bunch` heads, one head after the other. It
+// walks over the keys from right to left, BC at a time: all as in 10.
+template <int D, int DV, bool CAUSAL, int BC, int K_STAGES, int V_STAGES>
+__global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
+    const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, DV]
+    const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]
+    const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
+    const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, DV]
+    float *L,                                  // [B, Hq, Nq]
+    int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale)
+{
+    using registers = register_shares<GROUPS, 40, 232>;
+    auto &tiles = shared_memory<wide_tiles<D, DV, BC, K_STAGES, V_STAGES>>();
+
+    // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
+    const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
+    const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
+    const int first_head = (section * side_by_side + n % side_by_side) * bunch;
+    const int block_row = (tiles_of_head - 1 - n / side_by_side) * BR;
+    const int last_head = min(first_head + bunch, heads), ahead = Nk - Nq;  // keys before the first query's own
+    const int end =
+        ((CAUSAL ? min(Nk, block_row + ahead + BR) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
+
+    if (threadIdx.x == 0) {
+        tiles.Q_signals.init(1);
+        tiles.K_signals.init(4 * GROUPS);
+        tiles.V_signals.init(4 * GROUPS);
+        signals_ready();
+    }
+    __syncthreads();  // the signals are there for all
+
+    // fetch: one thread the queries, one the keys, one the values
+    if (warpgroup_id() == 0) {
+        registers::give();
+        sender Q(tiles.Q, tiles.Q_signals);
+        sender K(tiles.K, tiles.K_signals);
+        sender V(tiles.V, tiles.V_signals);
+        if (threadIdx.x == 0) {
+            for (int head = first_head; head < last_head; head++)
+                for (int g = 0; g < GROUPS; g++) Q.send(Q_map, block_row + 64 * g, head);
+        } else if (threadIdx.x == 32) {
+            for (int head = first_head; head < last_head; head++)
+                for (int t = end - 1; t >= 0; t--) K.send(K_map, t * BC, head / group_size);
+        } else if (threadIdx.x == 64) {
+            for (int head = first_head; head < last_head; head++)
+                for (int t = end - 1; t >= 0; t--) V.send(V_map, t * BC, head / group_size);
+        }
+        return;
+    }
+
+    registers::take();
+    const int group = warpgroup_id() - 1, group_row = block_row + 64 * group, row = group_row + 16 * warp_in_group();
+    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
+    const auto &Q = tiles.Q[group];
+    receiver K(tiles.K, tiles.K_signals);
+    receiver V(tiles.V, tiles.V_signals);
+
+    const auto mask = [&](reg_tile<16, BC> &S, int t) {  // keys that do not exist, or come after the query
+        const int left = Nk - t * BC, own = row + ahead - t * BC;
+        if (left < BC || (CAUSAL && own < BC - 1))
+            each(S, [&](float &s, element e) {
+                if (e.col >= (CAUSAL ? min(left, own + e.row + 1) : left)) s = -INFINITY;
+            });
+    };
+
+    for (int head = first_head; head < last_head; head++) {
+        reg_tile<16, DV> O = {};
+        row_vec<16> m, l = {}, alpha;
+        fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+        weights<BC> P;
+        int t = end - 1;
+        tiles.Q_signals.full[group].wait((head - first_head) & 1);
+        for (; CAUSAL && t * BC >= group_row + ahead + 64; t--) {  // tiles that only the other warpgroup sees
+            K.receive(), K.release();
+            V.receive(), V.release();
+        }
+        {  // the first tile: nothing to overlap with
+            reg_tile<16, BC> S;
+            mma_ABt_async(S, Q, K.receive());  // S = Q K^T
+            products_done<0>(S);
+            K.release();
+            mask(S, t);
+            wide_step(S, m, l, alpha, scale2);
+            round_to(P, S);
+        }
+        while (--t >= 0) {
+            reg_tile<16, BC> S;
+            mma_ABt_async(S, Q, K.receive());  // S = Q K^T
+            mma_AB_async(O, P, V.receive());   // O += P V, of the tile before
+            products_done<1>(S);               // all but one: S is there, O is not
+            K.release();
+            mask(S, t);
+            const bool outgrown = wide_step(S, m, l, alpha, scale2);
+            products_done<0>(O);
+            V.release();
+            round_to(P, S);  // P V no longer reads the old one
+            if (outgrown) scale_rows(O, alpha);
+        }
+        mma_AB_async(O, P, V.receive());
+        products_done<0>(O);
+        V.release();
+
+        // finalize
+        l = row_sum_whole(l);
+        divide_rows(O, l);
+        const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+
+        // store
+        store(L + (size_t)head * Nq + row, L_row, Nq - row);
+        warpgroup_meets();  // no warp's product reads Q any more
+        auto &O_tile = reinterpret_cast<tma_tile<64, DV> &>(tiles.Q[group]);
+        store(O_tile, O);
+        store_async(O_map, group_row, head, O_tile);
+        if (threadIdx.x % warpgroup_threads == 0) {
+            stores_read();  // the block may not end before
+            tiles.Q_signals.empty[group].arrive();
+        }
+    }
+}
+
+template <int D, int DV, bool CAUSAL, int BC, int K_STAGES, int V_STAGES> static wb_status
+launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    const auto kernel = wide_kernel<D, DV, CAUSAL, BC, K_STAGES, V_STAGES>;
+    constexpr int bytes = sizeof(wide_tiles<D, DV, BC, K_STAGES, V_STAGES>);
+    static_assert(bytes <= 227 * 1024, "a block has 227 KB of shared memory at most");
+    const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads;
+    const int Nq = shape->q_len, Nk = shape->kv_len, group_size = heads / kv_heads;
+    tensor_map O_map, Q_map, K_map, V_map;
+    wb_status status = describe(O_map, O, heads, Nq, DV, 64);
+    if (status == WB_OK) status = describe(Q_map, Q, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
+    if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, DV, BC);
+    if (status != WB_OK) return status;
+    int device, processors;
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    // sections and bunches: see 10
+    int section = group_size, bunch = 4;
+    while (2 * section <= heads && 2ll * section / group_size * Nk * (D + DV) * sizeof(*K) <= 32 << 20) section *= 2;
+    const long long tiles_of_head = (Nq - 1) / BR + 1, all = tiles_of_head * heads;
+    const auto rounds = [&](long long blocks) { return (blocks - 1) / processors + 1; };
+    while (bunch > 1 && (CAUSAL ? tiles_of_head * (section / bunch) * 2 < processors * 3
+                                : rounds(tiles_of_head * ((heads - 1) / bunch + 1)) * bunch > rounds(all)))
+        bunch /= 2;
+    const int side = CAUSAL ? (section - 1) / bunch + 1 : 1;
+    const long long blocks = tiles_of_head * side * ((heads - 1) / (side * bunch) + 1);
+    if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_wide: more than %d tiles of queries", INT_MAX);
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<(unsigned)blocks, 128 * (1 + GROUPS), bytes, stream>>>(
+        O_map, Q_map, K_map, V_map, L, heads, bunch, side, group_size, Nq, Nk, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_wide(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    // The validator knows 16, which has D 256, and as many queries as keys where there is a mask.
+    attention_shape known = shape ? *shape : attention_shape{};
+    const int D = known.head_dim, Nq = known.q_len, Nk = known.kv_len;
+    if (D > 0) known.head_dim = 256;
+    if (known.causal && min(Nq, Nk) > 0) known.q_len = known.kv_len = max(Nq, Nk);
+    wb_status status =
+        in_this_name("flash_wide", wb_check_forward("flash_fp8", O, L, Q, K, V, shape ? &known : nullptr));
+    if (status == WB_OK && D != 192 && D != 256)
+        status = wb_fail(WB_UNSUPPORTED, "flash_wide: head_dim = %d, supported are 192 and 256", D);
+    if (status == WB_OK && shape->causal && Nq > Nk)
+        status = wb_fail(WB_BAD_ARGUMENT, "flash_wide: causal needs q_len <= kv_len, got %d and %d", Nq, Nk);
+    if (status == WB_OK) status = check_hopper("flash_wide");
+    if (status != WB_OK) return status;
+    auto go = shape->causal ? launch<256, 256, true, WIDE_256> : launch<256, 256, false, WIDE_256>;
+    if (D == 192) go = shape->causal ? launch<192, 128, true, WIDE_192> : launch<192, 128, false, WIDE_192>;
+    return go(O, L, Q, K, V, shape, stream);
+}
