@@ -14,7 +14,6 @@ typedef enum change_kind {
     CHANGE_CALL,     // another function, order, condition; a statement less
     CHANGE_MOVE,     // a statement elsewhere in its block
     CHANGE_FACTOR,   // a factor or a term
-    CHANGE_DONOR,    // what stands elsewhere
     CHANGE_KINDS
 } change_kind;
 
