@@ -475,9 +475,8 @@ static void vary_conditions(void)
         const operand *x = &conditions[n];
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
-        sites++;
+        sites++, within = n + 1;
         const int id = new_ids(line, CHANGE_CALL, 3, 0);
-        within = n + 1;
         changes[id + 2].kind = CHANGE_NEAR;
         SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
         for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
