@@ -68,7 +68,7 @@ bool look_at_heads(const record *r, bool of_V)
     }
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
-             "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
+             "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
              "what query %d of head %d reads as rows of %c are none: the address is not a multiple of D from the "
              "beginning, or outside of it",
              query_of(row), head_of(row), letter);
