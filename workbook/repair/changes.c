@@ -279,7 +279,7 @@ static bool all_known(int from, int to, int t)
 {
     for (int w = from; w < to; w++) {
         bool known = kind(w) != 'i' || is(w - 1, ".") || is(w - 1, "->") || is_one_of(w, WORDS) || is(w + 1, "(");
-        for (int k = from; k <= w && !known; k++)  // a parameter of a lambda in it
+        for (int k = from + 1; k <= w && !known; k++)  // a parameter of a lambda in it
             known = are_same(k, w) && (kind(k - 1) == 'i' || is_one_of(k - 1, "|&|*|"));
         if (!known && !is_known(w, t)) return false;
     }
@@ -577,22 +577,12 @@ static void vary_calls(bool look)
         for (int k = 0, others = 0; k < callee_count && others < 8; k++)
             if (callees[k].arguments == n && strcmp(callees[k].name, name) && are_alike(callees[k].name, name))
                 others++, instead(line, end, name, inside, print("%s(%s)", callees[k].name, inside));
-        for (int k = 0; n > 0 && k < 2; k++) instead(line, end, name, inside, k ? "1" : "0");
         for (int k = 0; n <= 2 && k < n; k++) instead(line, end, name, inside, plain(from[k], from[k + 1] - 1));
-        for (int k = 0; k + 1 < n; k++) {
-            char *a = plain(from[k], from[k + 1] - 1), *b = plain(from[k + 1], from[k + 2] - 1);
-            char *before = k ? print("%s, ", plain(from[0], from[k] - 1)) : "",
-                 *after = k + 2 < n ? print(", %s", plain(from[k + 2], end)) : "";
-            instead(line, end, name, inside, print("%s(%s%s, %s%s)", name, before, b, a, after));
-        }
         for (int k = t + 2; k + 1 < open; k++)
             if (kind(k) == 'n')
                 for (int d = -1; d <= 1; d += 2)
                     instead(line, end, name, inside,
                             print("%s%d%s(%s)", plain(t, k), atoi(text + all[k].at) + d, plain(k + 1, open), inside));
-            else if (is(k, "true") || is(k, "false"))
-                instead(line, end, name, inside,
-                        print("%s%s%s(%s)", plain(t, k), is(k, "true") ? "false" : "true", plain(k + 1, open), inside));
         changes[change_count++] = (change){.line = line, .site = sites};
         if (change_count == first + 1) {
             piece_count -= 2;
