@@ -7,10 +7,11 @@ set -u
 . tests/prove/judge.sh
 built() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said" 2>&1; }
 wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many 10/says_unsupported
-    01/O_not_rescaled"
+    01/O_not_rescaled 18/waits_before_the_products 18/nothing_under_the_way_home"
 # shellcheck disable=SC2046
 built "$out/suite" "$out/hostile/01_worker" "$out/hostile/17_worker" "$out/solutions/13_worker" \
-    $(printf "$out/tests/%s_test " 01 03 10 11 17) $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
+    $(printf "$out/tests/%s_test " 01 03 10 11 17 18) \
+    $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
 verdict $? "programs are built"
 
 attacks() { sed -n 's/^ATTACK(\([a-z_A-Z0-9]*\), "\([a-z_]*\)", "\([^"]*\)").*/\1\t\2\t\3/p' "$1"; }
@@ -87,6 +88,10 @@ for wrong in "sink_is_one:it is divided by something else" "sink_left_out_of_L:L
     says "11/${wrong%%:*}" Nq=70,D=16,W=9,seed=1
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
     verdict $? "a failure of ${wrong%%:*} says: ${wrong#*:}"
+done
+for wrong in "waits_before_the_products:could it stand after" "nothing_under_the_way_home:can be kept for it"; do
+    says "18/${wrong%%:*}" B=1,Hq=2,Hkv=1,Nq=32,D=64,ranks=2,seed=1,overlapped=1
+    check "a message that is bare is told with its cause: ${wrong#*:}" grep -qF "${wrong#*:}" "$said"
 done
 shorter() { sed 's/\([0-9]\.[0-9]\{3\}\)[0-9]*/\1/g; s/^ *//' | grep .; }
 says 01/O_not_rescaled Nq=8,Nk=256,D=16

@@ -225,4 +225,3 @@ double scale_of_key(int row);          // what the scores of this row of K are t
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r), conclude_decode(void);
 void look_at_e4m3(const record *r), conclude_e4m3(void);  // e4m3.c
-void look_at_lists(const record *r);                      // lists.c

@@ -68,10 +68,10 @@ bool look_at_heads(const record *r, bool of_V)
     }
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
-             "head mapping|first tile|sink tiles|page lookup|lists|first key|keys",
-             "what query %d reads as rows of %c are none: the address is not a multiple of D from the beginning, or "
-             "outside of it",
-             query_of(row), letter);
+             "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
+             "what query %d of head %d reads as rows of %c are none: the address is not a multiple of D from the "
+             "beginning, or outside of it",
+             query_of(row), head_of(row), letter);
     return !wrong && !nobodys;
 }
 
@@ -198,7 +198,6 @@ void look_at_forward(void)
             if (see_other_rows(&steps[t], steps[t].P, "P", "fetch|overlap|receive|next|send|skip|accumulate")) break;
     }
     const bool scaled = !e.K_scale || look_at_scales(&r);
-    if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
     look_at_walks(&r, false);
     if (scaled) look_at_tiles(&r);
     if (e.table)

@@ -133,6 +133,20 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
+// Of 15: what the lists of this row of Q say of the tile that has a key.
+typedef enum listing { IN_NONE, IN_PART, IN_WHOLE } listing;
+static listing listed_as(int row, int key)
+{
+    const block_mask *m = &wb_case_mask_of(e.c)->lists;
+    const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(row) / e.s->q_heads : 0;
+    const int list = b * (q_tiles + 1) + query_of(row) / m->q_tile;
+    for (int at = m->whole_start[list]; at < m->whole_start[list + 1]; at++)
+        if (m->whole[at] == key / 64) return IN_WHOLE;
+    for (int at = m->part_start[list]; at < m->part_start[list + 1]; at++)
+        if (m->part[at] == key / 64) return IN_PART;
+    return IN_NONE;
+}
+
 // Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
 // vain is waste.
 void look_at_walks(const record *r, bool keys)
@@ -143,8 +157,9 @@ void look_at_walks(const record *r, bool keys)
     const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
     if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
     if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
-    int walks = 0;
-    bool vain = e.table, wrong = false;
+    if (listed) gaps = "lists|first key";
+    int walks = 0, worst = 0;  // the rank of what was found
+    bool vain = e.table;
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
         for (int t = 0; t < step_count && by_keys == keys; t++) {
@@ -157,6 +172,12 @@ void look_at_walks(const record *r, bool keys)
                 const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
                 met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
+            const int row = S->a_row[0], key = S->b_row[0];  // of another head: a tile beyond the keys
+            if (listed && row >= 0 && key >= 0 && key_head_of(key) == head_of_query(row) &&
+                !listed_as(row, key_of(key)))
+                find(BY_WALK, "", gaps,
+                     "the block of query %d, of head %d, takes the keys from %d on, which none of its lists has",
+                     query_of(row), head_of(row), steps[t].first);
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
@@ -167,12 +188,15 @@ void look_at_walks(const record *r, bool keys)
     }
     EACH_PAIR (q, rows, k, Nk) {
         const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
-        const bool missing = met[at] == 0 && !listed;
-        if (wrong || !e.wrong || !sees(q, k) || (!walks && backward()) || (!missing && given[at] <= 1)) continue;
-        wrong = true;
+        const bool missing = met[at] == 0;
+        if (!e.wrong || !sees(q, k) || (!walks && backward()) || (!missing && given[at] <= 1)) continue;
+        // A tile seen in part is left out where no bit is set: a wrong mask comes first.
+        const int rank = listed && missing && listed_as(q, k) == IN_PART ? BY_MASK + 1 : BY_WALK;
+        if (worst && worst <= rank) continue;
+        worst = rank;
         const char *begin = walk_of(r, keys, q, k);
         if (strstr(begin, "nowhere") && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
-        find(BY_WALK, missing ? "keys_missing" : "keys_twice", gaps,
+        find(rank, missing ? "keys_missing" : "keys_twice", gaps,
              "%squery %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s", where,
              query_of(q), head_of(q), missing ? "never meets" : "counts more than once", k, keys ? "key" : "query",
              begin);
