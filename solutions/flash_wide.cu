@@ -5,13 +5,6 @@
 #include "hopper.cuh"
 #include "in_this_name.h"
 
-#ifndef WIDE_256  // keys of a tile, stages of K and of V
-#define WIDE_256 80, 2, 2
-#endif
-#ifndef WIDE_192
-#define WIDE_192 128, 2, 2
-#endif
-
 constexpr int GROUPS = 2, BR = 64 * GROUPS;
 
 // What a block keeps in shared memory.
@@ -39,8 +32,24 @@ TILE_FN bool wide_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_
     return outgrown;
 }
 
-// A block owns 128 query rows, each of its computing warps 16, in each of `bunch` heads, one head after the other. It
-// walks over the keys from right to left, BC at a time: all as in 10.
+// A tile of queries of a head. Late queries of all heads of a section come first: they have the longest walks.
+struct item {
+    int number, head, row, end;  // head: -1 after the last; end: tiles of keys that it sees
+};
+template <bool CAUSAL, int BC> struct item_list {
+    int heads, section, tiles_of_head, ahead, Nk;
+    TILE_FN item at(int number) const
+    {
+        const int line = number / section, head = line / tiles_of_head * section + number % section;
+        const int row = (tiles_of_head - 1 - line % tiles_of_head) * BR;
+        return {number, head < heads ? head : -1, row, ((CAUSAL ? min(Nk, row + ahead + BR) : Nk) - 1) / BC + 1};
+    }
+    TILE_FN item first() const { return at(blockIdx.x); }
+    TILE_FN item next(const item &i) const { return at(i.number + gridDim.x); }
+};
+
+// A block owns 128 query rows, each of its computing warps 16, of one item after the other. It walks over the keys from
+// right to left, BC at a time: all as in 10.
 template <int D, int DV, bool CAUSAL, int BC, int K_STAGES, int V_STAGES>
 __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, DV]
@@ -48,19 +57,12 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
     const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, DV]
     float *L,                                  // [B, Hq, Nq]
-    int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale)
+    int heads, int section, int group_size, int Nq, int Nk, float scale)
 {
     using registers = register_shares<GROUPS, 40, 232>;
     auto &tiles = shared_memory<wide_tiles<D, DV, BC, K_STAGES, V_STAGES>>();
-
-    // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
-    const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
-    const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
-    const int first_head = (section * side_by_side + n % side_by_side) * bunch;
-    const int block_row = (tiles_of_head - 1 - n / side_by_side) * BR;
-    const int last_head = min(first_head + bunch, heads), ahead = Nk - Nq;  // keys before the first query's own
-    const int end =
-        ((CAUSAL ? min(Nk, block_row + ahead + BR) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
+    const int ahead = Nk - Nq;  // keys before the first query's own
+    const item_list<CAUSAL, BC> list = {heads, section, (Nq - 1) / BR + 1, ahead, Nk};
 
     if (threadIdx.x == 0) {
         tiles.Q_signals.init(1);
@@ -77,26 +79,26 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
         sender K(tiles.K, tiles.K_signals);
         sender V(tiles.V, tiles.V_signals);
         if (threadIdx.x == 0) {
-            for (int head = first_head; head < last_head; head++)
-                for (int g = 0; g < GROUPS; g++) Q.send(Q_map, block_row + 64 * g, head);
+            for (item i = list.first(); i.head >= 0; i = list.next(i))
+                for (int g = 0; g < GROUPS; g++) Q.send(Q_map, i.row + 64 * g, i.head);
         } else if (threadIdx.x == 32) {
-            for (int head = first_head; head < last_head; head++)
-                for (int t = end - 1; t >= 0; t--) K.send(K_map, t * BC, head / group_size);
+            for (item i = list.first(); i.head >= 0; i = list.next(i))
+                for (int t = i.end - 1; t >= 0; t--) K.send(K_map, t * BC, i.head / group_size);
         } else if (threadIdx.x == 64) {
-            for (int head = first_head; head < last_head; head++)
-                for (int t = end - 1; t >= 0; t--) V.send(V_map, t * BC, head / group_size);
+            for (item i = list.first(); i.head >= 0; i = list.next(i))
+                for (int t = i.end - 1; t >= 0; t--) V.send(V_map, t * BC, i.head / group_size);
         }
         return;
     }
 
     registers::take();
-    const int group = warpgroup_id() - 1, group_row = block_row + 64 * group, row = group_row + 16 * warp_in_group();
+    const int group = warpgroup_id() - 1;
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     const auto &Q = tiles.Q[group];
     receiver K(tiles.K, tiles.K_signals);
     receiver V(tiles.V, tiles.V_signals);
 
-    const auto mask = [&](reg_tile<16, BC> &S, int t) {  // keys that do not exist, or come after the query
+    const auto mask = [&](reg_tile<16, BC> &S, int t, int row) {  // keys that do not exist, or come after the query
         const int left = Nk - t * BC, own = row + ahead - t * BC;
         if (left < BC || (CAUSAL && own < BC - 1))
             each(S, [&](float &s, element e) {
@@ -104,13 +106,15 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
             });
     };
 
-    for (int head = first_head; head < last_head; head++) {
+    uint32_t phase = 0;
+    for (item i = list.first(); i.head >= 0; i = list.next(i), phase ^= 1) {
+        const int group_row = i.row + 64 * group, row = group_row + 16 * warp_in_group();
         reg_tile<16, DV> O = {};
         row_vec<16> m, l = {}, alpha;
         fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
         weights<BC> P;
-        int t = end - 1;
-        tiles.Q_signals.full[group].wait((head - first_head) & 1);
+        int t = i.end - 1;
+        tiles.Q_signals.full[group].wait(phase);
         for (; CAUSAL && t * BC >= group_row + ahead + 64; t--) {  // tiles that only the other warpgroup sees
             K.receive(), K.release();
             V.receive(), V.release();
@@ -120,7 +124,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
             mma_ABt_async(S, Q, K.receive());  // S = Q K^T
             products_done<0>(S);
             K.release();
-            mask(S, t);
+            mask(S, t, row);
             wide_step(S, m, l, alpha, scale2);
             round_to(P, S);
         }
@@ -130,7 +134,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
             mma_AB_async(O, P, V.receive());   // O += P V, of the tile before
             products_done<1>(S);               // all but one: S is there, O is not
             K.release();
-            mask(S, t);
+            mask(S, t, row);
             const bool outgrown = wide_step(S, m, l, alpha, scale2);
             products_done<0>(O);
             V.release();
@@ -147,11 +151,11 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
         const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
 
         // store
-        store(L + (size_t)head * Nq + row, L_row, Nq - row);
+        store(L + (size_t)i.head * Nq + row, L_row, Nq - row);
         warpgroup_meets();  // no warp's product reads Q any more
         auto &O_tile = reinterpret_cast<tma_tile<64, DV> &>(tiles.Q[group]);
         store(O_tile, O);
-        store_async(O_map, group_row, head, O_tile);
+        store_async(O_map, group_row, i.head, O_tile);
         if (threadIdx.x % warpgroup_threads == 0) {
             stores_read();  // the block may not end before
             tiles.Q_signals.empty[group].arrive();
@@ -176,20 +180,16 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    // sections and bunches: see 10
-    int section = group_size, bunch = 4;
-    while (2 * section <= heads && 2ll * section / group_size * Nk * (D + DV) * sizeof(*K) <= 32 << 20) section *= 2;
-    const long long tiles_of_head = (Nq - 1) / BR + 1, all = tiles_of_head * heads;
-    const auto rounds = [&](long long blocks) { return (blocks - 1) / processors + 1; };
-    while (bunch > 1 && (CAUSAL ? tiles_of_head * (section / bunch) * 2 < processors * 3
-                                : rounds(tiles_of_head * ((heads - 1) / bunch + 1)) * bunch > rounds(all)))
-        bunch /= 2;
-    const int side = CAUSAL ? (section - 1) / bunch + 1 : 1;
-    const long long blocks = tiles_of_head * side * ((heads - 1) / (side * bunch) + 1);
-    if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_wide: more than %d tiles of queries", INT_MAX);
+    // sections: see 10. Without a mask all items are equal, and a block takes one after the other.
+    int section = group_size;
+    while (CAUSAL && 2 * section <= heads && 2ll * section / group_size * Nk * (D + DV) * sizeof(*K) <= 32 << 20)
+        section *= 2;
+    const long long items = ((Nq - 1) / BR + 1ll) * section * ((heads - 1) / section + 1);
+    if (items > INT_MAX / 2) return wb_fail(WB_UNSUPPORTED, "flash_wide: more than %d tiles of queries", INT_MAX / 2);
+    const int blocks = CAUSAL ? (int)items : min((int)items, processors);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    kernel<<<(unsigned)blocks, 128 * (1 + GROUPS), bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, heads, bunch, side, group_size, Nq, Nk, shape->scale);
+    kernel<<<blocks, 128 * (1 + GROUPS), bytes, stream>>>(
+        O_map, Q_map, K_map, V_map, L, heads, section, group_size, Nq, Nk, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
@@ -210,7 +210,7 @@ wb_status flash_wide(
         status = wb_fail(WB_BAD_ARGUMENT, "flash_wide: causal needs q_len <= kv_len, got %d and %d", Nq, Nk);
     if (status == WB_OK) status = check_hopper("flash_wide");
     if (status != WB_OK) return status;
-    auto go = shape->causal ? launch<256, 256, true, WIDE_256> : launch<256, 256, false, WIDE_256>;
-    if (D == 192) go = shape->causal ? launch<192, 128, true, WIDE_192> : launch<192, 128, false, WIDE_192>;
+    auto go = shape->causal ? launch<256, 256, true, 64, 3, 2> : launch<256, 256, false, 80, 2, 2>;
+    if (D == 192) go = shape->causal ? launch<192, 128, true, 96, 3, 2> : launch<192, 128, false, 128, 2, 2>;
     return go(O, L, Q, K, V, shape, stream);
 }

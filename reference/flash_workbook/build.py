@@ -15,11 +15,15 @@ def recipe():
     torch_is = os.path.dirname(torch.__file__)
     libraries = os.path.join(torch_is, "lib")
     cuda = torch.version.cuda and os.path.exists(os.path.join(libraries, "libtorch_cuda.so"))
-    return [os.environ.get("CXX") or "c++", "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
+    compiler = os.environ.get("CXX") or "c++"
+    # PyTorch's own: with a second one inside, as some compilers link it, a number in a message ends the process
+    standard = subprocess.run([compiler, "-print-file-name=libstdc++.so.6"], capture_output=True, text=True)
+    standard = [x for x in [standard.stdout.strip()] if os.path.isabs(x)]
+    return [compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *["-DWITH_CUDA"] * bool(cuda),
             f"-I{os.path.dirname(HEADER)}", f"-isystem{torch_is}/include",
             f"-isystem{torch_is}/include/torch/csrc/api/include", SOURCE, f"-L{libraries}",
-            f"-Wl,-rpath,{libraries}", "-ltorch_cpu", "-lc10", *["-ltorch_cuda"] * bool(cuda)]
+            f"-Wl,-rpath,{libraries}", *standard, "-ltorch_cpu", "-lc10", *["-ltorch_cuda"] * bool(cuda)]
 
 
 def built():
