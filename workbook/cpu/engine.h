@@ -13,6 +13,12 @@
 
 #include <vector>
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_THIS_PROCESSOR __attribute__((target_clones("avx2", "default"), optimize("O3")))
+#else
+#define FOR_THIS_PROCESSOR
+#endif
+
 namespace cudacpu
 {
 enum { WARPS = MAX_THREADS / WARP, SIGNALS = 64, GROUP_WARPS = 4, BARRIERS = 16, REGISTERS = 65536 };

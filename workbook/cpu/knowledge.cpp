@@ -5,7 +5,7 @@
 namespace cudacpu
 {
 // Only the warps and signals that there are: the rest is 0.
-static void raise(unsigned *mine, const unsigned *other, int count)
+static inline void raise(unsigned *mine, const unsigned *other, int count)
 {
     typedef unsigned eight __attribute__((vector_size(32)));
     for (int i = 0; i < count; i += 8) {
@@ -15,10 +15,15 @@ static void raise(unsigned *mine, const unsigned *other, int count)
     }
 }
 
+FOR_THIS_PROCESSOR static void raise_all(clocks &mine, const clocks &other, int warps, int signals)
+{
+    raise(mine.at, other.at, warps);
+    raise(mine.at + WARPS, other.at + WARPS, signals);
+}
+
 void join(const engine &e, clocks &mine, const clocks &other)
 {
-    raise(mine.at, other.at, e.warps);
-    raise(mine.at + WARPS, other.at + WARPS, static_cast<int>(e.signals.size()));
+    raise_all(mine, other, e.warps, static_cast<int>(e.signals.size()));
 }
 
 void forget(const engine &e, clocks &all)

@@ -99,6 +99,7 @@ static char *find_room(size_t bytes)
                     "cudacpu: cannot reserve 256 MiB of addresses for device memory; does `ulimit -v` limit them?\n");
             return nullptr;
         }
+        madvise(range, addresses, MADV_HUGEPAGE);  // or faults, page by page, would cost more than what kernels do
         d.begin = d.next = static_cast<char *>(range);
         d.end = d.begin + addresses;
     }

@@ -207,6 +207,14 @@ __attribute__((no_sanitize("address"))) static void look_at_stacks()
     }
 }
 
+FOR_THIS_PROCESSOR static size_t count_changed(const float *now, const float *was, size_t count)
+{
+    const uint32_t *x = reinterpret_cast<const uint32_t *>(now), *y = reinterpret_cast<const uint32_t *>(was);
+    uint32_t changed = 0;
+    for (size_t k = 0; k < count; k++) changed += x[k] != y[k];
+    return changed;
+}
+
 // What the running warp has worked on since it was here.
 static void find_work()
 {
@@ -217,8 +225,7 @@ static void find_work()
         if (x.gone) continue;
         const size_t half = static_cast<size_t>(x.cols) / 2;
         size_t changed = 0;
-        for (size_t lane = 0; lane < WARP; lane++)
-            for (size_t k = 0; k < half; k++) changed += memcmp(&x.c[lane][k], &x.was[lane * half + k], 4) != 0;
+        for (size_t lane = 0; lane < WARP; lane++) changed += count_changed(x.c[lane], &x.was[lane * half], half);
         if (changed * 2 <= WARP * half) continue;
         if (x.scores) count_work(x, runs_under(e, w, x));
         add_work(x);

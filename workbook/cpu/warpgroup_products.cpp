@@ -8,12 +8,6 @@
 #include "hooks.h"
 #include "report.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_THIS_PROCESSOR __attribute__((target_clones("avx2", "default"), optimize("O3")))
-#else
-#define FOR_THIS_PROCESSOR
-#endif
-
 namespace cudacpu
 {
 enum {

@@ -77,8 +77,7 @@ static float *as_floats(const worker_run *run, const char *name)
         const wb_tensor *t = &run->tensors[k];
         if (t->output || strcmp(t->name, name)) continue;
         float *values = allocate(t->count * sizeof *values);
-        const char *data = original_tensor(run, k);
-        for (size_t i = 0; i < t->count; i++) values[i] = (float)wb_get(t->type, data, i);
+        wb_get_floats(t->type, original_tensor(run, k), t->count, values);
         return values;
     }
     return NULL;

@@ -293,11 +293,10 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
 
 // Memory for the tensors, and what is in it before the call. It is kept for the next case: to be given new pages each
 // time would cost more than to fill them.
-static void lay_out(worker_run *run, bool alone)
+static void lay_out(worker_run *run)
 {
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, 32 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    if (alone) malloc_trim(0);  // its peak begins with what this process has: session.h
 #endif
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
@@ -328,7 +327,7 @@ static void cut(worker_run *run)
     for (int r = 0; r < run->c.ranks; r++) {
         worker_run *part = &run->parts[r];
         part->problem = run->problem, part->c = run->c, part->c.part = r + 1;
-        lay_out(part, false);
+        lay_out(part);
         for (int k = 0; k < run->count; k++)
             if (!run->tensors[k].output)
                 wb_shard_copy(&run->c, &run->tensors[k], original_tensor(run, k), r, original_tensor(part, k), false);
@@ -340,7 +339,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     memset(run, 0, sizeof *run);
     run->problem = problem;
     run->c = *c;
-    lay_out(run, kind == WORKER_ALONE);
+    lay_out(run);
     if (wb_is_backward(problem) && c->dry != 1) fill_forward_inputs(run);
     if (wb_is_backward(problem) && c->dry == 2) fill_delta(run);
     if (wb_has_ranks(problem)) cut(run);

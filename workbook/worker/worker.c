@@ -110,9 +110,12 @@ static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t g
                        STRING(WB_NAME) "_workspace", w->bytes);
     if (status != WB_OK) return status;
     w->at = *buffer + guard;
-    if (guard) {
-        wb_status filled = wb_device_fill(*buffer, WB_NAN_BYTE, bytes);
-        if (filled == WB_OK) filled = wb_device_fill(w->at, WB_NAN_BYTE - c->prior, w->bytes);
+    if (guard && !wb_what_was_asked) {  // on the CPU layer it is so from the start
+        const wb_status filled = wb_device_fill(*buffer, WB_NAN_BYTE, bytes);
+        if (filled != WB_OK) return filled;
+    }
+    if (guard && c->prior) {
+        const wb_status filled = wb_device_fill(w->at, WB_NAN_BYTE - c->prior, w->bytes);
         if (filled != WB_OK) return filled;
     }
     const size_t dim[4] = {1, 1, 1, w->bytes / 4};
