@@ -19,6 +19,7 @@ typedef enum dimension {
     NEW_TOKENS,
     CACHED,
     SHARED_OUT,  // the queries of a sequence that lies on several ranks
+    WHOLE,
     HEAD_DIM,
     SCALE,
     CAUSAL,
@@ -65,20 +66,24 @@ typedef struct wb_classes {
 static const wb_classes table[LAST] = {
     [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
     [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
-    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {9, 64}, {65, 256}, {257, 700}}},
-    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {1025, 1031}}},
+    [BATCH] = {"B", {{1, 1}, {2, 3}, {4, 8}, {9, 64}, {65, 256}, {257, 700}, {1024, 4096}}},
+    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {65, 1024}, {1025, 1031}}},
     [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {41, 128}, {257, 300}}},
-    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
-    [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
+    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 800}}},
+    [KEYS] = {"Nk, from -3: Nq - 1, Nq, Nq + 1",
+              {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 800}, {-3, -1}}},
     [NEW_TOKENS] = {"Nq, the new tokens", {{1, 1}, {2, 7}, {8, 15}, {16, 16}}},
-    [CACHED] = {"Nk, keys of the longest sequence", {{1, 1}, {2, 33}, {34, 300}, {301, 1500}}},
+    [CACHED] = {"Nk, keys of the longest sequence, from -3: Nq - 1, Nq, Nq + 1",
+                {{1, 1}, {2, 33}, {34, 300}, {301, 1500}, {-3, -1}}},
     [SHARED_OUT] = {"N, tokens of a rank", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
+    [WHOLE] = {"Nq, Nk and columns are rounded up to multiples of 128, or to 64", {{0, 0}, {1, 1}}},
     [HEAD_DIM] = {"D", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},  // of those that the problem takes, number
     [SCALE] = {"scale in thousandths, 0: 1 / sqrt(D), below 0: between two powers of two",
                {{0, 0}, {1, 60}, {61, 2500}, {-40, -11}, {2501, 4000000}}},
     [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
-    [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}}},
-    [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}}},
+    [WINDOW] = {"W, from -3: N - 1, N, N + 1", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560},
+                {INT_MAX - 20, INT_MAX}, {-3, -1}}},
+    [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}, {INT_MAX - 20, INT_MAX}}},
     // the last as large as scores of a tower
     [LOGITS] = {"sink logit, 2000: normal, 2001: mixed, 2002: -infinity",
                 {{2000, 2000}, {2001, 2001}, {2002, 2002}, {-90, 90}, {-1100, -200}, {930, 1070}}},
@@ -98,7 +103,7 @@ static const wb_classes table[LAST] = {
     [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
     // those between ABYSS and the last are of eight bits: span_of()
     [INPUT] = {"what the numbers are like", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL},
-               {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER},
+               {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_BY_HEAD}, {WB_FLAT, WB_ZERO_V}, {WB_TOWER, WB_TOWER},
                {WB_ABYSS, WB_ABYSS}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES},
                {WB_SIZES, WB_MEAN_ONE}, {WB_LIGHT, WB_LIGHT}}},
     [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, from 17 on each others, from 257 one alone",
@@ -281,6 +286,11 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .watched = has_hidden && !tied(v) && !v[ONE_BUFFER] && row->vast < 2 &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};             // in less no page of memory is whole
     if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2, c.one_buffer = 0;  // buffers of K and V change places
+    int *const sizes[] = {&c.shape.q_len, &c.cols, &c.shape.kv_len, &c.shape.window};
+    for (int k = v[NEW_TOKENS] != 0; v[WHOLE] && k < 3; k++)
+        if (*sizes[k] > 0) *sizes[k] = ((*sizes[k] - 1) | (*sizes[k] > 64 ? 127 : 63)) + 1;
+    for (int k = 2; k < 4; k++)
+        if (*sizes[k] < 0 && (k < 3 || p->window)) *sizes[k] = c.shape.q_len > 1 ? c.shape.q_len + 2 + *sizes[k] : 1;
     const bool is_tied = tied(v);
     if (p->mask == WB_CAUSAL || v[CAUSAL] || is_tied) c.shape.kv_len = 0;  // as many as queries
     if (is_tied) c.shape.q_heads = c.shape.kv_heads;
@@ -455,7 +465,8 @@ static int rows_left_out(const wb_problem *p, uint64_t *dice, wb_cover_row rows[
             bool is_there = count == WB_COVERING;
             for (int n = 0; n < count; n++)
                 is_there |= rows[n].value[d] >= s.from && rows[n].value[d] <= s.to && counts(p, &rows[n], d);
-            if (!is_there) simple(p, &rows[count], dice)[d] = s.from;
+            if (!is_there) simple(p, &rows[count], dice)[d] = any_of(dice, s);
+            if (!is_there && has(p, ORDER) && d != ORDER) rows[count].value[ORDER] = any_of(dice, (span){0, 2});
             count += !is_there && counts(p, &rows[count], d);
         }
     return count;

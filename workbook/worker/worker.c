@@ -390,7 +390,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (exact && problem->on_host && openblas_set_num_threads)
         openblas_set_num_threads(4);  // however few cores there are: a race needs two
 
-    const int threads = problem->on_host && c->processors ? 1 + c->processors % 8 : 0;
+    const int threads = problem->on_host && c->processors ? 1 + c->processors % 40 : 0;
     if (threads && openblas_set_num_threads) openblas_set_num_threads(threads);
     if (threads && omp_set_num_threads) omp_set_num_threads(threads);
     if (wb_have_processors) wb_have_processors(c->processors), wb_have_shared_kb(c->shared_kb);
