@@ -666,11 +666,11 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
 // A test gives its cases to one process in the order in which they are written, the simplest first, so that the
 // simplest that fails is reported. A function that keeps something from a call may be right in that order. So a few of
 // the cases that were right run again when all are through: the first, which began in a clean process, and others, in
-// an order of the seed's, behind two of them in turns and a call that is refused. Large cases do not. Then all buffers
-// lie where those of the case before did, with other contents and of another shape, and outputs and workspace are not
-// NaN before.
+// an order of the seed's, behind two or three of them in turns and a call that is refused. Large cases do not. Then all
+// buffers lie where those of the case before did, or inputs where its outputs were, with other contents and of another
+// shape; outputs are not NaN before, and the workspace is as it was or as the case before has left it.
 
-enum { AGAIN = 3, TURNS = 4, KEPT = 64, LARGE = 1 << 21 };
+enum { AGAIN = 3, TURNS = 6, KEPT = 64, LARGE = 1 << 21 };
 static struct {
     wb_case c;
     const char *only;
@@ -709,16 +709,17 @@ static void run_again(void)
     for (int k = 0; k < passed_count; k++) order[k] = k;
     for (int k = 1; k < count; k++) swap(&order[k], &order[draw(&dice, k, passed_count - 1)]);
     if (count > 0) swap(&order[0], &order[draw(&dice, 0, count - 1)]);
-    const int first = draw(&dice, 0, 3), priors[4] = {255, 128, 254, draw(&dice, 1, 255)};  // zeros, large, tiny, any
+    const int turn = draw(&dice, 2, 3), first = draw(&dice, 0, 3),
+              priors[4] = {255, 128, 254, draw(&dice, 1, 255)};  // zeros, large, tiny, any
     if (count == 0) return;
     wb_case refused = passed[order[0]].c;
     strcpy(refused.null, problem()->signature == WB_ROW_SUM ? "y" : wb_is_backward(problem()) ? "dQ" : "O");
     for (int k = 0; k < TURNS + count; k++) {
-        const int n = k < TURNS ? k % (count < 2 ? 1 : 2) : k - TURNS;
+        const int n = k < TURNS ? k % (count < turn ? count : turn) : k - TURNS;
         if (k == TURNS) run_unjudged(refused);
         only = passed[order[n]].only;
         wb_case c = passed[order[n]].c;
-        c.prior = priors[(first + k) % 4], c.place = 1;
+        c.prior = priors[(first + k) % 4], c.place = 1 + draw(&dice, 0, 2);
         run_and_end(c, kind_for(&c), NULL);
     }
     only = NULL;

@@ -243,7 +243,7 @@ static const field fields[] = {
     INTEGER_AT("processors", processors, 0, 1024),
     INTEGER_AT("shared_kb", shared_kb, 0, 227),
     INTEGER_AT("prior", prior, 0, 255),
-    INTEGER_AT("place", place, 0, 1),
+    INTEGER_AT("place", place, 0, 3),
     INTEGER_AT("shared", shared, 0, 2),
     INTEGER_AT("cut", cut, 0, 1),
     INTEGER_AT("dry", dry, 0, 2),

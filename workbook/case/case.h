@@ -141,8 +141,10 @@ typedef struct wb_case {
     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
     // table; of flash_block_mask, what follows its lists
     int cut;
-    int dry;          // 1: the CPU layer looks at launches and runs none of their blocks; 2: it runs three
-    int place;        // 1: buffers begin where those of the process's last such case did
+    int dry;  // 1: the CPU layer looks at launches and runs none of their blocks; 2: it runs three
+    // 1: buffers begin where those of the process's last such case did; 2: and the workspace has what that left there;
+    // 3: each begins where that of two tensors before did, Q where O was
+    int place;
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
     int levels;       // of flash_fp8
     int ranks;        // of flash_ring: how many take part; 1 unless given

@@ -281,7 +281,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .order = v[ORDER],
         .dry = row->vast ? row->vast == 1 ? 2 : 1 : 0,
         .prior = v[PRIOR],
-        .place = v[PRIOR] != 0,
+        .place = v[PRIOR] ? 1 + v[PRIOR] % 3 : 0,
         .processors = v[PROCESSORS],
         .watched = has_hidden && !tied(v) && !v[ONE_BUFFER] && row->vast < 2 &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};             // in less no page of memory is whole

@@ -124,6 +124,17 @@ static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t g
     return WB_OK;
 }
 
+// What a call whose buffers have places (case.h) has left in its workspace: kept, or there again.
+static wb_status left_in(const wb_workspace *w, bool again)
+{
+    static wb_workspace kept;
+    if (again)
+        return kept.at ? wb_copy_to_device(w->at, kept.at, kept.bytes < w->bytes ? kept.bytes : w->bytes) : WB_OK;
+    free(kept.at);
+    kept = (wb_workspace){malloc(w->bytes), w->bytes};
+    return kept.at ? wb_copy_to_host(kept.at, w->at, kept.bytes) : WB_OK;
+}
+
 // Whether the guards are as they were; says in `x` if not.
 static wb_status workspace_end(size_t guard, char *buffer, const wb_workspace *w, wb_exchange *x)
 {
@@ -363,7 +374,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
             if (ends(c, &tensors[k]))
                 zones_here[k].bytes = zones[k].data + tensors[k].bytes - wb_case_cut(c, &tensors[k]);
             const size_t filled = c->dry == 1 ? 0 : exact && tensors[k].output ? zones[k].data : zones_here[k].bytes;
-            const int place = c->place && !exact && !problem->on_host ? k : -1;
+            const int place =
+                c->place && !exact && !problem->on_host ? (c->place == 3 ? k + count - 2 : k) % count : -1;
             const size_t room = zones_here[k].bytes + (zones_here[k].bytes == 0);  // a rank may have no rows
             status = new_buffer(problem->on_host, &buffers[k], zone, room, filled, place);
             if (status != WB_OK) return status;
@@ -404,6 +416,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (status != WB_OK) return status;
         const wb_tensor scratch = {.name = "workspace"};
         workspace.at = address(c, &scratch, workspace.at, 0);
+        if (c->place == 2 && !exact && (status = left_in(&workspace, true)) != WB_OK) return status;
         if (c->short_workspace == 1) workspace.bytes -= workspace.bytes < 16 ? workspace.bytes : 16;
         pointers[count] = &workspace;
         x->workspace_bytes = workspace.bytes;
@@ -493,6 +506,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
 
     for (int k = 0; k < others && x->device_status == WB_OK; k++) second_end(&beside[k], count);
     if (stream && x->device_status == WB_OK && (status = wb_late_end(stream)) != WB_OK) return status;
+    if (has_workspace && c->place && !exact && x->device_status == WB_OK) status = left_in(&workspace, false);
+    if (status != WB_OK) return status;
     if (has_workspace && (status = workspace_end(workspace_guard, workspace_buffer, &workspace, x)) != WB_OK)
         return status;
     for (int k = 0; moved && k < count; k++) {
