@@ -1022,7 +1022,7 @@ static bool judge_overlap(report *r, const worker_run *run)
     return !r->used;
 }
 
-enum { DRAWN_WORK = 3900, LARGEST_SAMPLED = 100000000 };
+enum { DRAWN_WORK = 3800, LARGEST_SAMPLED = 100000000 };
 
 // The rows of this run's seed; how many.
 static int draw_rows(int longest, wb_cover_row rows[WB_COVERING])
