@@ -262,7 +262,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .seed = seed,
         .input = (wb_input)v[INPUT],
         .mask = (wb_mask_name)v[MASK],
-        .mask_size = v[MASK] == WB_MASK_STRIDED && v[KEYS] % 3 ? 4 << (seed + (uint64_t)v[KEYS]) % 4 : 0,
+        .mask_size = v[MASK] == WB_MASK_STRIDED && v[KEYS] % 3 ? 2 << (seed + (uint64_t)v[KEYS]) % 3 : 0,
         .masks = v[MASKS] ? v[BATCH] : 0,
         .q_tile = 64 * v[Q_TILE],
         .page = v[PAGE] ? 1 << v[PAGE] : 0,
@@ -492,6 +492,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                   {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {257, 400}}, {RANKS, {2, 4}},  {PROCESSORS, {8, 99}}};
     const int dims = classes_of(p, HEAD_DIM);
     const bool back = p->signature == WB_BACKWARD;
+    const int of_parts = any_of(dice, (span){0, 1});
     int count = 0;
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const int length = cases[n].length, causal = cases[n].causal;
@@ -507,6 +508,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                     value[others[k].d] = any_of(dice, others[k].values);
             if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 2) / 2});  // the smaller half
             if (p->window && !wide && !back) value[BATCH] = any_of(dice, table[BATCH].spans[1]);
+            if (p->window && !wide && back) value[WINDOW] = any_of(dice, (span){5, 55});  // many parts
             if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
             if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
             value[CAUSAL] = causal;
@@ -526,6 +528,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
             if (step >= LAST_OCTAVE && (cached || length == KEYS)) value[INPUT] = WB_RISING;  // the last keys count
             if (step == LAST_OCTAVE && has(p, LEVELS))
                 value[INPUT] = WB_MEAN_ONE, value[LEVELS] = 2, value[length] += 1 << 15;
+            if (length == KEYS && has(p, MASK) && (step + of_parts) % 2) value[MASK] = WB_MASK_STRIDED;
             if (step > LAST_OCTAVE) value[PROCESSORS] = any_of(dice, (span){100, 200});
             if (step > LAST_OCTAVE && cached) value[PAGES] = any_of(dice, (span){262200, 264000});  // nor do 18 bits
         }

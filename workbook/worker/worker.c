@@ -159,7 +159,8 @@ static uint64_t near(const wb_problem *problem, const attention_shape *s, int sp
     const int first = from - WB_NEAR + 1, last = to + WB_NEAR - 1;  // queries that may share a tile with these
     const int reach = problem->window && s->window < s->q_len ? s->window : s->q_len;
     const int begin = first - reach + 1 - WB_NEAR + 1, end = last + WB_NEAR;
-    const int sinks_end = problem->sinks && s->sinks > 0 ? s->sinks + WB_NEAR - 1 : 0;
+    const int sinks = s->sinks < s->q_len ? s->sinks : s->q_len;
+    const int sinks_end = problem->sinks && sinks > 0 ? sinks + WB_NEAR - 1 : 0;
     uint64_t bits = 0;
     for (int k = 0; k < WB_SPANS; k++)
         if ((k * span < end && k * span + span > begin) || k * span < sinks_end) bits |= (uint64_t)1 << k;
