@@ -1186,7 +1186,7 @@ static bool blocks_stand_alone(wb_case c)
 // as many as 16 bits do not count: it runs twice.
 static void check_same_drawn(void)
 {
-    enum { EACH = 10, MOST_BATCH = 1024, MOST_KEYS = 1 << 16, MOST_QUERIES = 4200 };
+    enum { EACH = 12, MOST_BATCH = 1024, MOST_KEYS = 1 << 16, MOST_QUERIES = 4200 };
     static wb_cover_row rows[WB_COVERING];
     const bool sum = problem()->signature == WB_ROW_SUM;
     const int count = draw_rows(sum ? 17000 : problem()->window ? 2100 : 1100, rows);

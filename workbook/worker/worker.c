@@ -124,14 +124,15 @@ static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t g
     return WB_OK;
 }
 
-// What a call whose buffers have places (case.h) has left in its workspace: kept, or there again.
+// What a call whose buffers have places (case.h) has left in the first MiB of its workspace: kept, or there again.
 static wb_status left_in(const wb_workspace *w, bool again)
 {
     static wb_workspace kept;
     if (again)
         return kept.at ? wb_copy_to_device(w->at, kept.at, kept.bytes < w->bytes ? kept.bytes : w->bytes) : WB_OK;
     free(kept.at);
-    kept = (wb_workspace){malloc(w->bytes), w->bytes};
+    kept.bytes = w->bytes < 1 << 20 ? w->bytes : 1 << 20;
+    kept.at = malloc(kept.bytes);
     return kept.at ? wb_copy_to_host(kept.at, w->at, kept.bytes) : WB_OK;
 }
 
