@@ -1186,7 +1186,7 @@ static bool blocks_stand_alone(wb_case c)
 // as many as 16 bits do not count: it runs twice.
 static void check_same_drawn(void)
 {
-    enum { EACH = 12, MOST_BATCH = 1024, MOST_KEYS = 1 << 16, MOST_QUERIES = 4200 };
+    enum { EACH = 12, MOST_BATCH = 1024, MOST_OF_RANKS = 800, MOST_KEYS = 1 << 16, MOST_QUERIES = 4200 };
     static wb_cover_row rows[WB_COVERING];
     const bool sum = problem()->signature == WB_ROW_SUM;
     const int count = draw_rows(sum ? 17000 : problem()->window ? 2100 : 1100, rows);
@@ -1198,6 +1198,7 @@ static void check_same_drawn(void)
         const bool flat = !wb_is_backward(problem()) || (problem()->sink_logits && found / EACH % 2);
         c.input = flat ? WB_FLAT : WB_TOWER;
         if (c.shape.batch > MOST_BATCH) c.shape.batch /= 4;
+        if (c.ranks && c.shape.q_len > MOST_OF_RANKS) c.shape.q_len = c.shape.kv_len /= 4;
         if (c.shape.kv_len > MOST_KEYS) c.shape.kv_len /= 4;
         // who reads what the window hides takes minutes for a long one, and loses the points of that elsewhere
         if (problem()->window && c.shape.q_len > MOST_QUERIES && always_reads_hidden_keys())

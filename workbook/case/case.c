@@ -722,7 +722,7 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const bool fixed = c->levels || c->one_tensor == 3;
     const int above = fixed ? 0 : (int)(mix(c->seed + (uint64_t)c->shape.kv_len) % 51);
     const int of_V = c->input == WB_LARGE ? 40 + above : c->input == WB_SMALL ? -40 : 0;
-    const int of_dO = c->input == WB_LARGE ? 50 - above : of_V;
+    const int of_dO = c->input == WB_LARGE ? 40 - above : of_V;
     if (*t->name == 'V')
         return c->input == WB_ONES       ? 1
                : c->input == WB_ZERO_V   ? 0

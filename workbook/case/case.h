@@ -64,7 +64,7 @@ typedef enum wb_input {
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
     // t climbs by 10 every 16 keys, to 60; V is 2^40 to 2^90 times larger than in NORMAL, of flash_fp8 and where dO
-    // is O 2^40, and dO as much less than 2^90; each third query is 0
+    // is O 2^40, and dO as much less than 2^80; each third query is 0
     WB_LARGE,
     WB_SMALL,  // t = 0; V and dO are 2^40 times smaller, and each third query is 0
     // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
