@@ -26,7 +26,8 @@ Test(SUITE, long_sequence)
 Test(SUITE, keys_are_shared)
 {
     check_reads(of(1, 4, 1, 2, 3000, 128, 64, WB_LENS_SAME));
-    check_reads(on_132(of(1, 4, 1, 2, 132 * 128, 128, 64, WB_LENS_SAME)));
+    const int B = run_seed() % 2 ? 12 : 1;
+    check_reads(on_132(of(B, 4, 1, 2, 132 * 128 / B, 128, 64, WB_LENS_SAME)));
 }
 
 // A sequence has more parts than a warp has lanes, and of many sequences no team has more than a tile.
@@ -126,6 +127,9 @@ Test(SUITE, memory)
     const size_t large = workspace_of(of(6, 2, 1, 1, 4000, 64, 16, WB_LENS_SAME));
     cr_assert(small == large, "the workspace of one sequence of 20 keys has %zu bytes, that of 6 of 4000 has %zu",
               small, large);
+    const int B = 100 + (int)(run_seed() % 900);
+    const size_t many = workspace_of(of(B, 2, 1, 1, 20, 64, 16, WB_LENS_SAME));
+    cr_assert(small == many, "the workspace of one sequence has %zu bytes, that of %d has %zu", small, B, many);
     workspace_of(of(2, 24, 3, 16, 100, 128, 16, WB_LENS_SAME));
     check_beyond_int(of(8, 8, 8, 1, 270001, 128, 256, WB_LENS_SAME));
 }

@@ -108,8 +108,10 @@ static const struct pattern {
     [WB_STAIRS] = {"stairs", PATTERN_LOGITS, true},
     [WB_RISING] = {"rising", PATTERN_LOGITS, true},
     [WB_FALLING] = {"falling", PATTERN_LOGITS, true},
+    [WB_BY_HEAD] = {"by_head", PATTERN_LOGITS, false},
     [WB_FLAT] = {"flat", PATTERN_LOGITS, true},
     [WB_ONES] = {"ones", PATTERN_PLAIN, true},
+    [WB_ZERO_V] = {"zero_V", PATTERN_PLAIN, false},
     [WB_TOWER] = {"tower", PATTERN_LOGITS, true},
     [WB_ABYSS] = {"abyss", PATTERN_LOGITS, true},
     [WB_WORKED_1] = {"worked_1", PATTERN_WORKED, false},
@@ -241,7 +243,7 @@ static const field fields[] = {
     INTEGER_AT("processors", processors, 0, 1024),
     INTEGER_AT("shared_kb", shared_kb, 0, 227),
     INTEGER_AT("prior", prior, 0, 255),
-    INTEGER_AT("place", place, 0, 1),
+    INTEGER_AT("place", place, 0, 3),
     INTEGER_AT("shared", shared, 0, 2),
     INTEGER_AT("cut", cut, 0, 1),
     INTEGER_AT("dry", dry, 0, 2),
@@ -636,9 +638,10 @@ static int lightness(const wb_case *c, size_t j, size_t keys)
     return 9 * (way == 0 ? fifth : way == 1 ? 4 - fifth : (int)(mix(c->seed ^ mix(j / 64)) % 5));
 }
 
-// The logit t(j) that every query has for key j.
-static float logit(const wb_case *c, size_t j, size_t keys)
+// The logit t(j) that every query has for key j of a head.
+static float logit(const wb_case *c, size_t head, size_t j, size_t keys)
 {
+    static const float turns[] = {0, 1000, -140, 140, -1000};
     switch (c->input) {
     case WB_HUGE: return 140;
     case WB_TINY: return -140;
@@ -648,6 +651,7 @@ static float logit(const wb_case *c, size_t j, size_t keys)
     case WB_TRENCH: return -1e8f;
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
+    case WB_BY_HEAD: return turns[head % (sizeof turns / sizeof *turns)];
     case WB_STAIRS: return 2 * (float)(j / 16);
     case WB_LARGE: return 10 * (float)(j < 96 ? j / 16 : 6);
     case WB_LIGHT: return -0.693147f * (float)lightness(c, j, keys);
@@ -714,20 +718,25 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const pattern_kind kind = patterns[c->input].kind;
     if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
     const bool light = c->input == WB_LIGHT;
-    const int power = c->input == WB_LARGE ? 40 : c->input == WB_SMALL ? -40 : 0;
+    // of V, above 2^40; not where dO has it as well
+    const bool fixed = c->levels || c->one_tensor == 3;
+    const int above = fixed ? 0 : (int)(mix(c->seed + (uint64_t)c->shape.kv_len) % 51);
+    const int of_V = c->input == WB_LARGE ? 40 + above : c->input == WB_SMALL ? -40 : 0;
+    const int of_dO = c->input == WB_LARGE ? 40 - above : of_V;
     if (*t->name == 'V')
         return c->input == WB_ONES       ? 1
+               : c->input == WB_ZERO_V   ? 0
                : c->input == WB_MEAN_ONE ? 1 + noise
-                                         : ldexpf(noise, light ? lightness(c, j, t->dim[2]) : power);
+                                         : ldexpf(noise, light ? lightness(c, j, t->dim[2]) : of_V);
     if (t->name[0] == 'd')
         return c->input == WB_ZERO_DO || (light && j < t->dim[2] / 3) ? 0
                : c->input == WB_TWICE_DO                              ? 2 * noise
-                                                                      : ldexpf(noise, power);
-    if (*t->name == 'Q' && power && j % 3 == 1) return 0;
+                                                                      : ldexpf(noise, of_dO);
+    if (*t->name == 'Q' && of_V && j % 3 == 1) return 0;
     if (kind == PATTERN_PLAIN) return noise;
     const float u = mix(d) & 1 ? 1 : -1;
     if (*t->name == 'Q') return u + noise / 4;
-    const float along = logit(c, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
+    const float along = logit(c, row / t->dim[2], j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
     const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;
     return along * u + per_key;
 }
@@ -758,6 +767,7 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     case WB_LATE_MAX: return is_x && col + 1 == t->dim[3] ? 100 * noise : noise;
     case WB_FLAT: return is_x ? 0.75f : noise;
     case WB_ONES: return is_x ? noise : 1;
+    case WB_ZERO_V: return is_x ? noise : 0;
     case WB_DIGITS: return !is_x ? 1 : col / 4 == c->seed ? (float)(1 << 6 * (col % 4)) : 0;
     case WB_ROW_NUMBERS: return !is_x ? 1 : col == c->seed ? (float)(index / t->dim[3] + 1) : 0;
     case WB_COLUMN_NUMBERS: return !is_x ? (float)(col + 1) : col == c->seed;

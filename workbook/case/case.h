@@ -31,8 +31,10 @@ typedef enum wb_input {
     WB_STAIRS,     // t climbs by 2 every 16 keys: the running maximum moves in every tile
     WB_RISING,     // t climbs from 0 to 200: keys that a causal mask hides tower above all visible ones
     WB_FALLING,    // t falls from 200 to 0: keys left of a window do
+    WB_BY_HEAD,    // t is 0, 1000, -140, 140, -1000 in key heads that follow each other
     WB_FLAT,       // all keys equal: every weight is 1 / n                    | all columns equal
     WB_ONES,       // t = 0, V all ones: O is 1                                | w all ones
+    WB_ZERO_V,     // t = 0, V all zeros: so are O and delta, and dV is not    | w all zeros
     WB_TOWER,      // t = 1000: nothing but the differences between logits can be exponentiated | |x| about 1e18
     WB_ABYSS,      // t = -30000: far below any number that might stand for "no key yet"         | |x| about 1e-18
     WB_WORKED_1,   // scale 1, Nq 1, Nk 3, D 2 padded to 16; see the lesson    | rows 2, cols 3
@@ -61,8 +63,10 @@ typedef enum wb_input {
     WB_SIZES,
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
-    WB_LARGE,  // t climbs by 10 every 16 keys, to 60; V and dO 2^40 times larger than in NORMAL; each third query is 0
-    WB_SMALL,  // t = 0; they are 2^40 times smaller, and each third query is 0
+    // t climbs by 10 every 16 keys, to 60; V is 2^40 to 2^90 times larger than in NORMAL, of flash_fp8 and where dO
+    // is O 2^40, and dO as much less than 2^80; each third query is 0
+    WB_LARGE,
+    WB_SMALL,  // t = 0; V and dO are 2^40 times smaller, and each third query is 0
     // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
     // of the first third of the queries is 0, as of a prompt
     WB_LIGHT,
@@ -126,7 +130,7 @@ typedef struct wb_case {
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 128 KB more
-    // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given 1 + processors % 8
+    // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given 1 + processors % 40
     // threads; 0: as many as always
     int processors;
     int shared_kb;  // ... with so many KB of shared memory for a block; 0: with those of an H200
@@ -137,8 +141,10 @@ typedef struct wb_case {
     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
     // table; of flash_block_mask, what follows its lists
     int cut;
-    int dry;          // 1: the CPU layer looks at launches and runs none of their blocks; 2: it runs three
-    int place;        // 1: buffers begin where those of the process's last such case did
+    int dry;  // 1: the CPU layer looks at launches and runs none of their blocks; 2: it runs three
+    // 1: buffers begin where those of the process's last such case did; 2: and the workspace has what that left there;
+    // 3: each begins where that of two tensors before did, Q where O was
+    int place;
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
     int levels;       // of flash_fp8
     int ranks;        // of flash_ring: how many take part; 1 unless given

@@ -19,6 +19,7 @@ typedef enum dimension {
     NEW_TOKENS,
     CACHED,
     SHARED_OUT,  // the queries of a sequence that lies on several ranks
+    WHOLE,
     HEAD_DIM,
     SCALE,
     CAUSAL,
@@ -65,20 +66,24 @@ typedef struct wb_classes {
 static const wb_classes table[LAST] = {
     [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
     [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
-    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {9, 64}, {65, 256}, {257, 700}}},
-    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {1025, 1031}}},
+    [BATCH] = {"B", {{1, 1}, {2, 3}, {4, 8}, {9, 64}, {65, 256}, {257, 700}, {1024, 1400}}},
+    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {200, 1024}, {1025, 1031}}},
     [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {41, 128}, {257, 300}}},
-    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
-    [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
+    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 800}}},
+    [KEYS] = {"Nk, from -3: Nq - 1, Nq, Nq + 1",
+              {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 800}, {-3, -1}}},
     [NEW_TOKENS] = {"Nq, the new tokens", {{1, 1}, {2, 7}, {8, 15}, {16, 16}}},
-    [CACHED] = {"Nk, keys of the longest sequence", {{1, 1}, {2, 33}, {34, 300}, {301, 1500}}},
+    [CACHED] = {"Nk, keys of the longest sequence, from -3: Nq - 1, Nq, Nq + 1",
+                {{1, 1}, {2, 33}, {34, 300}, {301, 1500}, {-3, -1}}},
     [SHARED_OUT] = {"N, tokens of a rank", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
+    [WHOLE] = {"Nq, Nk and columns are rounded up to multiples of 128, or to 64", {{0, 0}, {1, 1}}},
     [HEAD_DIM] = {"D", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},  // of those that the problem takes, number
     [SCALE] = {"scale in thousandths, 0: 1 / sqrt(D), below 0: between two powers of two",
                {{0, 0}, {1, 60}, {61, 2500}, {-40, -11}, {2501, 4000000}}},
     [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
-    [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}}},
-    [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}}},
+    [WINDOW] = {"W, from -3: N - 1, N, N + 1", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560},
+                {INT_MAX - 20, INT_MAX}, {-3, -1}}},
+    [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}, {INT_MAX - 20, INT_MAX}}},
     // the last as large as scores of a tower
     [LOGITS] = {"sink logit, 2000: normal, 2001: mixed, 2002: -infinity",
                 {{2000, 2000}, {2001, 2001}, {2002, 2002}, {-90, 90}, {-1100, -200}, {930, 1070}}},
@@ -98,7 +103,7 @@ static const wb_classes table[LAST] = {
     [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
     // those between ABYSS and the last are of eight bits: span_of()
     [INPUT] = {"what the numbers are like", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL},
-               {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER},
+               {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_BY_HEAD}, {WB_FLAT, WB_ZERO_V}, {WB_TOWER, WB_TOWER},
                {WB_ABYSS, WB_ABYSS}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES},
                {WB_SIZES, WB_MEAN_ONE}, {WB_LIGHT, WB_LIGHT}}},
     [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, from 17 on each others, from 257 one alone",
@@ -174,6 +179,8 @@ static int classes_of(const wb_problem *p, int d)
 {
     if (d == INPUT && p->signature == WB_FP8) return WB_CLASSES - 1;  // whose weights have too few bits for LIGHT
     if (d == INPUT && !p->int8_cache) return EVERYWHERE + (p->signature != WB_ROW_SUM);
+    // Of 10, 16, 17 and 18 more than a thousand sequences take seconds.
+    if (d == BATCH && p->mask == WB_CAUSAL_OPTIONAL && !p->on_host) return 6;
     if (d == ONE_TENSOR && has(p, d)) return p->signature == WB_DECODE ? 2 : p->signature == WB_BACKWARD ? 5 : 4;
     int count = has(p, d);
     while (count && count < WB_CLASSES && (table[d].spans[count].from || table[d].spans[count].to)) count++;
@@ -257,7 +264,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .seed = seed,
         .input = (wb_input)v[INPUT],
         .mask = (wb_mask_name)v[MASK],
-        .mask_size = v[MASK] == WB_MASK_STRIDED && v[KEYS] % 3 ? 4 << (seed + (uint64_t)v[KEYS]) % 4 : 0,
+        .mask_size = v[MASK] == WB_MASK_STRIDED && v[KEYS] % 3 ? 2 << (seed + (uint64_t)v[KEYS]) % 3 : 0,
         .masks = v[MASKS] ? v[BATCH] : 0,
         .q_tile = 64 * v[Q_TILE],
         .page = v[PAGE] ? 1 << v[PAGE] : 0,
@@ -276,11 +283,16 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .order = v[ORDER],
         .dry = row->vast ? row->vast == 1 ? 2 : 1 : 0,
         .prior = v[PRIOR],
-        .place = v[PRIOR] != 0,
+        .place = v[PRIOR] ? 1 + v[PRIOR] % 3 : 0,
         .processors = v[PROCESSORS],
         .watched = has_hidden && !tied(v) && !v[ONE_BUFFER] && row->vast < 2 &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};             // in less no page of memory is whole
     if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2, c.one_buffer = 0;  // buffers of K and V change places
+    int *const sizes[] = {&c.shape.q_len, &c.cols, &c.shape.kv_len, &c.shape.window};
+    for (int k = v[NEW_TOKENS] != 0; v[WHOLE] && k < 3; k++)
+        if (*sizes[k] > 0) *sizes[k] = ((*sizes[k] - 1) | (*sizes[k] > 64 ? 127 : 63)) + 1;
+    for (int k = 2; k < 4; k++)
+        if (*sizes[k] < 0 && (k < 3 || p->window)) *sizes[k] = c.shape.q_len > 1 ? c.shape.q_len + 2 + *sizes[k] : 1;
     const bool is_tied = tied(v);
     if (p->mask == WB_CAUSAL || v[CAUSAL] || is_tied) c.shape.kv_len = 0;  // as many as queries
     if (is_tied) c.shape.q_heads = c.shape.kv_heads;
@@ -455,7 +467,8 @@ static int rows_left_out(const wb_problem *p, uint64_t *dice, wb_cover_row rows[
             bool is_there = count == WB_COVERING;
             for (int n = 0; n < count; n++)
                 is_there |= rows[n].value[d] >= s.from && rows[n].value[d] <= s.to && counts(p, &rows[n], d);
-            if (!is_there) simple(p, &rows[count], dice)[d] = s.from;
+            if (!is_there) simple(p, &rows[count], dice)[d] = any_of(dice, s);
+            if (!is_there && has(p, ORDER) && d != ORDER) rows[count].value[ORDER] = any_of(dice, (span){0, 2});
             count += !is_there && counts(p, &rows[count], d);
         }
     return count;
@@ -481,6 +494,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                   {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {257, 400}}, {RANKS, {2, 4}},  {PROCESSORS, {8, 99}}};
     const int dims = classes_of(p, HEAD_DIM);
     const bool back = p->signature == WB_BACKWARD;
+    const int of_parts = any_of(dice, (span){0, 1});
     int count = 0;
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const int length = cases[n].length, causal = cases[n].causal;
@@ -496,6 +510,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                     value[others[k].d] = any_of(dice, others[k].values);
             if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 2) / 2});  // the smaller half
             if (p->window && !wide && !back) value[BATCH] = any_of(dice, table[BATCH].spans[1]);
+            if (p->window && !wide && back) value[WINDOW] = any_of(dice, (span){5, 55});  // many parts
             if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
             if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
             value[CAUSAL] = causal;
@@ -515,6 +530,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
             if (step >= LAST_OCTAVE && (cached || length == KEYS)) value[INPUT] = WB_RISING;  // the last keys count
             if (step == LAST_OCTAVE && has(p, LEVELS))
                 value[INPUT] = WB_MEAN_ONE, value[LEVELS] = 2, value[length] += 1 << 15;
+            if (length == KEYS && has(p, MASK) && (step + of_parts) % 2) value[MASK] = WB_MASK_STRIDED;
             if (step > LAST_OCTAVE) value[PROCESSORS] = any_of(dice, (span){100, 200});
             if (step > LAST_OCTAVE && cached) value[PAGES] = any_of(dice, (span){262200, 264000});  // nor do 18 bits
         }
