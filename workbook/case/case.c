@@ -250,6 +250,7 @@ static const field fields[] = {
     {"null", NULL_POINTER, 0, 0, 0},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
+_Static_assert(FIELDS * 40 <= WB_CASE_TEXT, "a case's text has room for all fields, of 40 characters each");
 
 static int *integer_of(wb_case *c, const field *f) { return (int *)((char *)c + f->at); }
 
@@ -459,11 +460,7 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
     const wb_case bare = {.shape = {.q_heads = s->q_heads, .q_len = s->q_len, .head_dim = s->head_dim}};
     wb_case mine = *c, plain = wb_case_defaults(problem, bare);
     size_t n = 0;
-#define PRINT(...)                                                                                                     \
-    do {                                                                                                               \
-        n += (size_t)snprintf(text + n, WB_CASE_TEXT - n, __VA_ARGS__);                                                \
-        if (n >= WB_CASE_TEXT) n = WB_CASE_TEXT - 1;                                                                   \
-    } while (0)
+#define PRINT(...) n += (size_t)snprintf(text + n, WB_CASE_TEXT - n, __VA_ARGS__)
     for (const field *f = fields; f < fields + FIELDS; f++) {
         const char *comma = n ? "," : "";
         switch (f->kind) {

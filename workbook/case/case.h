@@ -153,7 +153,7 @@ typedef struct wb_case {
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8, WB_E4M3 } wb_type;
 
-enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256, WB_MOST_RANKS = 12 };
+enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 2048, WB_MOST_RANKS = 12 };
 
 typedef struct wb_tensor {
     const char *name;  // as in workbook.h
