@@ -26,7 +26,7 @@ Test(SUITE, long_sequence)
 Test(SUITE, keys_are_shared)
 {
     check_reads(of(1, 4, 1, 2, 3000, 128, 64, WB_LENS_SAME));
-    const int B = run_seed() % 2 ? 12 : 1;
+    const int B = run_seed() % 2 ? 8 : 1;
     check_reads(on_132(of(B, 4, 1, 2, 132 * 128 / B, 128, 64, WB_LENS_SAME)));
 }
 
