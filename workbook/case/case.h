@@ -130,8 +130,8 @@ typedef struct wb_case {
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 128 KB more
-    // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given 1 + processors % 40
-    // threads; 0: as many as always
+    // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given from 1 to 40
+    // threads by it; 0: as many as always
     int processors;
     int shared_kb;  // ... with so many KB of shared memory for a block; 0: with those of an H200
     int prior;      // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN

@@ -58,10 +58,12 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     cat >"$tree/build/cpu/$program" <<END
 #!/bin/sh
 # Each test starts one or more, and talks to it over descriptor 3, a socket. Of a test's environment it gets how many
-# threads are asked for.
+# threads are asked for, within what most_threads() of worker.c says.
 echo 1000 >/proc/self/oom_score_adj
 cd / || exit 1
-exec $words \${OPENBLAS_NUM_THREADS:+OPENBLAS_NUM_THREADS="\$OPENBLAS_NUM_THREADS"} $(quoted "$shown") "\$@"
+threads=\${OPENBLAS_NUM_THREADS:-$(nproc)} most=$((1 + GRADE_MEMORY_MB / 512))
+[ "\$threads" -le \$most ] || threads=\$most
+exec $words OPENBLAS_NUM_THREADS=\$threads $(quoted "$shown") "\$@"
 END
     chmod 755 "$tree/build/cpu/$program"
     [ -z "$check" ] || echo "build/cpu/$program"

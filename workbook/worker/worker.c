@@ -33,6 +33,7 @@
 #include <string.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -345,6 +346,16 @@ static wb_status call_elsewhere(one_call *call)
     return call->status;
 }
 
+// How many threads a case may ask for. OpenBLAS tries without end to get a buffer where addresses have run out: each of
+// its threads and of ours takes some 200 MB of them.
+static int most_threads(void)
+{
+    struct rlimit addresses;
+    getrlimit(RLIMIT_AS, &addresses);
+    const rlim_t most = 1 + (addresses.rlim_cur >> 29);
+    return most < 40 ? (int)most : 40;
+}
+
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are.
 // `exact`: they move too, each to a buffer that ends with it, and outputs are not filled, but for what an offset puts
 // before them.
@@ -404,7 +415,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (exact && problem->on_host && openblas_set_num_threads)
         openblas_set_num_threads(4);  // however few cores there are: a race needs two
 
-    const int threads = problem->on_host && c->processors ? 1 + c->processors % 40 : 0;
+    const int threads = problem->on_host && c->processors ? 1 + c->processors % most_threads() : 0;
     if (threads && openblas_set_num_threads) openblas_set_num_threads(threads);
     if (threads && omp_set_num_threads) omp_set_num_threads(threads);
     if (wb_have_processors) wb_have_processors(c->processors), wb_have_shared_kb(c->shared_kb);
