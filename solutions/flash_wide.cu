@@ -4,6 +4,7 @@
 #include "workbook.h"
 #include "hopper.cuh"
 #include "in_this_name.h"
+#include "10/variants/online_step.cuh"
 
 constexpr int GROUPS = 2, BR = 64 * GROUPS;
 
@@ -16,21 +17,6 @@ template <int D, int DV, int BC, int K_STAGES, int V_STAGES> struct wide_tiles {
     ring_signals<K_STAGES> K_signals;
     ring_signals<V_STAGES> V_signals;
 };
-
-// One step of the online softmax, as in 10.
-template <int BC>
-TILE_FN bool wide_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
-{
-    const row_vec<16> S_max = row_max_part(S) * scale2;
-    const bool outgrown = any_above(S_max, m + 8.0f);
-    if (outgrown) {
-        const row_vec<16> m_new = max(m, row_max_whole(S_max));
-        alpha = exp2(m - m_new), m = m_new, l = l * alpha;
-    }
-    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });
-    l = l + row_sum_part(S);
-    return outgrown;
-}
 
 // A tile of queries of a head. Late queries of all heads of a section come first: they have the longest walks.
 struct item {
@@ -125,7 +111,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
             products_done<0>(S);
             K.release();
             mask(S, t, row);
-            wide_step(S, m, l, alpha, scale2);
+            online_step(S, m, l, alpha, scale2);
             round_to(P, S);
         }
         while (--t >= 0) {
@@ -135,7 +121,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void wide_kernel(
             products_done<1>(S);               // all but one: S is there, O is not
             K.release();
             mask(S, t, row);
-            const bool outgrown = wide_step(S, m, l, alpha, scale2);
+            const bool outgrown = online_step(S, m, l, alpha, scale2);
             products_done<0>(O);
             V.release();
             round_to(P, S);  // P V no longer reads the old one

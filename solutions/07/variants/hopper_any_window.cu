@@ -9,6 +9,7 @@
 #include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
+#include "../../10/variants/online_step.cuh"
 
 #ifdef SINK_LOGITS  // for problem 11
 constexpr bool LOGITS = true;
@@ -51,21 +52,6 @@ template <int BC> struct walk {
     // tile n's first
     TILE_FN int key(int n) const { return n < in_window ? right - (n + 1) * BC : (n - in_window) * BC; }
 };
-
-// One step of the online softmax, as in 10.
-template <int BC>
-TILE_FN bool walk_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
-{
-    const row_vec<16> S_max = row_max_part(S) * scale2;
-    const bool outgrown = any_above(S_max, m + 8.0f);
-    if (outgrown) {
-        const row_vec<16> m_new = max(m, row_max_whole(S_max));
-        alpha = exp2(m - m_new), m = m_new, l = l * alpha;
-    }
-    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });
-    l = l + row_sum_part(S);
-    return outgrown;
-}
 
 // An item is a tile of queries of a head. Items are dealt to blocks as cards, back and forth, the late queries of all
 // heads of a section first: they have the longest walks.
@@ -218,7 +204,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), BLOCKS<D, GROUPS>) void walk_ke
         products_done<0>(S);
         K.release();
         mask(S, keys, now.tile * BR + warp_row, n);
-        walk_step(S, m, l, alpha, scale2);
+        online_step(S, m, l, alpha, scale2);
         round_to(P, S);
     };
     find_first();
@@ -249,7 +235,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), BLOCKS<D, GROUPS>) void walk_ke
             products_done<1>(S);  // all but one: S is there, O is not
             K.release();
             if (n < whole || n >= edge) mask(S, keys, row, n);
-            const bool outgrown = walk_step(S, m, l, alpha, scale2);
+            const bool outgrown = online_step(S, m, l, alpha, scale2);
             products_done<0>(O);
             V.release();
             round_to(P, S);  // P V no longer reads the old one

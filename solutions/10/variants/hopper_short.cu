@@ -8,6 +8,7 @@
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"
+#include "../../10/variants/online_step.cuh"
 
 #ifdef SPLIT_KEYS
 constexpr bool SPLIT = true;
@@ -24,21 +25,6 @@ template <int D, int BC, int GROUPS, int STAGES> struct short_tiles {
     signal Q_full;
     float m[GROUPS][64], l[GROUPS][64];
 };
-
-// One step of the online softmax, as in 10.
-template <int BC>
-TILE_FN bool short_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
-{
-    const row_vec<16> S_max = row_max_part(S) * scale2;
-    const bool outgrown = any_above(S_max, m + 8.0f);
-    if (outgrown) {
-        const row_vec<16> m_new = max(m, row_max_whole(S_max));
-        alpha = exp2(m - m_new), m = m_new, l = l * alpha;
-    }
-    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });
-    l = l + row_sum_part(S);
-    return outgrown;
-}
 
 enum mask_kind { FULL, CAUSAL, WINDOW };
 
@@ -128,7 +114,7 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
             K.release();
             fetch(K_sender, K_map, t + STAGES * GROUPS);
             mask(S);
-            short_step(S, m, l, alpha, scale2);
+            online_step(S, m, l, alpha, scale2);
             round_to(P, S);
         }
         while ((t += GROUPS) < keys.end) {
@@ -139,7 +125,7 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
             K.release();
             fetch(K_sender, K_map, t + STAGES * GROUPS);
             mask(S);
-            const bool outgrown = short_step(S, m, l, alpha, scale2);
+            const bool outgrown = online_step(S, m, l, alpha, scale2);
             products_done<0>(O);
             V.release();
             fetch(V_sender, V_map, t + (STAGES - 1) * GROUPS);

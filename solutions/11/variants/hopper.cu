@@ -8,6 +8,7 @@
 #include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
+#include "../../10/variants/online_step.cuh"
 
 // What both end with: one more term in the denominator. exp(L) becomes exp(L) + exp(sink), for O, in l, and for L.
 template <int Rows> TILE_FN void join(row_vec<Rows> &l, row_vec<Rows> &L, const row_vec<Rows> &sink)
@@ -175,22 +176,6 @@ template <int D, int BC, int GROUPS> struct hopper_tiles {
     tma_tile<64, D> O[GROUPS];
 };
 
-// One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be
-// adding to it.
-template <int BC>
-TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
-{
-    const row_vec<16> S_max = row_max_part(S) * scale2;
-    const bool outgrown = any_above(S_max, m + 8.0f);
-    if (outgrown) {
-        const row_vec<16> m_new = max(m, row_max_whole(S_max));
-        alpha = exp2(m - m_new), m = m_new, l = l * alpha;
-    }
-    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });
-    l = l + row_sum_part(S);
-    return outgrown;
-}
-
 // A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the
 // other: while the last products of one run, the next one's tiles come. It walks over the keys from right to left, BC
 // at a time: the tiles with a mask come first.
@@ -274,7 +259,7 @@ template <int D, int BC, int GROUPS> __global__ __launch_bounds__(128 * (1 + GRO
             products_done<0>(S);
             K.release();
             mask(S, t);
-            softmax_step(S, m, l, alpha, scale2);
+            online_step(S, m, l, alpha, scale2);
             round_to(P, S);
         }
         while (--t >= 0) {
@@ -287,7 +272,7 @@ template <int D, int BC, int GROUPS> __global__ __launch_bounds__(128 * (1 + GRO
             products_done<1>(S);  // all but one: S is there, O is not
             K.release();
             mask(S, t);
-            const bool outgrown = softmax_step(S, m, l, alpha, scale2);
+            const bool outgrown = online_step(S, m, l, alpha, scale2);
             products_done<0>(O);
             V.release();
             round_to(P, S);  // P V no longer reads the old one

@@ -21,6 +21,7 @@
 #include "predict.h"
 #include "hopper.cuh"
 #include "paged.cuh"
+#include "../../10/variants/online_step.cuh"
 
 #define flash_decode           in_shares
 #define flash_decode_workspace workspace_in_shares
@@ -79,21 +80,6 @@ template <int D> TILE_FN void load(weights<D> &Q, const bf16 *src, int rows)
             Q.x[k][i] = row < rows ? *reinterpret_cast<const uint32_t *>(src + row * D + col) : 0;
         }
     }
-}
-
-// One step of the online softmax, as in 10: S becomes P. Returns whether O has to be multiplied by alpha.
-template <int BC>
-TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
-{
-    const row_vec<16> S_max = row_max_part(S) * scale2;
-    const bool outgrown = any_above(S_max, m + 8.0f);
-    if (outgrown) {
-        const row_vec<16> m_new = max(m, row_max_whole(S_max));
-        alpha = exp2(m - m_new), m = m_new, l = l * alpha;
-    }
-    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });
-    l = l + row_sum_part(S);
-    return outgrown;
 }
 
 template <int D_, int GROUPS_, int BC_, int SLOTS_, int BLOCKS_, int FEW_, int MANY_> struct sizes {
@@ -230,7 +216,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
             products_done<0>(S);
             release(K_at);
             mask(S, begin);
-            softmax_step(S, m, l, alpha, scale2);
+            online_step(S, m, l, alpha, scale2);
             round_to(P, S);
         }
         for (int i = 1; i < steps; i++) {
@@ -240,7 +226,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
             products_done<1>(S);                     // all but one: S is there, O is not
             release(K_at);
             mask(S, begin + i);
-            const bool outgrown = softmax_step(S, m, l, alpha, scale2);
+            const bool outgrown = online_step(S, m, l, alpha, scale2);
             products_done<0>(O_reg);
             release(V_at);
             round_to(P, S);  // P V no longer reads the old one
