@@ -5,12 +5,13 @@ $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagno
   $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o score/results.o)
 	$Q$(LINK) $^ -lmd -lm -o $@
 # Looks for a change that mends a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
-# this makes its worker. What is in C is read as C++ (repair/choice.h).
+# this makes its worker, which stops at a wide load that is not aligned. What is in C is read as C++ (repair/choice.h).
 $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*.c)) $(JUDGE) \
   $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o)
 	$Q$(LINK) $^ -lm -o $@
 $(foreach n,$(NUMBERS),$(eval $(call implementation,repaired,$n,$B/repaired/$n.cu)))
-$B/repaired/%.o: KERNELFLAGS = -w -O0 -Iproblems/$* -Isolutions/$*
+STOPS_AT = -fsanitize=alignment -fsanitize-undefined-trap-on-error
+$B/repaired/%.o: KERNELFLAGS = -w -O0 $(STOPS_AT) -Iproblems/$* -Isolutions/$*
 C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
 $(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict=__restrict__ -fpermissive $(OPENBLAS_CFLAGS)
 

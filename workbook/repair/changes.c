@@ -10,7 +10,7 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, PIECES = 60000, OTHERS = 28, DONORS = 10, MOVES = 10 };
+enum { TOKENS = 40000, PIECES = 60000, OTHERS = 28, MOVES = 10 };
 
 typedef struct token {
     int at, end;  // in the text
@@ -277,9 +277,12 @@ static bool is_known(int w, int t)
 }
 static bool all_known(int from, int to, int t)
 {
-    for (int w = from; w < to; w++)
-        if (kind(w) == 'i' && !is(w - 1, ".") && !is(w - 1, "->") && !is_one_of(w, WORDS) && !is_known(w, t))
-            return false;
+    for (int w = from; w < to; w++) {
+        bool known = kind(w) != 'i' || is(w - 1, ".") || is(w - 1, "->") || is_one_of(w, WORDS) || is(w + 1, "(");
+        for (int k = from + 1; k <= w && !known; k++)  // a parameter of a lambda in it
+            known = are_same(k, w) && (kind(k - 1) == 'i' || is_one_of(k - 1, "|&|*|"));
+        if (!known && !is_known(w, t)) return false;
+    }
     return true;
 }
 
@@ -397,6 +400,7 @@ static void vary_operands(void)
             if (step < 2 * operand_count && others > OTHERS / 2) continue;
             if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
             const char *name = operands[k].name;
+            if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(name, '.')) continue;  // 8.0f is no BC
             bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
             if (!known) y[others++] = name;
@@ -471,9 +475,8 @@ static void vary_conditions(void)
         const operand *x = &conditions[n];
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
-        sites++;
+        sites++, within = n + 1;
         const int id = new_ids(line, CHANGE_CALL, 3, 0);
-        within = n + 1;
         changes[id + 2].kind = CHANGE_NEAR;
         SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
         for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
@@ -481,19 +484,7 @@ static void vary_conditions(void)
             print("\n::wb_repair::truth(%d, ::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != "
                   "!!((\n",
                   n + 1, id, id + 1, id + 2));
-        put(all[x->to - 1].end, true, 5, false, print("\n)\n"));
-        for (int k = 0, others = 0; k < condition_count && others < DONORS; k++) {
-            const operand *y = &conditions[k];
-            if (k == n || !all_known(y->from, y->to, x->from) || strcmp(y->name, x->name) == 0) continue;
-            others++;
-            const int with = new_ids(line, CHANGE_DONOR, 2, 0);
-            SAY(with, "%s && %s", x->name, y->name), OF(with, "%s", x->name);
-            SAY(with + 1, "%s || %s", x->name, y->name), OF(with + 1, "%s", x->name);
-            put(all[x->to - 1].end, true, 5, true,
-                print("\n&& (!::wb_repair::on(%d) || (%s)) || (::wb_repair::on(%d) && (%s))", with, y->name, with + 1,
-                      y->name));
-        }
-        put(all[x->to - 1].end, true, 5, false, print("\n))))\n"));
+        put(all[x->to - 1].end, true, 5, false, print("\n)))))\n"));
     }
     for (int t = 1; t < count; t++) {  // and for or, where two are joined and no more
         if (!(is(t, "&&") || is(t, "||")) || !mine[all[t].line]) continue;
@@ -586,22 +577,12 @@ static void vary_calls(bool look)
         for (int k = 0, others = 0; k < callee_count && others < 8; k++)
             if (callees[k].arguments == n && strcmp(callees[k].name, name) && are_alike(callees[k].name, name))
                 others++, instead(line, end, name, inside, print("%s(%s)", callees[k].name, inside));
-        for (int k = 0; n > 0 && k < 2; k++) instead(line, end, name, inside, k ? "1" : "0");
         for (int k = 0; n <= 2 && k < n; k++) instead(line, end, name, inside, plain(from[k], from[k + 1] - 1));
-        for (int k = 0; k + 1 < n; k++) {
-            char *a = plain(from[k], from[k + 1] - 1), *b = plain(from[k + 1], from[k + 2] - 1);
-            char *before = k ? print("%s, ", plain(from[0], from[k] - 1)) : "",
-                 *after = k + 2 < n ? print(", %s", plain(from[k + 2], end)) : "";
-            instead(line, end, name, inside, print("%s(%s%s, %s%s)", name, before, b, a, after));
-        }
         for (int k = t + 2; k + 1 < open; k++)
             if (kind(k) == 'n')
                 for (int d = -1; d <= 1; d += 2)
                     instead(line, end, name, inside,
                             print("%s%d%s(%s)", plain(t, k), atoi(text + all[k].at) + d, plain(k + 1, open), inside));
-            else if (is(k, "true") || is(k, "false"))
-                instead(line, end, name, inside,
-                        print("%s%s%s(%s)", plain(t, k), is(k, "true") ? "false" : "true", plain(k + 1, open), inside));
         changes[change_count++] = (change){.line = line, .site = sites};
         if (change_count == first + 1) {
             piece_count -= 2;
@@ -665,33 +646,29 @@ static void move_to(const statement *s, int at, char *where)
 static void vary_statements(void)
 {
     within = 0;
-    char *donors[60] = {"__syncthreads();", "__syncwarp();"};
-    int barriers = 2, where[60] = {-1, -1};
-    for (int pass = 0, donor_count = 2; pass < 2; pass++, barriers = pass == 1 ? donor_count : barriers)
-        for (int n = 0; n < statement_count; n++) {
-            const statement *s = &statements[n];
-            bool known = !s->plain || waits(s) != (pass == 0) || strlen(s->text) > 90;
-            for (int k = 0; k < donor_count; k++) known |= strcmp(donors[k], s->text) == 0;
-            if (!known && donor_count < (pass ? 40 : 12)) where[donor_count] = n, donors[donor_count++] = s->text;
-        }
+    const char *barriers[12] = {"__syncthreads();", "__syncwarp();"};
+    int barrier_count = 2, where[12];
+    for (int n = 0; n < statement_count && barrier_count < 12; n++) {
+        const statement *s = &statements[n];
+        bool known = !s->plain || !waits(s);
+        for (int k = 0; k < barrier_count; k++) known |= strcmp(barriers[k], s->text) == 0;
+        if (!known) where[barrier_count] = n, barriers[barrier_count++] = s->text;
+    }
     for (int n = 0, pair = 0, before = 0; n < statement_count; n++, before = pair, pair = 0) {
         const statement *s = &statements[n], *next = s + 1;
         const int line = all[s->from].line;
-        bool near = false;
         if (s->body && !s->plain) continue;
         if (s->body) {
             sites++;
             put(all[s->from].at, false, 0, false, print("\n{\n")),
                 put(all[s->to - 1].end, true, 0, false, print("\n}\n"));
         }
-        for (int l = line > 3 ? line - 3 : 1; l <= line + 2; l++) near |= mine[l];
-        for (int k = 0; donors[k] && (k < barriers || near); k++) {
-            const statement *d = where[k] < 0 ? NULL : &statements[where[k]];
-            if (d && !all_known(d->from, d->to, s->from)) continue;
+        for (int k = 0; k < barrier_count; k++) {
+            if (k > 1 && !all_known(statements[where[k]].from, statements[where[k]].to, s->from)) continue;
             sites++;
-            const int id = new_ids(line, k < barriers ? CHANGE_BARRIER : CHANGE_DONOR, 1, 0);
-            SAY(id, "%s", donors[k]);
-            put(all[s->from].at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, donors[k]));
+            const int id = new_ids(line, CHANGE_BARRIER, 1, 0);
+            SAY(id, "%s", barriers[k]);
+            put(all[s->from].at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, barriers[k]));
         }
         if (!s->plain || !mine[line]) continue;
         sites++;

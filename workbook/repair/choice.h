@@ -1,4 +1,4 @@
-// choice.h - what stands in the places of a source that candidates.c made changeable (mutant schemata: Untch, Offutt,
+// choice.h - what stands in the places of a source that changes.c made changeable (mutant schemata: Untch, Offutt,
 // Harrold 1993). All changes are compiled at once; a number in a shared file, WB_REPAIR, says which one is on. Nothing
 // is on: every expression here has the value, and the type, of what was written.
 #pragma once
@@ -57,7 +57,7 @@ template <class T> static inline void note_value(int id, const T &x)
 static inline bool on(int id)
 {
     if (shared->probing) note(id, 1);
-    return shared->on[0] == id || shared->on[1] == id;
+    return shared->on == id;
 }
 
 static inline bool truth(int condition, bool holds)
@@ -70,9 +70,8 @@ static inline bool truth(int condition, bool holds)
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.
 static inline int which(int from, int count)
 {
-    for (int n = 0; n < 2; n++)
-        if (shared->on[n] >= from && shared->on[n] < from + count) return shared->on[n] - from;
-    return -1;
+    const int id = shared->on;
+    return id >= from && id < from + count ? id - from : -1;
 }
 
 // Change k of a number x beside others y: k counts +1, -1, 0, -x, 1, and for each y: y, x y, x/y, x + y, x - y, y - x.

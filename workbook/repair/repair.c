@@ -5,7 +5,7 @@
 // BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
 // cheapest wrong case, unless no value there would have been another; if that is right, on all others: CASE, those of
 // diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). A change that mends
-// some wrong cases, and harms none, is one of two: a second is looked for beside it.
+// some outputs everywhere, and harms none, may be one of two: these outputs are named.
 //
 // SAID is what the student was told before. The lines that a report of the layer names come first, then the gaps that
 // diagnose names.
@@ -41,7 +41,7 @@ static const double BESIDE = 1.5;  // until a better one than what was found
 static const wb_problem *problem;
 static wb_case cases[MOST_CASES + 1];  // the last one is of the moment
 static expected wanted[MOST_CASES + 1][WB_MAX_TENSORS];
-static int wrong[MOST_CASES];                    // as the function is, with the first of two changes
+static int wrong[MOST_CASES];                    // as the function is
 static double seconds[MOST_CASES + 1];           // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static double began, budget = 20;
@@ -84,9 +84,8 @@ static void end(int signal)
 static int wrong_of(int n)
 {
     worker_run run;
-    char limit[40];  // many changes never end; what the layer stopped would have taken longer
-    const bool is_known = wanted[n][0].want || wanted[n][1].want;
-    const double least = shared->probing ? 15 : n != first && n != case_count ? 5 : is_known ? 0.1 : 0.5;
+    char limit[40];  // some changes never end; a worker that starts beside other work may take a tenth of a second
+    const double least = shared->probing ? 15 : n != first && n != case_count ? 5 : 1;
     snprintf(limit, sizeof limit, "%g", seconds[n] * 10 > least ? seconds[n] * 10 : least);
     setenv("WB_TIMEOUT", limit, 1);
     worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
@@ -241,7 +240,7 @@ static int like[REPAIR_IDS];         // the first in the order with the same val
 
 static int rank_of(const change *c)
 {
-    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 2, 4, 5}, {1, 2, 0, 0, 1, 4, 3}};  // a report: of order
+    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 2, 4}, {1, 2, 0, 0, 1, 4}};  // a report: of order
     return likely[reported][c->kind] + 3 * distance_of(c);
 }
 
@@ -261,8 +260,7 @@ static void find_order(void)
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || rank_of(c) != rank || values[id] == 0 || id == shared->on[0] ||
-                (c->as_it_is && values[id] == values[c->as_it_is]))
+            if (!*c->put || rank_of(c) != rank || values[id] == 0 || (c->as_it_is && values[id] == values[c->as_it_is]))
                 continue;
             order[order_count++] = like[id] = id;
             int k = id;
@@ -279,11 +277,11 @@ static int wrong_outputs(void)
     return all;
 }
 
-static trial try(int id, int place)
+static trial try(int id)
 {
     trial t = {.id = id};
     int missed = 0;
-    shared->on[place] = id;
+    shared->on = id;
     memset(shared->truth, 0, sizeof shared->truth);
     for (int k = 0; k <= case_count && (k == 0 || t.mends) && !t.harms; k++) {  // the first one first
         const int n = k == 0 ? first : k - 1;
@@ -293,7 +291,7 @@ static trial try(int id, int place)
         missed += __builtin_popcount((unsigned)(wrong[n] & bits));
         t.harms |= (bits & ~wrong[n]) != 0 || (missed > 4 && missed > t.mends);  // or is not worth the time
     }
-    shared->on[place] = 0;
+    shared->on = 0;
     t.constant = changes[id].within && shared->truth[changes[id].within] != 3;
     return t;
 }
@@ -309,7 +307,7 @@ static bool is_better(const trial *a, const trial *b)
 }
 
 // Tries all in several processes, until some have mended all or the time is up. The best in best[], how many.
-static int try_all(int place, trial best[BEST])
+static int try_all(trial best[BEST])
 {
     const int all = wrong_outputs();
     began = now();
@@ -322,7 +320,6 @@ static int try_all(int place, trial best[BEST])
         bool fails[REPAIR_IDS];  // does not mend the first case, nor do those like it
     } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (done == MAP_FAILED || pipe(pipes)) return 0;
-    const int before = shared->on[0];
     for (int p = 0; p < processes; p++) {
         children[p] = fork();
         if (children[p]) continue;
@@ -332,11 +329,10 @@ static int try_all(int place, trial best[BEST])
         setpgid(0, 0);
         if (!share()) _exit(2);
         signal(SIGTERM, end);
-        shared->on[0] = before;
         for (int n;
              (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
             if (done->fails[like[order[n]]]) continue;
-            const trial t = try(order[n], place);
+            const trial t = try(order[n]);
             done->fails[order[n]] = !t.mends;
             if (t.mends && !t.harms && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
@@ -372,7 +368,7 @@ static int try_all(int place, trial best[BEST])
 }
 
 // Of those that mend most, those with these outputs right in further cases too, dear and watched ones; how many.
-static int keep_sure(int place, int outputs, int found, trial best[BEST])
+static int keep_sure(int outputs, int found, trial best[BEST])
 {
     wb_cover_row rows[WB_COVERING];
     const int drawn = wb_cover(problem, 2, 4 * WORK, 300, rows), n = MOST_CASES;
@@ -381,7 +377,7 @@ static int keep_sure(int place, int outputs, int found, trial best[BEST])
     for (int k = 0; k < found && best[k].mends == best[0].mends && kept < SHOWN; k++) {
         const double from = now();
         bool sure = true;
-        shared->on[place] = best[k].id;
+        shared->on = best[k].id;
         for (int r = 0; r < drawn && sure && now() - from < FURTHER; r++) {
             cases[n] = wb_cover_case(problem, &rows[r], 2);
             if (rows[r].vast || cases[n].dry || !wb_case_is_valid(problem, &cases[n])) continue;
@@ -394,7 +390,7 @@ static int keep_sure(int place, int outputs, int found, trial best[BEST])
         const bool said = kept && (strcmp(changes[best[0].id].put, c->put) == 0 || changes[best[0].id].line == c->line);
         if (sure && !said) best[kept++] = best[k];
     }
-    shared->on[place] = 0;
+    shared->on = 0;
     return kept;
 }
 
@@ -439,39 +435,26 @@ int main(int argc, char **argv)
     began = now();
     find_cases(argc - 5, argv + 5);
     if (!choose_first()) return unshare(), 1;
-    trial best[BEST], second[BEST];
-    int found = try_all(0, best), beside = 0, mended = 0;
+    trial best[BEST];
+    int found = try_all(best), mended = 0, left = 0;
     const bool whole = found && best[0].mends == wrong_outputs();
-    if (whole)
-        found = keep_sure(0, ~0, found, best);
-    else if (found) {
-        int left = 0;
-        shared->on[0] = best[0].id;
-        for (int n = 0; n < case_count; n++) {
-            mended |= wrong[n] & STOPPED ? 0 : wrong[n];
-            left |= wrong[n] = wrong_of(n);
-        }
-        budget /= 2;
-        if (choose_first()) beside = try_all(1, second);
-        if (beside) beside = second[0].mends == wrong_outputs() ? keep_sure(1, ~0, beside, second) : 0;
+    if (found && !whole) {  // of two mistakes, perhaps: which outputs are right in all cases
+        shared->on = best[0].id;
+        for (int n = 0; n < case_count; n++) mended |= wrong[n] & STOPPED ? 0 : wrong[n], left |= wrong_of(n);
         mended &= ~left;
-        if (!beside) found = mended && wrong_count > 2 ? keep_sure(0, mended, 1, best) : 0;
+        found = mended && wrong_count > 2;
     }
+    if (found) found = keep_sure(whole ? ~0 : mended, found, best);
     unshare();
     if (!found) return 1;
     wb_tensor tensors[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &cases[0], tensors);
-    printf(beside ? "two changes make" : "one change makes");
-    for (int k = 0; k < count && !whole && !beside; k++)
+    printf("one change makes");
+    for (int k = 0; k < count && !whole; k++)
         if (mended >> k & 1) printf(" %s", tensors[k].name);
-    printf(!whole && !beside ? " right in all cases: "
-           : wrong_count > 1 ? " all wrong cases right: "
-                             : " this case right: ");
+    printf(!whole ? " right in all cases: " : wrong_count > 1 ? " all wrong cases right: " : " this case right: ");
     say(&best[0]);
-    if (beside || (whole && found > 1)) {
-        printf(beside ? "; and " : "; or ");
-        say(beside ? &second[0] : &best[1]);
-    }
-    printf(whole || beside ? "\n" : "; what else is wrong was not found\n");
+    if (found > 1) printf("; or "), say(&best[1]);
+    printf(whole ? "\n" : "; what else is wrong was not found\n");
     return 0;
 }

@@ -11,7 +11,7 @@ enum {
 };
 
 typedef struct repair_shared {
-    int on[2];                     // the changes that are on; 0: none
+    int on;                        // the change that is on; 0: none
     int probing;                   // values are noted, nothing is on
     uint64_t values[REPAIR_IDS];   // a hash of all values that a change would have had; 0: never reached
     int truth[REPAIR_CONDITIONS];  // by condition, from 1: 1 it was false, 2 it was true, 3 it was both
