@@ -21,7 +21,14 @@ from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with
 from .fp8 import Eight, attention_fp8, quantise_fp8
 from .library import Library, Refused, Shape, check, library
 from .masks import Mask, block_mask
-from .ring import ring_attention, shard, unshard
 
 __all__ = """attention attention_fp8 quantise_fp8 Eight flash_attn_func flash_attn_varlen_func flash_attn_with_kvcache
     quantise_cache block_mask Mask ring_attention shard unshard Library Refused Shape check library""".split()
+
+
+def __getattr__(name):
+    """The ring when it is asked for: it imports torch._dynamo, which takes as long as PyTorch itself."""
+    if name not in ("ring_attention", "shard", "unshard"):
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    from . import ring
+    return getattr(ring, name)
