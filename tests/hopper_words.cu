@@ -179,9 +179,9 @@ template <hopper_form form, int Depth, int Cols> static void check_product()
 {
     constexpr int rows = is_ABt<form> ? Cols : Depth, cols = is_ABt<form> ? Depth : Cols;
     const auto a = numbers(64 * Depth), b = numbers(rows * cols);
-    std::vector<float> before(64 * Cols), c;
+    std::vector<float> before(64 * Cols);
     for (float &x : before) x = wb_from_bf16(noise());
-    c = before;
+    std::vector<float> c = before;
     {
         const auto a_device = as_bf16(a), b_device = as_bf16(b);
         const on_device c_device(c);
