@@ -154,7 +154,7 @@ $B/machinery/worker_$(1).o: workbook/worker/worker.c $B/flags.mk
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
 	$Q$(LD) -r --force-group-allocation $$^ $(if $(COUNTED),-u __gcov_info_to_gcda $(LIBGCOV)) -o $$@ && \
-	    objcopy --localize-hidden $(if $(COUNTED),-L __gcov_info_to_gcda) $(if $(DEBUG),,--strip-debug) $$@
+	    objcopy --localize-hidden $(if $(COUNTED),-w -L '__gcov_*_to_*') $(if $(DEBUG),,--strip-debug) $$@
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@
