@@ -207,11 +207,9 @@ def seconds(processes):
     """Of a processor, that they and what they started have had."""
     spent = 0
     for process in os.listdir("/proc"):
-        try:
+        with contextlib.suppress(OSError):
             fields = open(f"/proc/{process}/stat").read().rsplit(")", 1)[1].split()
             spent += sum(map(int, fields[11:13])) if int(fields[3]) in processes else 0  # its session
-        except OSError:
-            pass
     return spent / os.sysconf("SC_CLK_TCK")
 
 
@@ -224,8 +222,7 @@ def folder(tmp_path_factory):
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
     meeting = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     start = lambda ranks: [sys.executable, __file__, *map(str, (folder, meeting.port, most, *ranks))]
-    # who has CUDA cannot be forked
-    shares = [[rank] for rank in range(most)] if on_gpu else [range(most)]
+    shares = [[rank] for rank in range(most)] if on_gpu else [range(most)]  # who has CUDA cannot be forked
     all = [subprocess.Popen(start(ranks), env=environment, start_new_session=True) for ranks in shares]
     try:
         spent, since = -1, time.monotonic()

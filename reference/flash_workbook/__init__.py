@@ -1,11 +1,9 @@
 """The workbook's attention for PyTorch: the functions of libworkbook.so, by ctypes, as operators that torch.compile,
 autograd and autocast know.
 
-    from flash_workbook import attention                       after pip install . , or with reference/ in sys.path,
-              after make lib
+    from flash_workbook import attention                       after pip install . (or make lib, from reference/)
     O = attention(Q, K, V)                                     causal, grouped heads: 05 and 08
-    O = attention(Q, K, V, causal=False)                       every query sees every key: 03, or 10, and 08's kernels
-              for Hopper
+    O = attention(Q, K, V, causal=False)                       every query sees every key: 03 or 10, and 08 on Hopper
     O = attention(Q, K, V, window=128, sink_tokens=4)          06 or 07, and 09
     O = attention(Q, K, V, window=128, sink_logits=s)          as in gpt-oss: 11 and 12, with the gradient of s
     O = attention(Q, K, V, block_mask=BlockMask)               FlexAttention's own: 15

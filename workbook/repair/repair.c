@@ -250,8 +250,7 @@ static void find_order(void)
     memset(shared->values, 0, sizeof shared->values);
     shared->probing = 1;
     worker_retire(WORKER_SHARED);
-    const int bits = wrong_of(first);
-    if (says) fprintf(stderr, "probe of %.3f s, %.1f s, %x, %x\n", seconds[first], now() - began, bits, wrong[first]);
+    wrong_of(first);
     shared->probing = 0;
     memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
@@ -386,7 +385,6 @@ static int keep_sure(int outputs, int found, trial best[BEST])
             for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
         }
         const change *c = &changes[best[k].id];
-        if (says) fprintf(stderr, "%s: line %d: %s\n", sure ? "sure" : "not sure", c->line, c->put);
         const bool said = kept && (strcmp(changes[best[0].id].put, c->put) == 0 || changes[best[0].id].line == c->line);
         if (sure && !said) best[kept++] = best[k];
     }

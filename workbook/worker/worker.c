@@ -352,8 +352,7 @@ static int most_threads(void)
 {
     struct rlimit addresses;
     getrlimit(RLIMIT_AS, &addresses);
-    const rlim_t most = 1 + (addresses.rlim_cur >> 29);
-    return most < 40 ? (int)most : 40;
+    return (int)fmin(40, 1 + (double)(addresses.rlim_cur >> 29));
 }
 
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are.
