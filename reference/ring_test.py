@@ -80,14 +80,15 @@ def mistakes(group):
     def of_the_part(dO, Q, K, V, _, O, L, causal, *rest):
         return attend_backward(dO, Q, K, V, None, O, attend(Q, K, V, None, causal, *rest)[1], causal, *rest)
 
-    def exp_of_logs(O, L, part, logs):
+    def exp_of_logs(O, L, first, part, logs, path):
+        O, L = O[:, :, first:], L[:, :, first:]
         a, b = L.exp(), logs.exp()
         O.copy_((O * a[..., None] + part * b[..., None]) / (a + b)[..., None]), L.copy_((a + b).log())
 
     no_mask = lambda function, at: lambda *asked: function(*asked[:at], False, *asked[at + 1 :])
     return {
         "contiguous": {"shard": lambda x, group: x.chunk(R, 2)[rank], "unshard": contiguous},
-        "no denominators": {"merge": lambda O, L, part, logs: O.lerp_(part.float(), 0.5)},
+        "no denominators": {"merge": lambda O, L, first, part, logs, path: O[:, :, first:].lerp_(part.to(O), 0.5)},
         "exp without a maximum": {"merge": exp_of_logs},
         "dK and dV stay": {"Ring.pass_on": lambda self, x, rows,
                            tag: (lambda: x) if tag else pass_on(self, x, rows, tag)},
@@ -95,7 +96,7 @@ def mistakes(group):
         "read too early": {"Ring.pass_on": too_early},
         "L of the part": {"attend_backward": of_the_part},
         "no mask at home": {"attend": no_mask(attend, 4), "attend_backward": no_mask(attend_backward, 7)},
-        "sees what is later": {"Ring.visible": lambda *_, **__: [(slice(None), slice(None))]},
+        "sees what is later": {"Ring.visible": lambda *_, **__: (slice(None), [slice(None)])},
     }
 
 

@@ -49,7 +49,7 @@ $B/lib/workbook.map: workbook/workbook.h solutions/declared.awk $B/flags.mk
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
 $B/lib/libworkbook.so $B/lib/libworkbook_all.so $B/problems/gpt_oss.so: \
-  $(addprefix $B/machinery/,problems.o validate.o device.o quantise_fp8.o heads_first.o indices.o scored.o \
+  $(addprefix $B/machinery/,problems.o validate.o device.o quantise_fp8.o heads_first.o add_share.o indices.o scored.o \
   $(if $(filter cuda,$(BACKEND)),nccl/nccl.o) $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $(filter %.o,$^) $(OPENBLAS_LIBS) \

@@ -332,6 +332,23 @@ typedef struct wb_tokens {
 // stride that is no multiple of 8, an address that is none of 16 bytes, 2^31 pieces of 16 bytes in a head.
 wb_status wb_heads_first(const wb_tokens *tensors, int count, int head_dim, wb_stream stream);
 
+// ------------------------ what was found over some of the keys
+// `part` [heads, rows, D], which becomes part of the rows of `to` [heads, n, D] from `first` on; in device memory.
+typedef struct wb_share {
+    void *to;         // bf16, or float32:
+    int to_is_float;  // 0 or 1
+    const bf16 *part;
+    const bf16 *more;   // [heads, rows, D], or null: is added as well
+    float *L;           // [heads, n], or null: each row of both weighs as much as its denominator; becomes that of both
+    const float *logs;  // [heads, rows], of part, where L is
+    int heads, n, first, rows, head_dim;
+} wb_share;
+
+// to = w to + (1 - w) part with w = sigmoid(L - logs), L = log(exp L + exp logs); without L to += part + more. In
+// float32, rounded to what `to` is. WB_BAD_ARGUMENT: null, rows that are not there, `more` beside L; WB_UNSUPPORTED:
+// another head_dim than 16, 32, 64 and 128, an address that is none of 16 bytes, 2^31 rows.
+wb_status wb_add_share(const wb_share *share, wb_stream stream);
+
 // ------------------------ scores that are more than scale * q k
 // Query i sees the keys first[i] ... last[i], those that exist, and of the keys up to last[i] the first `sinks`. With
 // x = scale * q k its score is softcap * tanh(x / softcap), or x where softcap is 0, less slopes[b, h, i] * |j - at[i]|

@@ -44,7 +44,7 @@ using Two = std::tuple<Tensor, Tensor>;
                 each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in)            \
                     each(flash_sinks_backward_workspace) each(flash_sink_logits_backward)                              \
                         each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace)                 \
-                            each(wb_heads_first) each(wb_scored_backward)
+                            each(wb_heads_first) each(wb_scored_backward) each(wb_add_share)
 
 struct Library {
     std::string path;
@@ -160,8 +160,8 @@ bool is_heads_first(at::IntArrayRef size, at::IntArrayRef stride, int n, int h)
 // it takes their strides.
 void in_order(const Library &lib, const Place &place, std::initializer_list<Tensor *> all, bool tokens_first)
 {
-    wb_tokens copies[3];
-    Tensor *of[3];
+    wb_tokens copies[5];
+    Tensor *of[5];
     int count = 0;
     int64_t elements = 0;
     const int n = tokens_first ? 1 : 2, h = 3 - n;
@@ -183,7 +183,7 @@ void in_order(const Library &lib, const Place &place, std::initializer_list<Tens
         int64_t at = 0;
         for (int i = 0; i < count; i++) copies[i].to = out<bf16>(memory) + at, at += of[i]->numel();
         for (int i = 0, n; i < count && taken; i += n) {  // those of one D in one launch
-            for (n = 1; i + n < count && of[i + n]->size(3) == of[i]->size(3);) n++;
+            for (n = 1; n < 4 && i + n < count && of[i + n]->size(3) == of[i]->size(3);) n++;
             taken = lib.wb_heads_first(copies + i, n, (int)of[i]->size(3), place.stream) == WB_OK;
         }
     }
@@ -423,8 +423,9 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
         }
         shape.q_len = (int)Nk, shape.q_heads *= (int)((Nq + more) / Nk);
     }
-    for (Tensor *x : {&dO, &Q, &O, &L}) *x = aligned(x->contiguous());
-    const Tensor K = aligned(K_.contiguous()), V = aligned(V_.contiguous());
+    L = aligned(L.contiguous());
+    Tensor K = K_, V = V_;
+    in_order(lib, place, {&dO, &Q, &O, &K, &V}, false);
     const Tensor s = sinks ? sinks->contiguous() : Tensor();
     std::vector<Tensor> gradients = gradients_like(Q, K, V, sinks);
     // delta and the workspace are one tensor. Freed when this returns, it goes to nobody but who comes after on this
@@ -635,6 +636,39 @@ Two packed(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &cu_q
                   scale.value_or(1 / std::sqrt((double)Q.size(2))), "", true);
 }
 
+// `part`, and `more` if there is one, to rows of `to` from `first` on, of [.., n, D] each; with L, [.., n], and the
+// part's logs as attention over more keys (wb_add_share).
+void add_share(const Tensor &to, const Tensor &part, const optional<Tensor> &more, const optional<Tensor> &L,
+               const optional<Tensor> &logs, int64_t first, std::string_view path)
+{
+    if (!part.numel()) return;
+    const int64_t n = to.size(-2), D = to.size(-1), rows = part.size(-2), heads = part.numel() / (rows * D);
+    for (const Tensor *x : {&to, &part, more ? &*more : &part, L ? &*L : &part, logs ? &*logs : &part})
+        TORCH_CHECK_VALUE(x->is_contiguous() && x->device() == to.device(), "add_share wants what is in one piece");
+    const auto is = [](const optional<Tensor> &x, at::ScalarType type, int64_t numbers) {
+        return !x || (x->scalar_type() == type && x->numel() == numbers);
+    };
+    const bool is_float = to.scalar_type() == at::kFloat;
+    const bool fits = is(part, at::kBFloat16, heads * rows * D) && is(more, at::kBFloat16, heads * rows * D) &&
+                      is(L, at::kFloat, heads * n) && is(logs, at::kFloat, heads * rows) &&
+                      is(to, is_float ? at::kFloat : at::kBFloat16, heads * n * D);
+    TORCH_CHECK_VALUE(fits, "add_share of ", part.sizes(), " to ", to.sizes());
+    const Library &lib = library(path);
+    const Place place(lib, to);
+    const wb_share share = {to.mutable_data_ptr(),
+                            is_float,
+                            in<bf16>(part),
+                            more ? in<bf16>(*more) : nullptr,
+                            L ? out<float>(*L) : nullptr,
+                            logs ? in<float>(*logs) : nullptr,
+                            (int)heads,
+                            (int)n,
+                            (int)first,
+                            (int)rows,
+                            (int)D};
+    call(lib, "wb_add_share", lib.wb_add_share, &share, place.stream);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void flash_workbook_default(const char *path) { default_path = path; }
@@ -652,6 +686,8 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
     m.def("packed(Tensor Q, Tensor K, Tensor V, Tensor cu_q, Tensor? used_q, Tensor cu_k, int left, int right, "
           "float? scale) -> (Tensor, Tensor)",
           packed);
+    m.def("add_share(Tensor(a!) to, Tensor part, Tensor? more, Tensor(b!)? L, Tensor? logs, int first, str path) -> ()",
+          add_share);
     m.def("masked(Tensor Q, Tensor K, Tensor V, Tensor whole_start, Tensor whole, Tensor part_start, Tensor part, "
           "Tensor bits, SymInt q_tile, float scale, str path, bool packed=False) -> (Tensor, Tensor)");
     m.def("attention_backward(Tensor dO, Tensor Q, Tensor K, Tensor V, Tensor? sink_logits, Tensor O, Tensor L, "

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from .dense import backward as attend_backward, forward as attend, taken, wants_gradients, with_zeros
-from .library import library, refuse
+from .library import library, operators, refuse
 
 
 class Ring:
@@ -37,16 +37,16 @@ class Ring:
         return (self.rank - step) % self.ranks
 
     def visible(self, step, causal, tiled=False):
-        """Which of the queries see which of the keys that are here then: pairs of slices. Beyond step 0, which has the
-        mask, it is all of them. tiled: with as many queries as keys, or a multiple, as far as the chunks are of one
-        length."""
+        """Which of the queries see which of the keys that are here then: a slice, and a list of slices. Beyond step 0,
+        which has the mask, it is all of them. tiled: with as many queries as keys, or a multiple, as far as the chunks
+        are of one length."""
         owner, first = self.owner(step), self.halves[self.owner(step)][0]
         if step == 0 or not causal:
-            return [(slice(None), slice(None))]
+            return slice(None), [slice(None)]
         if owner < self.rank:  # its second chunk lies behind all of these queries
-            return [(slice(None), slice(first))]
+            return slice(None), [slice(first)]
         late = slice(self.halves[self.rank][0], None)  # the first chunk of queries lies before all of its keys
-        return [(late, slice(first)), (late, slice(first, None))] if tiled else [(late, slice(None))]
+        return late, [slice(first), slice(first, None)] if tiled else [slice(None)]
 
     def pass_on(self, x, rows, tag):
         """Begins to send x [.., n, D] to the next rank and to receive as much, but `rows` rows, from the one before.
@@ -65,29 +65,43 @@ class Ring:
         return arrived
 
 
-def merge(O, L, part, logs):
-    """O and L over the keys seen so far take in attention over other keys, in place, in float32: each weighs as much as
-    its denominator."""
-    O.lerp_(part.float(), (logs - L).sigmoid()[..., None])
-    L.copy_(torch.logaddexp(L, logs))
+def merge(O, L, first, part, logs, path):
+    """O and L over the keys seen so far take in attention over other keys, in the rows from `first` on: each weighs as
+    much as its denominator. In float32, until O is rounded to what it is."""
+    operators.add_share(O, part, None, L, logs, first, path)
+
+
+def add(total, first, shares, path):
+    """One share or two to the rows from `first` on, in float32, until the total is rounded to what it is."""
+    operators.add_share(total, shares[0], shares[1] if len(shares) > 1 else None, None, None, first, path)
+
+
+def summed(x, ring):
+    """What more is added to: with two ranks only once, so that it is rounded once in any case."""
+    return x if ring.ranks == 2 else x.float()
 
 
 def attend_round(Q, K, V, ring, causal, scale, path):
-    O, L = torch.empty_like(Q, dtype=torch.float32), Q.new_empty(Q.shape[:3], dtype=torch.float32)
+    O = L = None
     here = torch.stack([K, V])
     for step in range(ring.ranks):
         if step + 1 < ring.ranks:
             arrived = ring.pass_on(here, ring.rows[ring.owner(step + 1)], 0)  # under the products
-        for q, k in ring.visible(step, causal):
-            some, (keys, values) = Q[:, :, q], here[..., k, :]
-            if some.numel() and keys.numel():
-                part = attend(some, keys, values, None, causal and step == 0, 0, 0, scale, False, path)
-                if step == 0:
-                    O.copy_(part[0]), L.copy_(part[1])
-                else:
-                    merge(O[:, :, q], L[:, :, q], *part)
+            if Q.is_cuda:  # 5 us: a product that had every multiprocessor first would keep the message out till its end
+                torch.cuda._sleep(10_000)
+        q, (k,) = ring.visible(step, causal)
+        some, (keys, values) = Q[:, :, q], here[..., k, :]
+        if some.numel() and keys.numel():
+            part, logs = attend(some, keys, values, None, causal and step == 0, 0, 0, scale, False, path)
+            if O is None:  # of the first keys all queries see some
+                O, L = part, logs
+            else:
+                O = summed(O, ring)
+                merge(O, L, q.start or 0, part, logs, path)
         if step + 1 < ring.ranks:
             here = arrived()
+    if O is None:
+        return torch.zeros_like(Q), Q.new_full(Q.shape[:3], -torch.inf, dtype=torch.float32)
     return O.to(Q.dtype), L
 
 
@@ -95,30 +109,35 @@ def attend_round_backward(dO, Q, K, V, O, L, ring, causal, scale, same_bits, pat
     """With O and L of whole rows each call's P is exp(S - L), so its gradients are shares of the whole. Each call
     rounds its shares to bf16; they are added in float32, those of K and V on their way round with the chunk that they
     belong to, which ends where it began."""
-    dQ = torch.zeros_like(Q, dtype=torch.float32)
+    dQ = None
     here = torch.stack([K, V])
     for step in range(ring.ranks):
         rows = ring.rows[ring.owner(step + 1)]
         if step + 1 < ring.ranks:
             arrived = ring.pass_on(here, rows, 0)
-        shares = []
-        for q, k in ring.visible(step, causal, tiled=True):
-            (keys, values), some = here[..., k, :], [x[:, :, q] for x in (dO, Q, O, L)]
+        q, ks = ring.visible(step, causal, tiled=True)
+        some, dqs, shares = [x[:, :, q] for x in (dO, Q, O, L)], [], []
+        for k in ks:
+            keys, values = here[..., k, :]
             if some[0].numel() and keys.numel():
                 how = causal and step == 0, 0, 0, scale, same_bits, path
-                dq, *share = attend_backward(*some[:2], keys, values, None, *(x.contiguous() for x in some[2:]), *how)
-                dQ[:, :, q] += dq
-                shares.append((k, share))
+                dq, *share = attend_backward(*some[:2], keys, values, None, *some[2:], *how)
+                dqs.append(dq), shares.append((k.start or 0, share))
+        if dQ is None and dqs:
+            (dQ,) = dqs
+        elif dqs:
+            dQ = summed(dQ, ring)
+            add(dQ, q.start or 0, dqs, path)
         found = grads_arrived() if step else torch.zeros_like(here, dtype=torch.float32)
-        for k, (dk, dv) in shares:
-            found[0][:, :, k] += dk
-            found[1][:, :, k] += dv
+        for first, share in shares:
+            for total, part in zip(found, share):
+                add(total, first, [part], path)
         if ring.ranks > 1:
             grads_arrived = ring.pass_on(found, rows, 1)  # under the next step's products; the last time home
         if step + 1 < ring.ranks:
             here = arrived()
     dK, dV = grads_arrived() if ring.ranks > 1 else found
-    return dQ.to(Q.dtype), dK.to(K.dtype), dV.to(V.dtype)
+    return torch.zeros_like(Q) if dQ is None else dQ.to(Q.dtype), dK.to(K.dtype), dV.to(V.dtype)
 
 
 class RingAttention(torch.autograd.Function):
