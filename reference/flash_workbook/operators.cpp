@@ -158,7 +158,7 @@ bool is_heads_first(at::IntArrayRef size, at::IntArrayRef stride, int n, int h)
 
 // As the library reads them: contiguous, with heads before tokens. Those that are not are copied, in one launch where
 // it takes their strides.
-void in_order(const Library &lib, const Place &place, std::initializer_list<Tensor *> all, bool tokens_first)
+void in_order(const Library &lib, const Place &place, c10::ArrayRef<Tensor *> all, bool tokens_first)
 {
     wb_tokens copies[5];
     Tensor *of[5];
@@ -636,6 +636,17 @@ Two packed(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &cu_q
                   scale.value_or(1 / std::sqrt((double)Q.size(2))), "", true);
 }
 
+// In one piece each, up to five of [B, H, N, D].
+std::vector<Tensor> heads_first(std::vector<Tensor> all, std::string_view path)
+{
+    Tensor *of[5];
+    TORCH_CHECK_VALUE(!all.empty() && all.size() <= 5, "heads_first takes one tensor to five");
+    for (size_t i = 0; i < all.size(); i++) of[i] = &all[i];
+    const Library &lib = library(path);
+    in_order(lib, Place(lib, all[0]), {of, all.size()}, false);
+    return all;
+}
+
 // `part`, and `more` if there is one, to rows of `to` from `first` on, of [.., n, D] each; with L, [.., n], and the
 // part's logs as attention over more keys (wb_add_share).
 void add_share(const Tensor &to, const Tensor &part, const optional<Tensor> &more, const optional<Tensor> &L,
@@ -686,6 +697,7 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
     m.def("packed(Tensor Q, Tensor K, Tensor V, Tensor cu_q, Tensor? used_q, Tensor cu_k, int left, int right, "
           "float? scale) -> (Tensor, Tensor)",
           packed);
+    m.def("heads_first(Tensor[] x, str path) -> Tensor[]", heads_first);
     m.def("add_share(Tensor(a!) to, Tensor part, Tensor? more, Tensor(b!)? L, Tensor? logs, int first, str path) -> ()",
           add_share);
     m.def("masked(Tensor Q, Tensor K, Tensor V, Tensor whole_start, Tensor whole, Tensor part_start, Tensor part, "

@@ -107,16 +107,18 @@ def attend_round(Q, K, V, ring, causal, scale, path):
 
 def attend_round_backward(dO, Q, K, V, O, L, ring, causal, scale, same_bits, path):
     """With O and L of whole rows each call's P is exp(S - L), so its gradients are shares of the whole. Each call
-    rounds its shares to bf16; they are added in float32, those of K and V on their way round with the chunk that they
-    belong to, which ends where it began."""
-    dQ = None
-    here = torch.stack([K, V])
+    rounds its shares to bf16; they are added in float32. Those of K and V travel one step behind the chunk that they
+    belong to and end where it began; what is found there at first waits for them."""
+    dQ, here, known = None, torch.stack([K, V]), {None: (dO, Q, O, L)}
     for step in range(ring.ranks):
         rows = ring.rows[ring.owner(step + 1)]
         if step + 1 < ring.ranks:
             arrived = ring.pass_on(here, rows, 0)
         q, ks = ring.visible(step, causal, tiled=True)
-        some, dqs, shares = [x[:, :, q] for x in (dO, Q, O, L)], [], []
+        if q.start not in known:  # the same rows in each step
+            *some, logs = (x[:, :, q] for x in (dO, Q, O, L))
+            known[q.start] = *operators.heads_first(some, path), logs.contiguous()
+        some, dqs, shares = known[q.start], [], []
         for k in ks:
             keys, values = here[..., k, :]
             if some[0].numel() and keys.numel():
@@ -128,16 +130,19 @@ def attend_round_backward(dO, Q, K, V, O, L, ring, causal, scale, same_bits, pat
         elif dqs:
             dQ = summed(dQ, ring)
             add(dQ, q.start or 0, dqs, path)
-        found = grads_arrived() if step else torch.zeros_like(here, dtype=torch.float32)
-        for first, share in shares:
-            for total, part in zip(found, share):
-                add(total, first, [part], path)
-        if ring.ranks > 1:
+        if step == 0:
+            own = shares[0][1] if shares else torch.zeros_like(here)
+        else:
+            found = grads_arrived() if step > 1 else torch.zeros_like(here, dtype=torch.float32)
+            for first, share in shares:
+                for total, part in zip(found, share):
+                    add(total, first, [part], path)
             grads_arrived = ring.pass_on(found, rows, 1)  # under the next step's products; the last time home
         if step + 1 < ring.ranks:
             here = arrived()
-    dK, dV = grads_arrived() if ring.ranks > 1 else found
-    return torch.zeros_like(Q) if dQ is None else dQ.to(Q.dtype), dK.to(K.dtype), dV.to(V.dtype)
+    if ring.ranks > 1:
+        own = [x.add_(more) for x, more in zip(own, grads_arrived())]
+    return torch.zeros_like(Q) if dQ is None else dQ.to(Q.dtype), *own
 
 
 class RingAttention(torch.autograd.Function):
@@ -186,7 +191,7 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
     is done for twice as many queries. scale, same_bits: as attention() has them. Gradients want D 64 or 128 on sm_90 as
     soon as there are two ranks.
 
-    K and V travel in bf16, R - 1 times; in the backward pass also dK and dV in float32, R times. What is rounded to
+    K and V travel in bf16, R - 1 times; in the backward pass also dK and dV in float32, as often. What is rounded to
     bf16 beyond what attention() rounds: O of each call before it is merged, and dQ, dK and dV of each call before they
     are added. The merge and the sums are in float32.
 
