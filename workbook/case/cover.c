@@ -99,7 +99,7 @@ static const wb_classes table[LAST] = {
     [SHARED] = {"pages in common, 1: several sequences begin with them, 2: a sequence has one several times",
                 {{0, 0}, {1, 1}, {2, 2}}},
     [CUT] = {"what follows keys, tables and lists is no memory", {{0, 0}, {1, 1}}},
-    [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 7}, {8, 8}, {9, WB_MOST_RANKS}}},
+    [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}, {8, 8}, {9, WB_MOST_RANKS}}},
     [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
     // those between ABYSS and the last are of eight bits: span_of()
     [INPUT] = {"what the numbers are like", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL},

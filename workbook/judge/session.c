@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -56,12 +57,30 @@ static void keep_coverage(const session *s)
     if ((to = fopen(path, "ae"))) fprintf(to, "%d\n", s->served), fclose(to);
 }
 
+// On two of the processors that there are, as wherever this is proved: what threads write side by side, gcc's counters
+// above all, costs each of them seconds of its own where there are more. The key of 02 took 4 s of one processor for
+// 102,199 rows, and 71 of 16, in the same time.
+static void take_two_processors(void)
+{
+    setenv("CUDACPU_THREADS", "2", 0);
+#ifdef __linux__
+    cpu_set_t all, two;
+    CPU_ZERO(&two);
+    if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) <= 2) return;
+    int before = getpid() % (CPU_COUNT(&all) / 2) * 2;
+    for (int i = 0; CPU_COUNT(&two) < 2; i++)
+        if (CPU_ISSET(i, &all) && --before < 0) CPU_SET(i, &two);
+    sched_setaffinity(0, sizeof two, &two);
+#endif
+}
+
 static void become_worker(const char *path, int socket, int output, int counts)
 {
     setpgid(0, 0);  // so that what it starts can be ended with it
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // an endless loop would outlive a test that was interrupted
 #endif
+    take_two_processors();
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     dup2(open("/dev/null", O_RDONLY), 0);
