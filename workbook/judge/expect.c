@@ -451,10 +451,11 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             }
             const size_t Nk = (size_t)s->kv_len, head = (size_t)(bh / (s->q_heads / s->kv_heads));
             const double *unit = units + head * (size_t)wb_fp8_tiles(s->kv_len);
-            double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM] = {0}, top = 0, lost = 0;
+            double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM] = {0}, top = 0, lost = 0, exponent = 0;
             oracle_attention_row_weights(run->problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, want,
                                          &L->want[row], tolerance, &largest, P);
             for (size_t j = 0; j < Nk; j++) top = fmax(top, P[j] * unit[j / WB_FP8_KEYS]);
+            for (size_t t = 0; t * WB_FP8_KEYS < Nk; t++) exponent = fmax(exponent, fabs(log2(unit[t])));
             for (size_t j = 0; j < Nk; j++) {
                 if (P[j] == 0) continue;
                 const double per_unit = 1 / unit[j / WB_FP8_KEYS];
@@ -466,7 +467,7 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             for (int d = 0; d < D; d++)
                 tolerance[d] =
                     tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, D, s->kv_len, run->c.levels);
-            L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, D, s->kv_len);
+            L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, exponent, D, s->kv_len);
             free(P);
         }
     excuse_queries(run, O);

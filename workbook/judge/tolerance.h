@@ -65,10 +65,11 @@ static inline double tolerance_fp8_O(double O, double abs_V, double steps, doubl
     return weights * abs_V + 0x1p-13 * steps + U_BF16 * (1 + U_BF16) * (O < 0 ? -O : O) + 1e-30;
 }
 
-// L; lost: of the weights, those that are too small for float32 with the power of two of their tile.
-static inline double tolerance_fp8_L(double L, double lost, double largest, int D, int Nk)
+// L; lost: of the weights, those that are too small for float32 with the power of two of their tile; exponent: the
+// largest of these powers, either sign, which a maximum may have been kept with and must be taken off again.
+static inline double tolerance_fp8_L(double L, double lost, double largest, double exponent, int D, int Nk)
 {
-    return tolerance_fp8_logit(largest, D) + lost + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
+    return tolerance_fp8_logit(largest, D) + lost + U_FLOAT * (Nk / 2 + 8 + exponent) + U_FLOAT * 2 * (L < 0 ? -L : L);
 }
 
 // An element of dK or dQ, a sum of `terms` terms scale dS q (or k), with dS = P (dP - delta) and P = exp2(logit - L);
