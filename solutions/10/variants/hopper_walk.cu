@@ -34,5 +34,6 @@ double flash_hopper_microseconds(const attention_shape *shape, const wb_device *
     if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
     constexpr int tiles[2][5] = {{WALK_TILES(64)}, {WALK_TILES(128)}};
     const int *const t = tiles[shape->head_dim == 128];
+    if (t[2] == 1 && shape->q_len > 640) return INFINITY;  // see hopper_walk_narrow.cu
     return walks::walk_microseconds(shape, device, 64 * t[2], t[1], 1, t[2] > 1 ? 1 : shape->head_dim == 128 ? 2 : 3);
 }
