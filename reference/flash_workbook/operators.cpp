@@ -654,16 +654,15 @@ void add_share(const Tensor &to, const Tensor &part, const optional<Tensor> &mor
 {
     if (!part.numel()) return;
     const int64_t n = to.size(-2), D = to.size(-1), rows = part.size(-2), heads = part.numel() / (rows * D);
-    for (const Tensor *x : {&to, &part, more ? &*more : &part, L ? &*L : &part, logs ? &*logs : &part})
-        TORCH_CHECK_VALUE(x->is_contiguous() && x->device() == to.device(), "add_share wants what is in one piece");
-    const auto is = [](const optional<Tensor> &x, at::ScalarType type, int64_t numbers) {
-        return !x || (x->scalar_type() == type && x->numel() == numbers);
-    };
     const bool is_float = to.scalar_type() == at::kFloat;
-    const bool fits = is(part, at::kBFloat16, heads * rows * D) && is(more, at::kBFloat16, heads * rows * D) &&
-                      is(L, at::kFloat, heads * n) && is(logs, at::kFloat, heads * rows) &&
-                      is(to, is_float ? at::kFloat : at::kBFloat16, heads * n * D);
-    TORCH_CHECK_VALUE(fits, "add_share of ", part.sizes(), " to ", to.sizes());
+    const auto fits = [&](const Tensor &x, at::ScalarType type, int64_t numbers) {
+        return x.is_contiguous() && x.device() == to.device() && x.scalar_type() == type && x.numel() == numbers;
+    };
+    TORCH_CHECK_VALUE(fits(to, is_float ? at::kFloat : at::kBFloat16, heads * n * D) &&
+                          fits(part, at::kBFloat16, heads * rows * D) &&
+                          (!more || fits(*more, at::kBFloat16, heads * rows * D)) &&
+                          (!L || fits(*L, at::kFloat, heads * n)) && (!logs || fits(*logs, at::kFloat, heads * rows)),
+                      "add_share of ", part.sizes(), " to ", to.sizes());
     const Library &lib = library(path);
     const Place place(lib, to);
     const wb_share share = {to.mutable_data_ptr(),
