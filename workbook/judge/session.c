@@ -128,8 +128,11 @@ static void look(const session_turn turns[], int count, bool asleep)
 static void begin(const session_turn turns[], int count)
 {
     look(turns, count, false);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        const int late = turns[i].c ? turns[i].c->late : 0, calls = late < 2 ? 1 : late == 2 ? 2 : 5;
         turns[i].s->before = turns[i].s->own.seconds, turns[i].s->since = turns[i].s->own.looked;
+        turns[i].s->limit = calls * session_timeout();
+    }
 }
 
 // Looks now and then: most cases have ended before.
@@ -141,9 +144,9 @@ static session_outcome goes_on(const session_turn turns[], int count)
     if (spent_now() < first->own.looked + 1.0 / LOOKS) return SESSION_IN_TIME;
     look(turns, count, true);
     for (int i = 0; i < count; i++) seconds += turns[i].s->own.seconds - turns[i].s->before;
-    return seconds >= session_timeout()                                        ? SESSION_LATE
-           : first->own.looked - first->since > SPENT_WALL * session_timeout() ? SESSION_STARVED
-                                                                               : SESSION_IN_TIME;
+    return seconds >= first->limit                                        ? SESSION_LATE
+           : first->own.looked - first->since > SPENT_WALL * first->limit ? SESSION_STARVED
+                                                                          : SESSION_IN_TIME;
 }
 
 // Takes what has been printed, but no more than a few pipes full at a time: something may print without end.
@@ -283,8 +286,8 @@ const char *session_ending(const session *s, char *text, size_t size, wb_stage s
         snprintf(text, size, "no answer in %.0f s, in which it had %.1f s of the machine, %s: the machine is too busy",
                  s->own.looked - s->since, s->own.seconds - s->before, when);
     else if (how == SESSION_LATE)
-        snprintf(text, size, "no answer in %g s, %s: an endless loop, or threads that wait for each other",
-                 session_timeout(), when);
+        snprintf(text, size, "no answer in %g s, %s: an endless loop, or threads that wait for each other", s->limit,
+                 when);
     else if (signal)
         snprintf(text, size, "the worker died of signal %d (%s) %s", signal, strsignal(signal), when);
     else if (WEXITSTATUS(status) == WB_REPORT_STATUS)

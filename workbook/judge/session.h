@@ -14,7 +14,8 @@ typedef struct session {
     int served;      // how many cases it has answered
     spent_time own;  // what it has cost
     double before;   // what it had cost when the case under way began, and
-    double since;    // when that was
+    double since;    // when that was, and
+    double limit;    // how many seconds of its own it has for it
     size_t
         // after session_end: the most memory that it, or a process of its own, had resident, as the kernel counted; not
         // less than what the judge had when it started it
@@ -26,7 +27,7 @@ typedef struct session_said {
     size_t count;     // how much it printed in all
 } session_said;
 
-double session_timeout(void);  // seconds of its own that a worker has for a case: WB_TIMEOUT, or 20
+double session_timeout(void);  // seconds of its own that a worker has for each call of a case: WB_TIMEOUT, or 20
 
 // Whether it answered or ended by itself; used up its time; or got none of the machine: then nothing is known of it.
 typedef enum session_outcome { SESSION_IN_TIME, SESSION_LATE, SESSION_STARVED } session_outcome;
