@@ -154,7 +154,10 @@ def contract(group, device):
     some = dist.get_rank(part) < 0 or max(sum(compare(part, CASES[3], device), [])) <= LIMIT
     any_queries = distances([call(q[:, :, : 3 + rank], causal=False)],
                             [call(causal=False)[:, :, : 3 + rank].float()])[0] <= LIMIT
+    dist.broadcast(only := k[:, :, :1].contiguous(), 0, group=group)
     right = {
+        "no keys of its own": torch.equal(call(k=k[:, :, : int(rank == 0)], N=1, causal=False), only.expand(-1, 2, 9,
+            -1)),
         "strides": torch.equal(call(q.mT.contiguous().mT), call()),
         "compiled": R > 1 or torch.equal(compiled(), 2 * call(q + q)), "autocast": mixed,
         "shard": torch.equal(ring.shard(tokens, group, 0),

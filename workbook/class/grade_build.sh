@@ -54,14 +54,14 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     [ "$sandbox" != bwrap ] || shown=/worker
     mkdir -p "$tree/build/cpu/${program%/*}"
     words=$(sandbox_words "$GRADE_MEMORY_MB" "$GRADE_PROCESSES" 64 $((600 + 2 * WB_PROBLEM_SECONDS)) 0 worker \
-        "$@" CUDACPU_TIMEOUT=0 -- --ro-bind "$worker" /worker)
+        "$@" CUDACPU_TIMEOUT=0 CUDACPU_THREADS=2 -- --ro-bind "$worker" /worker)
     cat >"$tree/build/cpu/$program" <<END
 #!/bin/sh
 # Each test starts one or more, and talks to it over descriptor 3, a socket. Of a test's environment it gets how many
-# threads are asked for, within what most_threads() of worker.c says.
+# threads are asked for, within what most_threads() of worker.c says; else two, as it has processors (judge/session.c).
 echo 1000 >/proc/self/oom_score_adj
 cd / || exit 1
-threads=\${OPENBLAS_NUM_THREADS:-$(nproc)} most=$((1 + GRADE_MEMORY_MB / 512))
+threads=\${OPENBLAS_NUM_THREADS:-2} most=$((1 + GRADE_MEMORY_MB / 512))
 [ "\$threads" -le \$most ] || threads=\$most
 exec $words OPENBLAS_NUM_THREADS=\$threads $(quoted "$shown") "\$@"
 END
