@@ -3,7 +3,6 @@
 #include "workbook.h"
 
 #include <limits.h>
-#include <type_traits>
 
 namespace
 {
