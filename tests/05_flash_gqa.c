@@ -51,10 +51,10 @@ Test(flash_gqa, hidden_tiles_are_not_computed)
     check_skips(of(1, 4, 1, 577, 16), 100);
 }
 
-Test(flash_gqa, hidden_tiles_are_not_loaded) { EACH_D(check_reads(of(1, 4, 2, 640, D))); }
+Test(flash_gqa, hidden_tiles_are_not_loaded) { check_reads(of(1, 4, 2, 640, ONE_D)); }
 Test(flash_gqa, drawn_sizes) { check_drawn(1100); }
 Test(flash_gqa, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
-Test(flash_gqa, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 420, D))); }
+Test(flash_gqa, same_twice) { check_same_twice(of(1, 2, 1, 420, ONE_D)); }
 
 // Whatever Hq / Hkv is: no copy of K or V, nothing but inputs and outputs in device memory.
 Test(flash_gqa, memory_does_not_depend_on_the_group)

@@ -105,13 +105,13 @@ Test(flash_sinks_backward, hidden_tiles_are_not_computed)
 // A walk without the bound of the window gives the right numbers, slowly: once, in a vendor's engine, 75 times slower.
 Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
 {
-    EACH_D(check_reads(of(1, 2, 1, 640, D, 20, 4)));
+    check_reads(of(1, 2, 1, 640, ONE_D, 20, 4));
     check_reads(of(1, 4, 1, 900, 16, 100, 130));
 }
 
 Test(flash_sinks_backward, drawn_sizes) { check_drawn(2100); }
 Test(flash_sinks_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
-Test(flash_sinks_backward, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 330, D, 290, 4))); }
+Test(flash_sinks_backward, same_twice) { check_same_twice(of(1, 2, 1, 330, ONE_D, 290, 4)); }
 
 // delta is the only work space, dQ until it is filled aside.
 Test(flash_sinks_backward, memory) { check_no_memory(of(1, 4, 1, 3000, 16, 64, 4)); }

@@ -119,7 +119,7 @@ Test(flash_sink_logits_backward, hidden_tiles_are_not_computed)
 // A walk without the bound of the window gives the right numbers, slowly.
 Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
 {
-    EACH_D(check_reads(of(1, 2, 1, 640, D, 20)));
+    check_reads(of(1, 2, 1, 640, ONE_D, 20));
     check_reads(of(1, 4, 1, 900, 16, 100));
 }
 
@@ -130,7 +130,7 @@ Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64,
 // no weight.
 Test(flash_sink_logits_backward, same_twice)
 {
-    EACH_D(check_same_twice(of(1, 2, 1, 330, D, 290)));
+    check_same_twice(of(1, 2, 1, 330, ONE_D, 290));
     wb_case c = of(2, 1, 1, 1100, 16, 2);
     c.input = WB_FLAT;
     check_same_twice(c);

@@ -162,7 +162,7 @@ Test(flash_block_mask, drawn_sizes) { check_drawn(1300); }
 // The lists arrive late as well.
 Test(flash_block_mask, own_stream) { check_stream(with_masks(of(2, 4, 2, 150, 150, 64, WB_MASK_DOCUMENTS, 0))); }
 
-Test(flash_block_mask, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 320, 320, D, WB_MASK_RANDOM, 0))); }
+Test(flash_block_mask, same_twice) { check_same_twice(of(1, 2, 1, 320, 320, ONE_D, WB_MASK_RANDOM, 0)); }
 
 // No mask written out, and no matrix of scores.
 Test(flash_block_mask, memory)

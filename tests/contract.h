@@ -39,6 +39,7 @@ static inline int nth_dim(size_t n) { return wb_find_problem(harness_problem)->h
         __VA_ARGS__;                                                                                                   \
     }
 enum { ANY_D = 0 };
+#define ONE_D dim(run_seed())  // where others are among the drawn cases
 
 // Where a mask is optional: full, then causal.
 #define EACH_MASK(...)                                                                                                 \

@@ -3,6 +3,7 @@
 # $limit goes before it. Status: the suite's. What had too little of a busy machine (3, 75) is judged again.
 : "${BACKEND:=cpu}" "${ROW:=build/$BACKEND/one}"
 out=build/$BACKEND record=$ROW.results limit=
+right_with_any_seed() { export WB_SEED="${DRAWN_SEED:-1}"; }
 judge() {
     for again in 1 2 3 4 5 6 7 8 9; do
         # shellcheck disable=SC2086
@@ -13,7 +14,7 @@ judge() {
     done
     return $judged
 }
-counts() { "$out/suite" --show "$record" counts; }
+counts() { echo "$("$out/suite" --show "$record" counts)${WB_SEED:+, SEED=$WB_SEED}"; }
 # After a suite: each line of its worker's SOURCE has run in some case.
 all_ran() { # WORKER SOURCE
     [ -f "${1%_worker}_counted.gcno" ] || return 0

@@ -2,7 +2,8 @@
 # prove.sh BACKEND STAGE NN... - proves the workbook: the rows of tests/proofs.txt that are due at STAGE (check,
 # landing, release).
 #   ONLY=REGEX   these rows alone, whatever is due       ALL=1       also what was proved before of the same inputs
-#   DRAW=TEXT    what lists are drawn by, in place of the commit's hash
+#   DRAW=TEXT    what lists are drawn by, in place of the commit's hash; and, but at the stage check, where a newcomer
+#                tries the same each time, the cases of right kernels (DRAWN_SEED: judge.sh)
 # Leaves build/BACKEND/proofs.tsv, a record a row (row.sh). Exit status: 0 if no row fails.
 set -u
 export BACKEND=$1
@@ -15,6 +16,7 @@ commit=$(git rev-parse --short=10 HEAD 2>/dev/null || echo none)
 COMPILER="$(${CC:-cc} --version | head -n 1), $(${CXX:-c++} --version | head -n 1), $(uname -sm)"
 COMPILER="$COMPILER ${MARCH:-} ${CFLAGS:-} ${CXXFLAGS:-}"
 export COMPILER
+[ "$stage" = check ] || export DRAWN_SEED="$(($(printf %s "$DRAW" | cksum | cut -d ' ' -f 1) % 16777216))"
 edits() { awk -v list="$1" -v tell=names -f workbook/loop/edit.awk; }
 
 # What the table's lists hold, a line an entry: list, entry.
