@@ -164,7 +164,7 @@ names() { # FOLDER
                 if (!there(word)) complain("names " word ", which is not in it")
             }
         }' "$scratch/targets" "$scratch/refused" "$scratch/kept" "$scratch/whole" \
-        $(grep '\.md$' "$scratch/kept" | grep -v '^CHANGELOG\|first_page')) >"$said" 2>&1
+        $(grep '\.md$' "$scratch/kept" | grep -v '^CHANGELOG')) >"$said" 2>&1
 }
 : >"$scratch/refused"
 cp "$scratch/whole" "$scratch/kept"
@@ -211,7 +211,7 @@ links() { # FOLDER
                 if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
                 else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
             }
-        }' "$scratch/there" $(grep "[.]md$" "$scratch/there" | grep -v first_page)) >"$said" 2>&1
+        }' "$scratch/there" $(grep "[.]md$" "$scratch/there")) >"$said" 2>&1
     none "links lead somewhere${2:-}"
 }
 links .
