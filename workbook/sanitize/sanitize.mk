@@ -22,7 +22,7 @@ $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 # does not link.
 own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w \
   $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
-# $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source
+# $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source, $(4): libraries
 define check_of_cu
 $(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
@@ -31,7 +31,7 @@ $(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cp
 	    $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
 $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(patsubst %,$B/machinery/worker_%.o,$(filter $(2),$(NUMBERS))) \
   $(MACHINERY) $(CHECK_OBJECTS)
-	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
+	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) $(4) -o $$@
 endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads
@@ -85,8 +85,8 @@ $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$
   tests/honest/$h.cu))))
 $(foreach n,$(HONEST_EDITS),$(eval $(call check_of,honest/$n_%,$n,$B/honest/$n_%/$(notdir $(call source,solutions,$n)))))
 
-# Programs of tests/sanitize that draw what they run.
-$(foreach d,$(wildcard tests/sanitize/*.cu),$(eval $(call check_of_cu,drawn,$(basename $(notdir $d)),$d)))
+# Programs of tests/sanitize that draw what they run, in children as suites do (tests/in_a_child.h).
+$(foreach d,$(wildcard tests/sanitize/*.cu),$(eval $(call check_of_cu,drawn,$(basename $(notdir $d)),$d,-lcriterion)))
 
 # Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN.
 broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(call source,solutions,$(1)))
