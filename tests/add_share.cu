@@ -7,9 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static uint64_t state = 1;
-static int below(int n) { return (int)((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
-
 // Drawn, within +-scale; and the same as bf16.
 struct numbers {
     std::vector<float> as_float;

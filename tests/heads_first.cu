@@ -8,9 +8,6 @@
 #include <memory>
 #include <string.h>
 
-static uint64_t state = 1;
-static int below(int n) { return (int)((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
-
 struct drawn {
     int D;
     wb_tokens t;

@@ -10,27 +10,19 @@
 
 #include <math.h>
 
-// Every test starts from the same numbers.
-static uint64_t state;
 static void start(void)
 {
-    state = 1;
     if (check_hopper("this word") != WB_OK) cr_skip_test("sm_90 or the CPU execution layer is needed");
 }
 
 TestSuite(hopper, .init = start);
 
-// Uniform between -1 and 1, rounded to bf16.
-static uint16_t noise(void)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return wb_to_bf16((float)((double)(int32_t)(state >> 32) / 0x1p31));
-}
+static uint16_t bf16_noise(void) { return wb_to_bf16((float)noise()); }
 
 static std::vector<uint16_t> numbers(size_t count)
 {
     std::vector<uint16_t> x(count);
-    for (uint16_t &each : x) each = noise();
+    for (uint16_t &each : x) each = bf16_noise();
     return x;
 }
 
@@ -180,7 +172,7 @@ template <hopper_form form, int Depth, int Cols> static void check_product()
     constexpr int rows = is_ABt<form> ? Cols : Depth, cols = is_ABt<form> ? Depth : Cols;
     const auto a = numbers(64 * Depth), b = numbers(rows * cols);
     std::vector<float> before(64 * Cols);
-    for (float &x : before) x = wb_from_bf16(noise());
+    for (float &x : before) x = wb_from_bf16(bf16_noise());
     std::vector<float> c = before;
     {
         const auto a_device = as_bf16(a), b_device = as_bf16(b);
@@ -373,7 +365,7 @@ static void add_up(sum_hazard hazard)
 static void make_summands(void)
 {
     for (int n = 0; n < 2 * BLOCKS; n++)
-        for (int i = 0; i < 64 * 64; i++) summands[n][i] = ldexpf(wb_from_bf16(noise()), n * 7 % 24);
+        for (int i = 0; i < 64 * 64; i++) summands[n][i] = ldexpf(wb_from_bf16(bf16_noise()), n * 7 % 24);
 }
 
 Test(hopper, blocks_add_in_turns)

@@ -7,9 +7,6 @@
 #include <limits.h>
 #include <string.h>
 
-static uint64_t state = 1;
-static int below(int n) { return (int)((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
-
 // Of 0 ... most; a wrong one now and then.
 static int drawn(int most, bool wrong)
 {

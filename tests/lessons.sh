@@ -88,30 +88,87 @@ done
 none "gaps, tests, points and names of the lessons are those of the code"
 seen "$(wc -l <"$scratch/words")" 5000 "words of code"
 
-# What make is told in backticks and in lines of code is a target.
-targets() { sed -n 's/^\([a-z][a-z0-9_%. -]*\):.*/\1/p' "$1/Makefile" | tr ' ' '\n' | sort -u; } # FOLDER
-targets . >"$scratch/targets"
+# What make is told in backticks and in lines of code is a target. And what a class's copy names is in it: files,
+# folders, targets; what a fence or the first pages tell to type works there without keys; elsewhere problems/README.md
+# answers for solutions/, tests/sanitize/ and what make refuses.
+git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' |
+    grep -v '^build/' >"$scratch/whole"
+sed -n 's/^\([a-z][a-z0-9_%. -]*\):.*/\1/p' Makefile | tr ' ' '\n' | sort -u >"$scratch/targets"
 seen "$(wc -l <"$scratch/targets")" 40 "targets"
-# shellcheck disable=SC2046
-awk '
-    FILENAME ~ /targets$/ { target[$0]; next }
-    function look(command) {
-        sub(/^ *make /, "", command)
-        sub(/  .*/, "", command)
-        n = split(command, word, " ")
-        for (i = 1; i <= n; i++) {
-            sub(/[;,.].*/, "", word[i])
-            if (word[i] !~ /^[a-z][-a-z]*(-NN|-[0-9][0-9])?$/) continue
-            sub(/-(NN|[0-9][0-9])$/, "-%", word[i])
-            if (!(word[i] in target)) print FILENAME ": make has no target " word[i]
+names() { # FOLDER
+    # shellcheck disable=SC2046
+    (cd "$1" && awk '
+        function base(path) { sub(/.*\//, "", path); return path }
+        function there(word,   path) { # which may have *
+            sub(/\/$/, "", word)
+            if (word in kept) return 1
+            if (word in known) return known[word]
+            pattern = word
+            gsub(/[.]/, "[.]", pattern)
+            gsub(/[*]/, "[^/]*", pattern)
+            for (path in kept) if (path ~ "^" pattern "$") return known[word] = 1
+            return known[word] = 0
         }
-    }
-    FNR == 1 { fence = 0 }
-    /^```/ { fence = !fence }
-    fence && /^make / || /^    make / { look($0) }
-    { for (rest = $0; match(rest, /`make [^`]*`/); rest = substr(rest, RSTART + RLENGTH)) look(substr(rest, RSTART + 1, RLENGTH - 2)) }
-    ' "$scratch/targets" $(ls ./*.md problems/*.md problems/*/*.md plots/*.md workbook/*.md workbook/*/README.md \
-    solutions/README.md reference/README.md train/README.md 2>/dev/null | grep -v CHANGELOG) >"$said" 2>&1
+        function complain(what) { if (!((FILENAME, what) in told)) print FILENAME " " what; told[FILENAME, what] }
+        FILENAME ~ /targets$/ { target[$0]; next }
+        FILENAME ~ /refused$/ { no[$0]; copy = 1; next }
+        FILENAME ~ /kept$/ { here[base($0)]; do kept[$0]; while (sub(/\/[^\/]*$/, "")); next }
+        FILENAME ~ /whole$/ {
+            top = $0
+            if (sub(/\/.*/, "", top)) folder[top]
+            if (!(base($0) in here) && base($0) != "run.sh") gone[base($0)] = top
+            next
+        }
+        # first: what a student reads first
+        FNR == 1 { fence = 0; before_line = ""; first = FILENAME ~ /^(README|AGENTS|problems\/README)[.]md$/ }
+        /^<!--/, /-->/ { next } # which may have several lines
+        /of the repository/ { next }
+        /^ *```/ { fence = !fence; next }
+        {
+            typed = fence || /^    [^ |*-]/
+            line = $0
+            gsub(/\]\([^)]*\)/, "]", line)
+            gsub(/https?:[^ )]*/, "", line)
+            for (rest = line; match(rest, /make( [a-z][a-z0-9_.]*(-[a-zA-Z0-9_]+)?)+/); ) {
+                before = substr(rest, 1, RSTART - 1)
+                n = split(substr(rest, RSTART + 5, RLENGTH - 5), goal, " ")
+                rest = substr(rest, RSTART + RLENGTH)
+                if (!typed && before !~ /`$/) continue # a verb
+                if (before !~ /(^ *|`)$/) n = 1 # what follows is a sentence
+                n -= rest ~ /^=/
+                for (i = 1; i <= n; i++) {
+                    sub(/[.]$/, "", goal[i])
+                    any = goal[i]
+                    if (!(any in target)) sub(/-[^-]*$/, "-%", any)
+                    if (!(any in target)) complain("names make " goal[i] ", and there is none")
+                    else if (any in no && (typed || first) && line !~ /if you have|such as/)
+                        complain("has one type make " goal[i] ", which needs keys")
+                }
+            }
+            if (!copy) next
+            if (line ~ /IMPL=solutions|WRONG=/ && typed && line !~ /if you have/ && before_line !~ /if you have/)
+                complain("has one type what needs keys: " line)
+            before_line = line
+            for (rest = line; match(rest, /[A-Za-z0-9_.*-]+(\/[A-Za-z0-9_.*-]*)+|[A-Za-z0-9_-]+[.][a-z]+/); ) {
+                before = substr(rest, 1, RSTART - 1)
+                word = substr(rest, RSTART, RLENGTH)
+                rest = substr(rest, RSTART + RLENGTH)
+                sub(/[.]$/, "", word)
+                top = word
+                sub(/\/.*/, "", top)
+                if (before ~ /[\/<>$~]$/ || !(top in folder || word in gone)) continue
+                if ((word ~ /^(solutions|tests\/sanitize)(\/|$)/ && !typed || gone[word] == "solutions") &&
+                    (!first || line ~ /no folder|do not open/)) continue
+                gsub(/NN/, "[0-9][0-9]", word)
+                gsub(/NAME|name/, "*", word)
+                if (!there(word)) complain("names " word ", which is not in it")
+            }
+        }' "$scratch/targets" "$scratch/refused" "$scratch/kept" "$scratch/whole" \
+        $(grep '\.md$' "$scratch/kept" | grep -v '^CHANGELOG')) >"$said" 2>&1
+}
+: >"$scratch/refused"
+cp "$scratch/whole" "$scratch/kept"
+names .
 none "make has the targets that texts name"
 
 # The page of what cases are drawn from has the classes that they are drawn from.
@@ -154,7 +211,7 @@ links() { # FOLDER
                 if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
                 else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
             }
-        }' "$scratch/there" $(grep "[.]md$" "$scratch/there" | grep -v first_page)) >"$said" 2>&1
+        }' "$scratch/there" $(grep "[.]md$" "$scratch/there")) >"$said" 2>&1
     none "links lead somewhere${2:-}"
 }
 links .
@@ -313,80 +370,11 @@ QUIET=1 workbook/class/class_copy.sh "$scratch/class" >"$said" 2>&1
 verdict $? "there is a class's copy"
 links "$scratch/class" ", in a class's copy too"
 
-# What a class's copy names is in it: files, folders and targets of make. What a fence or the first pages tell to
-# type works there without keys; elsewhere problems/README.md answers for solutions/, tests/sanitize/ and what
-# make refuses.
-git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' |
-    grep -v '^build/' >"$scratch/whole"
-targets "$scratch/class" >"$scratch/targets"
 sed -n '/^OF_KEYS := /,/[^\\]$/p' workbook/settings.mk | tr -s ' \\' '\n' | grep '^[a-z]' >"$scratch/refused"
 seen "$(wc -l <"$scratch/refused")" 10 "targets that want keys"
 grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md ||
     fail "problems/README.md does not say what a class's copy has not"
 (cd "$scratch/class" && find . -type f | sed 's|^\./||') >"$scratch/kept"
-# shellcheck disable=SC2046
-(cd "$scratch/class" && awk '
-    function base(path) { sub(/.*\//, "", path); return path }
-    function there(word,   path) { # which may have *
-        sub(/\/$/, "", word)
-        if (word in kept) return 1
-        if (word in known) return known[word]
-        pattern = word
-        gsub(/[.]/, "[.]", pattern)
-        gsub(/[*]/, "[^/]*", pattern)
-        for (path in kept) if (path ~ "^" pattern "$") return known[word] = 1
-        return known[word] = 0
-    }
-    function complain(what) { if (!((FILENAME, what) in told)) print FILENAME " " what; told[FILENAME, what] }
-    FILENAME ~ /targets$/ { target[$0]; next }
-    FILENAME ~ /refused$/ { no[$0]; next }
-    FILENAME ~ /kept$/ { here[base($0)]; do kept[$0]; while (sub(/\/[^\/]*$/, "")); next }
-    FILENAME ~ /whole$/ {
-        top = $0
-        if (sub(/\/.*/, "", top)) folder[top]
-        if (!(base($0) in here) && base($0) != "run.sh") gone[base($0)] = top
-        next
-    }
-    # first: what a student reads first
-    FNR == 1 { fence = 0; before_line = ""; first = FILENAME ~ /^(README|AGENTS|problems\/README)[.]md$/ }
-    /^<!--/, /-->/ { next } # which may have several lines
-    /of the repository/ { next }
-    /^ *```/ { fence = !fence; next }
-    {
-        typed = fence || /^    [^ |*-]/
-        line = $0
-        gsub(/\]\([^)]*\)/, "]", line)
-        gsub(/https?:[^ )]*/, "", line)
-        for (rest = line; match(rest, /make [a-z][a-z0-9_.]*(-[a-zA-Z0-9_]+)?/); ) {
-            before = substr(rest, 1, RSTART - 1)
-            word = substr(rest, RSTART + 5, RLENGTH - 5)
-            rest = substr(rest, RSTART + RLENGTH)
-            if (!typed && before !~ /`$/) continue # a verb
-            sub(/[.]$/, "", word)
-            any = word
-            if (!(any in target)) sub(/-[^-]*$/, "-%", any)
-            if (!(any in target)) complain("names make " word ", and there is none")
-            else if (any in no && (typed || first) && line !~ /if you have|such as/)
-                complain("has one type make " word ", which needs keys")
-        }
-        if (line ~ /IMPL=solutions|WRONG=/ && typed && line !~ /if you have/ && before_line !~ /if you have/)
-            complain("has one type what needs keys: " line)
-        before_line = line
-        for (rest = line; match(rest, /[A-Za-z0-9_.*-]+(\/[A-Za-z0-9_.*-]*)+|[A-Za-z0-9_-]+[.][a-z]+/); ) {
-            before = substr(rest, 1, RSTART - 1)
-            word = substr(rest, RSTART, RLENGTH)
-            rest = substr(rest, RSTART + RLENGTH)
-            sub(/[.]$/, "", word)
-            top = word
-            sub(/\/.*/, "", top)
-            if (before ~ /[\/<>$~]$/ || !(top in folder || word in gone)) continue
-            if ((word ~ /^(solutions|tests\/sanitize)(\/|$)/ && !typed || gone[word] == "solutions") &&
-                (!first || line ~ /no folder|do not open/)) continue
-            gsub(/NN/, "[0-9][0-9]", word)
-            gsub(/NAME|name/, "*", word)
-            if (!there(word)) complain("names " word ", which is not in it")
-        }
-    }' "$scratch/targets" "$scratch/refused" "$scratch/kept" "$scratch/whole" $(grep '\.md$' "$scratch/kept")) \
-        >"$said" 2>&1
+names "$scratch/class"
 none "a class's copy names nothing that is not in it"
 exit $failed

@@ -1,4 +1,5 @@
 // library_wide.c - flash_wide in drawn shapes, beside sums in double, and what it refuses. Run by library.sh.
+#include "dice.h"
 #include "workbook.h"
 
 #include <math.h>
@@ -6,9 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t state;
-static int below(int n) { return (int)((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
 
 enum { O, L, Q, K, V, TENSORS };
 typedef struct tensor {
@@ -82,7 +80,7 @@ static bool refuses(attention_shape s, const char *words)
 
 int main(void)
 {
-    state = getenv("WB_SEED") ? (uint64_t)atoi(getenv("WB_SEED")) : 1;
+    dice_state = getenv("WB_SEED") ? (uint64_t)atoi(getenv("WB_SEED")) : 1;
     bool right =
         refuses((attention_shape){1, 2, 2, 9, 9, 48, 1, 0, 0, 0}, "flash_wide: head_dim = 48, supported are") &&
         refuses((attention_shape){1, 3, 2, 9, 9, 256, 1, 0, 0, 0}, "flash_wide: q_heads = 3") &&

@@ -1,6 +1,7 @@
 // on_device.cuh - host memory on the device while a kernel of a test runs.
 #pragma once
 
+#include "dice.h"
 #include "tile.cuh"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
 // all keys give.
 #include "case/pages.h"
 
+#include "dice.h"
 #include "reference/oracle.h"
 
 #include <criterion/criterion.h>
@@ -152,28 +153,22 @@ static part merged(part a, part b)
     return c;
 }
 
-static uint64_t dice = 5;
-static int draw(int below)
-{
-    dice = dice * 6364136223846793005u + 1442695040888963407u;
-    return (int)((dice >> 33) % (uint64_t)below);
-}
-
 // Keys are dealt to parts at random, empty ones among them; then two parts at a time, at random, become one.
 Test(pages, parts_merge_in_any_order)
 {
     static float q[D], K[KEYS * D], V[KEYS * D], K_part[KEYS * D], V_part[KEYS * D];
     const decode_shape shape = {1, 1, 1, 1, D, 0.25f, 16, 1, 1};
-    for (int i = 0; i < KEYS * D; i++) K[i] = (float)(draw(2001) - 1000) / 50, V[i] = (float)(draw(2001) - 1000) / 500;
-    for (int d = 0; d < D; d++) q[d] = (float)(draw(2001) - 1000) / 100;
+    for (int i = 0; i < KEYS * D; i++)
+        K[i] = (float)(below(2001) - 1000) / 50, V[i] = (float)(below(2001) - 1000) / 500;
+    for (int d = 0; d < D; d++) q[d] = (float)(below(2001) - 1000) / 100;
     double abs_V[D], logit;
     part whole;
     oracle_decode_row(&shape, q, K, V, KEYS, whole.O, &whole.L, abs_V, &logit);
     for (int round = 0; round < 50; round++) {
         enum { MOST = 40 };
         part parts[MOST];
-        int of_key[KEYS], left = 1 + draw(MOST);
-        for (int j = 0; j < KEYS; j++) of_key[j] = draw(left);
+        int of_key[KEYS], left = 1 + below(MOST);
+        for (int j = 0; j < KEYS; j++) of_key[j] = below(left);
         for (int p = 0; p < left; p++) {
             int n = 0;
             for (int j = 0; j < KEYS; j++) {
@@ -184,7 +179,7 @@ Test(pages, parts_merge_in_any_order)
             oracle_decode_row(&shape, q, K_part, V_part, n, parts[p].O, &parts[p].L, abs_V, &logit);
         }
         while (left > 1) {
-            const int a = draw(left), b = (a + 1 + draw(left - 1)) % left;
+            const int a = below(left), b = (a + 1 + below(left - 1)) % left;
             const part both = merged(parts[a], parts[b]);
             parts[a] = parts[--left];  // the last takes the place of one of the two, what they make that of the other
             parts[b] = parts[left];

@@ -1,6 +1,7 @@
 // quantise.c - the quantisers of problems 14 and 16, and that a case of 14 has the cache that it makes of the same case
 // of 13, one of 16 what it makes of the same case of 10.
 #include "case/pages.h"
+#include "dice.h"
 
 #include <criterion/criterion.h>
 #include <float.h>
@@ -31,13 +32,6 @@ Test(quantise, denormal_scales_are_zero)
     cr_expect(wb_quantise_row(&q, &negative, 1) == 0 && q == 0);
 }
 
-static uint64_t dice = 9;
-static float draw(void)  // -1 to 1
-{
-    dice = dice * 6364136223846793005u + 1442695040888963407u;
-    return (float)(int)(dice >> 40) / (1 << 23) - 1;
-}
-
 // Of rows of any size: the largest element becomes 127, and no element is off by more than half a step and what rounds
 // in x / scale.
 Test(quantise, half_a_step_at_most)
@@ -45,7 +39,7 @@ Test(quantise, half_a_step_at_most)
     for (int round = 0; round < 20000; round++) {
         float x[16];
         int8_t q[16];
-        for (int d = 0; d < 16; d++) x[d] = ldexpf(draw(), round % 240 - 118);
+        for (int d = 0; d < 16; d++) x[d] = ldexpf((float)noise(), round % 240 - 118);
         const float scale = wb_quantise_row(q, x, 16);
         int largest = 0;
         if (scale == 0) continue;

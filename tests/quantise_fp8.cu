@@ -7,10 +7,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-static uint64_t state = 1;
-static uint64_t dice(void) { return state = state * 6364136223846793005u + 1442695040888963407u; }
-static int below(int n) { return (int)((dice() >> 33) % (uint64_t)n); }
-
 static void start(void)
 {
     if (check_hopper("this word") != WB_OK) cr_skip_test("sm_90 or the CPU execution layer is needed");
@@ -24,8 +20,8 @@ static std::vector<uint16_t> drawn(int heads, int N, int D)
     for (int row = 0; row < heads * N; row++) {
         const float size = below(16) ? ldexpf(1, below(5) ? below(20) - 10 : below(230) - 120) : 0;
         for (int d = 0; d < D; d++) {
-            const float noise = (float)((double)(int32_t)(dice() >> 32) / 0x1p31);
-            x.push_back(wb_to_bf16(noise * size * (below(50) ? 1 : 30)));
+            const float drawn = (float)noise();
+            x.push_back(wb_to_bf16(drawn * size * (below(50) ? 1 : 30)));
         }
     }
     return x;
@@ -118,7 +114,7 @@ static void check_one(const attention_shape &s, bool spread, int wanted)
 Test(quantise_fp8, drawn_shapes)
 {
     const char *seed = getenv("WB_SEED");
-    if (seed) state += strtoull(seed, nullptr, 0);
+    if (seed) dice_state += strtoull(seed, nullptr, 0);
     for (int k = 0; k < 40; k++) {
         attention_shape s = {
             1 + below(3), 1, 1 + below(3), 1 + below(200), 1 + below(300), 64 << below(3), 0.1f, 0, 0, 0};

@@ -11,24 +11,22 @@ Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu
 
 #include <nccl.h>
 
-enum mistake {
-    NONE,
-    NO_WAIT,
-    NO_ROOM,
-    ALL_SEND_FIRST,
-    ZEROED,
-    RESULTS_EARLY,
-    OTHER_SIZE,
-    SENDS_PAST,
-    HOST_MEMORY,
-    IN_PLACE,
-    BEFORE_INPUTS,
-    NO_SUCH_RANK,
-    // no ring
-    ONE_SUM_LESS,
-    SUM_EARLY,
-    QUEUED_FIRST
-};
+// A mistake, words of what is said of it, and the mark.
+#define MISTAKES(X)                                                                                                    \
+    X(NO_WAIT, "a buffer was touched before it arrived", "receive")                                                    \
+    X(NO_ROOM, "a message overwrites what is still needed", "receive")                                                 \
+    X(ALL_SEND_FIRST, "deadlock between ranks", "send")                                                                \
+    X(ZEROED, "a buffer was overwritten while it travels", "zeroed")                                                   \
+    X(RESULTS_EARLY, "two pieces of work are not in order", "results")                                                 \
+    X(OTHER_SIZE, "a message of another size", "receive")                                                              \
+    X(SENDS_PAST, "a message runs out of its buffer", "send")                                                          \
+    X(HOST_MEMORY, "that is not device memory", "send")                                                                \
+    X(IN_PLACE, "two messages in one buffer", "receive")                                                               \
+    X(BEFORE_INPUTS, "a message is sent before it is written", "inputs")                                               \
+    X(ONE_SUM_LESS, "deadlock between ranks", "sum")                                                                   \
+    X(SUM_EARLY, "a buffer was touched before it arrived", "sum")
+#define NAME(name, ...) name,
+enum mistake { NONE, NO_SUCH_RANK, QUEUED_FIRST, MISTAKES(NAME) };
 enum { NUMBERS = 2048 };  // that a rank has: whole pages
 
 static struct {
@@ -47,8 +45,8 @@ static void nccl(ncclResult_t result, int line)
     fprintf(stderr, "refused: %s, line %d\n", ncclGetLastError(nullptr), line);
     _exit(3);
 }
-#define CUDA(call) cuda(call, __LINE__)
-#define NCCL(call) nccl(call, __LINE__)
+#define CUDA(call)      cuda(call, __LINE__)
+#define NCCL(call)      nccl(call, __LINE__)
 
 __global__ void add(float *total, const float *x, int n)
 {
@@ -191,25 +189,12 @@ static void expect_told(int mistake, const char *words, const char *mark)
     check_printed(line);
 }
 
-#define RIGHT(name, mistake)                                                                                           \
-    Test(ranks, name) { expect_right(mistake); }
-RIGHT(a_ring, NONE)
-RIGHT(queued_before_it_is_sent, QUEUED_FIRST)
+Test(ranks, a_ring) { expect_right(NONE); }
+Test(ranks, queued_before_it_is_sent) { expect_right(QUEUED_FIRST); }
 
-#define TOLD(name, mistake, words, mark)                                                                               \
-    Test(ranks, name) { expect_told(mistake, words, mark); }
-TOLD(no_wait_for_keys, NO_WAIT, "a buffer was touched before it arrived", "receive")
-TOLD(no_room_for_keys, NO_ROOM, "a message overwrites what is still needed", "receive")
-TOLD(all_send_first, ALL_SEND_FIRST, "deadlock between ranks", "send")
-TOLD(one_sum_less, ONE_SUM_LESS, "deadlock between ranks", "sum")
-TOLD(results_early, RESULTS_EARLY, "two pieces of work are not in order", "results")
-TOLD(sent_is_zeroed, ZEROED, "a buffer was overwritten while it travels", "zeroed")
-TOLD(another_size, OTHER_SIZE, "a message of another size", "receive")
-TOLD(sends_past_the_end, SENDS_PAST, "a message runs out of its buffer", "send")
-TOLD(sends_host_memory, HOST_MEMORY, "that is not device memory", "send")
-TOLD(in_place, IN_PLACE, "two messages in one buffer", "receive")
-TOLD(sent_before_it_is_there, BEFORE_INPUTS, "a message is sent before it is written", "inputs")
-TOLD(summed_early, SUM_EARLY, "a buffer was touched before it arrived", "sum")
+#define TOLD(mistake, words, mark)                                                                                     \
+    Test(ranks, told_##mistake) { expect_told(mistake, words, mark); }
+MISTAKES(TOLD)
 
 Test(ranks, no_such_rank)
 {

@@ -79,7 +79,6 @@ Test(roofline, unknown_devices_have_no_peaks)
     const roofline_work w = {.flops = 1e12, .bytes = 1e9};
     const roofline_verdict v = roofline_judge(wb_problem_number(3), &p, &w, 10);
     cr_expect(v.roof == ROOFLINE_NONE && v.fraction == 0);
-    near(v.reached, 100, "what was reached is known all the same");
 }
 
 // ------------------------ verdict
@@ -106,7 +105,6 @@ Test(roofline, the_nearest_roof)
     const roofline_verdict v = judge(3, (roofline_work){.flops = 6.4e11, .bytes = 1e9, .exps = 1e10}, 20);
     writes(3, v, "\t640\texponentials\t64\t0.5");
     near(v.best_ms, 10, "time under the roof");
-    near(v.reached, 32, "TFLOP/s reached");
     writes(3, (roofline_verdict){0}, "\t-\t-\t-\t-");
 }
 
@@ -117,7 +115,7 @@ Test(roofline, no_time_no_verdict)
     for (int k = 0; k < 3; k++) {
         const roofline_verdict v = judge(3, w, times[k]);
         cr_expect(v.roof == ROOFLINE_NONE, "at %g ms", times[k]);
-        cr_expect(v.fraction == 0 && v.reached == 0, "at %g ms", times[k]);
+        cr_expect(v.fraction == 0, "at %g ms", times[k]);
     }
     cr_expect(judge(3, (roofline_work){0}, 1).roof == ROOFLINE_NONE);
 }

@@ -46,10 +46,13 @@ awk -v row='^[|] [[][0-9][0-9][]][(]problems/' '
                     lines[number], new[number]
         }
     }' "$scratch/steps" README.md >"$scratch/map"
-awk 'FNR == NR { map = map $0 "\n"; next }
-    /^<!-- :map -->$/ { skipped = 0 }
-    !skipped { print }
-    /^<!-- map: / { skipped = 1; printf "%s", map }' "$scratch/map" problems/README.md >"$scratch/README.md"
+filled() { # NAME TEXT: with FILE NAME of $scratch between <!-- NAME: ... and <!-- :NAME -->
+    awk -v end="<!-- :$1 -->" -v begin="<!-- $1: " 'FNR == NR { filling = filling $0 "\n"; next }
+        $0 == end { skipped = 0 }
+        !skipped { print }
+        index($0, begin) == 1 { skipped = 1; printf "%s", filling }' "$scratch/$1" "$2" >"$scratch/README.md"
+}
+filled map problems/README.md
 grep -q '^| \[03\].* 01 ' "$scratch/README.md"
 verdict $? "problems/README.md has a place for the map"
 
@@ -85,15 +88,10 @@ for n in solutions/[0-9]*; do printf '%s\n' "$n"/*.c* "$n"/variants/*.cu; done |
         source = substr($0, 11)
         sub(/[.]cu?$/, "", source)
         name = substr($0, 11)
+        if (!lines++) print "| file | what it is | the library may take it for |\n|---|---|---|"
         printf "| [%s](%s)%s | %s | %s |\n", name, name, name ~ /variants/ ? "" : ", the key", text, taken[source]
     }' "$scratch/taken" - >"$scratch/files"
-awk 'FNR == NR { files = files $0 "\n"; next }
-    /^<!-- :files -->$/ { skipped = 0 }
-    !skipped { print }
-    /^<!-- files: / {
-        skipped = 1
-        printf "| file | what it is | the library may take it for |\n|---|---|---|\n%s", files
-    }' "$scratch/files" solutions/README.md >"$scratch/README.md"
+filled files solutions/README.md
 check "solutions/README.md has a place for its files" grep -q '[)], the key' "$scratch/README.md"
 hold solutions/README.md "$scratch/README.md"
 

@@ -30,11 +30,8 @@ hostile: $B/hostile/01_worker $B/hostile/01.so $B/hostile/17_worker
 $(eval $(call edited,planted/%,03,tests/planted.diff))
 
 # Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
-define wrong_solutions
-$(call edited,wrong/$(1)/%,$(1),solutions/$(1)/wrong.diff)
-endef
-$(foreach n,$(NUMBERS),$(if $(wildcard solutions/$n/wrong.diff),$(eval $(call wrong_solutions,$n))))
-wrong_names = $(foreach n,$(NUMBERS),$(addprefix $n/,$(call names_in,solutions/$n/wrong.diff)))
+$(foreach n,$(patsubst solutions/%/wrong.diff,%,$(wildcard solutions/*/wrong.diff)),$(eval \
+  $(call edited,wrong/$n/%,$n,solutions/$n/wrong.diff)))
 # There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way.
 # Without what debuggers want of the layer they are linked in half the time.
 $B/wrong/%.o: KERNELFLAGS = -O0
@@ -43,8 +40,6 @@ $B/wrong/%_worker: LINK += -Wl,--strip-debug
 # What scripts and graders ask for.
 suites: $B/suite $(NUMBERS:%=$B/tests/%_test)
 own: $B/suite $(OWN:%=$B/tests/%_test)
-wrong: suites
-	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 everything: $(EVERYTHING) $(RINGS:%=$B/solutions/%) hostile own suites variants lib $B/lib/libworkbook_all.so \
   $(LIBRARY_WORKERS) $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$B/$i/$n_worker $B/$i/$n.so))
 lib: $B/lib/libworkbook.so

@@ -6,15 +6,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-static uint64_t state = 1;
-
-// Uniform between -1 and 1; every test is a process of its own and starts from the same numbers.
-static double noise(void)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(int32_t)(state >> 32) / 0x1p31;
-}
-
 // Copies a whole tile element by element: the tests of products do not rest on load_async.
 template <int Rows, int Cols> __device__ void copy(smem_tile<Rows, Cols> &tile, const bf16 *src)
 {

@@ -93,7 +93,7 @@ export WB_CASES := $(CASES)
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
 # they want to have built, and go on without it: no script holds up another make.
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s)
-BUILT := $(filter build/% everything hostile own variants wrong judges check-machinery train-test train-layers \
+BUILT := $(filter build/% everything hostile own variants judges check-machinery train-test train-layers \
   train-ranks suites,$(MAKECMDGOALS))
 ifndef WB_BUILDING
 $(BUILT): together ;

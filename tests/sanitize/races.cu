@@ -6,7 +6,6 @@
 //
 //   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races
 //                                      more than two were missed
-#include "layer_requests.h"
 #include "drawn.h"
 
 #include <algorithm>
@@ -72,7 +71,7 @@ __global__ void play(unsigned char *global, unsigned *results)
     results[blockIdx.x * blockDim.x + t] = sum;
 }
 
-static void run(long order)
+static void run()
 {
     unsigned char *global;
     unsigned *results;
@@ -178,11 +177,11 @@ static std::vector<race> draw_program(int racing)
 // ------------------------ judged
 
 // Whether the two sides of the report are those of a race.
-static bool names_one(const std::string &said, const std::vector<race> &races)
+static bool names_one(const std::vector<race> &races)
 {
     int block[2], thread[2];
     char verb[2][32];
-    const char *side[2] = {strstr(said.c_str(), "before   "), strstr(said.c_str(), "now      ")};
+    const char *side[2] = {strstr(printed, "before   "), strstr(printed, "now      ")};
     for (int i = 0; i < 2; i++)
         if (!side[i] || sscanf(side[i] + 9, "block (%d,0,0), thread (%d,0,0) = warp %*d lane %*d, %31[a-z ]", &block[i],
                                &thread[i], verb[i]) != 3)
@@ -203,17 +202,15 @@ int main(int argc, char **argv)
         seed = first + i;
         draw(2);
         const std::vector<race> races = draw_program((int)draw(3));
-        const long order = draw_order();
-        std::string said;
-        const int status = said_of(run, order, said);
+        const int status = status_of_run();
         const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == 66;
         (races.empty() ? clean : racing)++;
         if (!races.empty() && status == 0)
             missed++;
-        else if (races.empty() ? status != 0 : !reported || !names_one(said, races)) {
+        else if (races.empty() ? status != 0 : !reported || !names_one(races)) {
             wrong++;
             printf("races_worker %u 1, order %ld: %zu races, status %#x\n%s", first + i, order, races.size(),
-                   (unsigned)status, said.c_str());
+                   (unsigned)status, printed);
         }
     }
     printf("drawn from %u: %d programs without a race, %d with; of %d something wrong was said, of %d nothing\n", first,

@@ -1,9 +1,5 @@
 // bench.c - times implementations of one problem side by side, in one process, and measures their memory. For all
-// problems.
-//
-//   bench 03 --naive --impl key=build/cuda/solutions/03.so --impl yours=build/cuda/problems/03.so --sweep --out 03.tsv
-//   bench 03 --naive --impl key=... --shape B=4,Hq=16,Nq=4096,D=128         one shape; may be repeated
-//   bench 03 --naive --impl key=...                                         the shape of make demo
+// problems; usage() has the options. Without any of shapes it takes that of make demo.
 //
 // On the cuda backend and for a problem on the host, times are measured; problems of the device on the cpu backend are
 // run once, for memory and correctness, and their times are the emulator's and not written down. An implementation that

@@ -119,9 +119,6 @@ double bench_now_ms(void);
 void *bench_alloc(size_t bytes);  // aligned for any vector; ends the program if there is no memory
 size_t bench_free_host_bytes(void);
 void bench_machine(char *text, size_t size);  // "2 x AMD EPYC 9654"
-void bench_commit(char *text, size_t size);   // $WB_COMMIT, or what git says here, or "unknown"
-void bench_driver(char *text, size_t size);   // $WB_DRIVER, or what nvidia-smi says, or "unknown"
-void bench_date(char *text, size_t size);     // of now, in UTC
 int bench_threads(void);
 
 // GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads

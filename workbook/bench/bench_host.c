@@ -78,37 +78,6 @@ void bench_machine(char *text, size_t size)
     snprintf(text, size, "%d x %s", bench_threads(), model);
 }
 
-// The first line that a command prints, or "unknown"; a variable of the environment is asked first.
-static void ask(const char *variable, const char *command, char *text, size_t size)
-{
-    const char *given = getenv(variable);
-    snprintf(text, size, "%s", given && *given ? given : "unknown");
-    if (given && *given) return;
-    FILE *answer = popen(command, "r");
-    char line[128];
-    if (answer && fgets(line, sizeof line, answer)) {
-        line[strcspn(line, "\n")] = 0;
-        snprintf(text, size, "%s", line);
-    }
-    if (answer) pclose(answer);
-}
-
-void bench_commit(char *text, size_t size)
-{
-    ask("WB_COMMIT", "git describe --always --dirty --abbrev=10 2>/dev/null", text, size);
-}
-
-void bench_driver(char *text, size_t size)
-{
-    ask("WB_DRIVER", "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", text, size);
-}
-
-void bench_date(char *text, size_t size)
-{
-    const time_t now = time(NULL);
-    strftime(text, size, "%Y-%m-%d %H:%M UTC", gmtime(&now));
-}
-
 double bench_roof_sgemm(void)
 {
     enum { M = 128, N = 128, K = 64, CALLS = 200, RUNS = 9 };

@@ -1,7 +1,9 @@
 // bench_report.c - what is measured, as TSV.
 #include "bench.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "reference/naive.h"
 
@@ -29,13 +31,29 @@ static void peaks(FILE *out, const wb_problem *problem)
     fprintf(out, "# main shape: %s\n", shape);
 }
 
+// The first line that a command prints, or "unknown"; a variable of the environment is asked first.
+static void ask(const char *variable, const char *command, char *text, size_t size)
+{
+    const char *given = getenv(variable);
+    snprintf(text, size, "%s", given && *given ? given : "unknown");
+    if (given && *given) return;
+    FILE *answer = popen(command, "r");
+    char line[128];
+    if (answer && fgets(line, sizeof line, answer)) {
+        line[strcspn(line, "\n")] = 0;
+        snprintf(text, size, "%s", line);
+    }
+    if (answer) pclose(answer);
+}
+
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
 {
     char machine[192], commit[128], date[64], driver[64];
+    const time_t now = time(NULL);
     bench_machine(machine, sizeof machine);
-    bench_commit(commit, sizeof commit);
-    bench_driver(driver, sizeof driver);
-    bench_date(date, sizeof date);
+    ask("WB_COMMIT", "git describe --always --dirty --abbrev=10 2>/dev/null", commit, sizeof commit);
+    ask("WB_DRIVER", "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", driver, sizeof driver);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
     fprintf(out,
             "# problem: %02d %s\n# commit: %s\n# machine: %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
             "naive: %s\n# command:",

@@ -95,10 +95,9 @@ roofline_verdict roofline_judge(const wb_problem *problem, const roofline_peaks 
 {
     roofline_verdict v = {.roof = ROOFLINE_NONE};
     if (!(ms > 0) || !(w->flops > 0) || !(w->bytes > 0)) return v;
-    v.intensity = w->flops / w->bytes;
-    v.reached = w->flops / ms * 1e-9;
     if (!(p->tflops > 0) || !(p->gbps > 0)) return v;
 
+    v.intensity = w->flops / w->bytes;
     v.roof = ROOFLINE_MEMORY, v.best_ms = w->bytes / p->gbps * 1e-6;
     const double rate = problem->signature == WB_FP8 ? 2 : 1;  // products of e4m3 take half as long
     const double arithmetic_ms = w->flops / (rate * p->tflops) * 1e-9;

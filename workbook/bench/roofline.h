@@ -55,8 +55,7 @@ typedef struct roofline_verdict {
     double intensity;    // FLOPs a byte
     double best_ms;      // the time under that roof
     double attainable;   // TFLOP/s under that roof
-    double reached;      // TFLOP/s
-    double fraction;     // reached / attainable
+    double fraction;     // of it that was reached
 } roofline_verdict;
 
 roofline_verdict roofline_judge(const wb_problem *problem, const roofline_peaks *peaks, const roofline_work *work,

@@ -16,8 +16,7 @@ keys = os.environ.get("WB_BOOK_KEYS") == "yes"
 project = html_title = "The FlashAttention workbook" + (", instructors' edition" if keys else "")
 extensions = ["myst_parser"]
 root_doc = "index"  # made of cover.md by pages.py
-exclude_patterns = ["AGENTS.md", "**/shipped", "problems/cover.md",
-                    "workbook/class/first_page.md"]  # which is a class's README.md
+exclude_patterns = ["AGENTS.md", "**/shipped", "problems/cover.md"]
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = {"math"}  # GitHub shows ```math as an equation too, and leaves its backslashes alone
 myst_heading_anchors = 4

@@ -3,8 +3,8 @@
 # answer keys, the folders of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried
 # on), the mistakes of train/, what only those who carry the workbook on need (.ci, .github, CONTRIBUTING.md and the
 # like), and the history. What a page says between <!-- whole: --> and <!-- :whole --> holds of the whole workbook
-# alone, and is left out. problems/ is as it was shipped, whatever you have written there, and workbook/loop/shipped/
-# keeps another copy of it for make reset-NN.
+# alone, and is left out; what stands in a comment, <!-- class:, holds of the copy. problems/ is as it was shipped,
+# whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN.
 # UPTO=NN: without the problems after NN, whose files hold answers of those before, and without their suites.
 # Exit status: 0, or 1 with a sentence.
 set -u
@@ -45,15 +45,6 @@ files | grep -vE "$left_out" | earlier '^(problems|tests)/' |
     while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" ||
     fail "the copy failed"
 
-# Its first page is first_page.md, with the table of problems of the other; a class's copy, of which a base is made,
-# too, has it already.
-if [ -f workbook/class/first_page.md ]; then
-    awk 'FNR == NR { if (/^[|] # [|]/) on = 1; if (/^$/) on = 0; if (on) table = table $0 "\n"; next }
-        /^<!-- problems -->$/ { printf "%s", table; next }
-        { print }' README.md workbook/class/first_page.md >"$dest/README.md" &&
-        rm -f "$dest/workbook/class/first_page.md" || fail "there is no first page"
-fi
-
 while read -r _ file; do
     number=$(basename "${file%/*}")
     [ "$number" -le "$upto" ] || continue
@@ -84,7 +75,7 @@ fi
 find "$dest" -name '*.md' | while IFS= read -r text; do
     {
         find "$dest" | sed 's/$/ there/'
-        sed '/^ *<!-- whole: -->$/,/^ *<!-- :whole -->$/d' "$text" | cat -s
+        sed '/^ *<!-- whole: -->$/,/^ *<!-- :whole -->$/d; /^<!-- class:$/,/^-->$/{//d;}' "$text" | cat -s
     } | awk -v folder="${text%/*}" '
         function path(link) { # without ../
             sub(/#.*/, "", link)

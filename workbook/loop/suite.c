@@ -10,8 +10,7 @@
 //                 record.
 //   suite --list TEST_PROGRAM          the names of its tests
 //   suite --show RECORD WHAT           tests: the names of all; ok, FAIL, SKIP: of these; counts: the last line of a
-//                                      suite; case: of the first failure that has one; failure: the first failed test,
-//                                      a tab, what it says in one line; message: all that it says
+//                                      suite; case: of the first failure that has one; message: what the first says
 //   suite --fail RECORD TEST CHECKPOINT    adds a failure, which keeps the checkpoint from being earned
 //   suite --plain                      text that nobody trusts, from standard input, as safe_text.h makes it
 //
@@ -30,11 +29,7 @@
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: suite [--first] [--exempt TESTS] [--cases FILE] TEST_PROGRAM WORKER BACKEND [OPTION...]\n"
-                    "       suite --list TEST_PROGRAM\n"
-                    "       suite --show RECORD tests|ok|FAIL|SKIP|counts|case|failure|message\n"
-                    "       suite --fail RECORD TEST CHECKPOINT\n"
-                    "       suite --plain <TEXT\n");
+    fprintf(stderr, "suite: workbook/loop/suite.c says how it is called\n");
     exit(2);
 }
 
@@ -281,16 +276,13 @@ static int list(const char *program)
 
 static void show_failure(const results *r, const char *what)
 {
-    const bool given = strcmp(what, "case") == 0, line = strcmp(what, "failure") == 0;
-    if (!given && !line && strcmp(what, "message") != 0) usage();
+    const bool given = strcmp(what, "case") == 0;
+    if (!given && strcmp(what, "message") != 0) usage();
     for (int i = 0; i < r->count; i++) {
         const result *row = &r->rows[i];
         if (row->status != RESULT_FAIL || (given && !*row->given)) continue;
         char *message = safe_text(row->message, PLAIN);
-        if (line)
-            printf("%s\t%.*s\n", row->test, (int)strcspn(message, "\n"), message);
-        else
-            printf("%s\n", given ? row->given : message);
+        printf("%s\n", given ? row->given : message);
         free(message);
         return;
     }

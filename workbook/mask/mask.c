@@ -1,9 +1,5 @@
-// mask.c - shows the mask of a problem, and which tiles its kernel visits: `make mask-06 N=32 W=12`.
-//
-//   mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a
-//   lesson as well
-//   mask 15 [mask=tree/7] [N=32] [BR=8] [BC=8] [--svg FILE]           a mask as data by its name (named_mask.h);
-//   without one, four of them
+// mask.c - shows the mask of a problem, and which tiles its kernel visits: `make mask-06 N=32 W=12`, in the terminal;
+// with --svg as a drawing for a lesson as well. Of 15 a mask as data by its name (named_mask.h); without one, four.
 #include "case/case.h"
 #include "picture.h"
 

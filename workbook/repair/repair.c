@@ -45,7 +45,6 @@ static int wrong[MOST_CASES];                    // as the function is
 static double seconds[MOST_CASES + 1];           // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static double began, budget = 20;
-static bool says;  // what it does, for who works on it
 static repair_shared *shared;
 static char shared_name[] = "/tmp/wb_repair.XXXXXX";
 
@@ -348,16 +347,11 @@ static int try_all(trial best[BEST])
         const bool good = t.mends == all && !t.constant;
         whole += good;
         if (good && !until) until = now() + BESIDE * (1 + distance_of(&changes[t.id]));
-        if (says)
-            fprintf(stderr, "%.2f s: mends %d of %d: line %d: %s%s\n", now() - began, t.mends, all, changes[t.id].line,
-                    changes[t.id].put, t.constant ? ", by a constant condition" : "");
         int at = found < BEST ? found++ : BEST;
         for (; at > 0 && is_better(&t, &best[at - 1]); at--)
             if (at < BEST) best[at] = best[at - 1];
         if (at < BEST) best[at] = t;
     }
-    if (says)
-        fprintf(stderr, "%d of %d tried in %.1f s, %d cases\n", done->next, order_count, now() - began, case_count);
     munmap(done, sizeof *done);
     for (int p = 0; p < processes; p++) kill(children[p], SIGTERM);
     while (wait(NULL) > 0) continue;
@@ -416,7 +410,6 @@ int main(int argc, char **argv)
     omp_set_num_threads(1);  // the oracle's threads would not live on in what is forked here
 #endif
     began = now();
-    says = getenv("WB_REPAIR_SAYS");
     if (argc > 2 && strcmp(argv[1], "--seconds") == 0) budget = atof(argv[2]), argc -= 2, argv += 2;
     if (argc < 5 || !(problem = wb_problem_number(atoi(argv[4])))) {
         fprintf(stderr, "usage: repair [--seconds n] SOURCE BUILT BUILD NN [CASE...]\n");

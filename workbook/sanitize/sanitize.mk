@@ -1,15 +1,14 @@
 # sanitize.mk - check builds: programs that look at every access. Included by the Makefile.
 #
-#   cpu    the student's .cu, compiled to announce loads and stores, with workbook/cpu/check behind it:
-# $B/check/IMPL/NN_worker          problem 01: $B/check/IMPL/NN_worker with AddressSanitizer and UBSan,
-# NN_threads_worker with ThreadSanitizer   cuda   nothing of its own: compute-sanitizer runs the worker
+#   cpu    $B/check/IMPL/NN_worker: the student's .cu, compiled to announce loads and stores, with workbook/cpu/check
+#          behind it; of problem 01 with AddressSanitizer and UBSan, and NN_threads_worker with ThreadSanitizer
+#   cuda   nothing of its own: compute-sanitizer runs the worker
 
 CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
 # Ubuntu's compiler defines _FORTIFY_SOURCE, which makes a memcpy one that has another name and announces nothing.
-CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -gdwarf-4 -g1 \
-  -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -Iworkbook/words -I. -Itests -fsanitize=thread \
-  -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
+CHECK_CU := $(CPU) -U_FORTIFY_SOURCE -O1 -gdwarf-4 -g1 -fsanitize=thread,bounds,alignment \
+  $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
 RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
 
 ifeq ($(BACKEND),cpu)
@@ -23,15 +22,16 @@ $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 # does not link.
 own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w \
   $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
-# $(1): folder below $(CHECK), $(2): number, $(3): source
+# $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source, $(4): libraries
 define check_of_cu
 $(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
 	    $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
-$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $B/machinery/worker_$(2).o $(MACHINERY) $(CHECK_OBJECTS)
-	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
+$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(patsubst %,$B/machinery/worker_%.o,$(filter $(2),$(NUMBERS))) \
+  $(MACHINERY) $(CHECK_OBJECTS)
+	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) $(4) -o $$@
 endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads
@@ -85,15 +85,8 @@ $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$
   tests/honest/$h.cu))))
 $(foreach n,$(HONEST_EDITS),$(eval $(call check_of,honest/$n_%,$n,$B/honest/$n_%/$(notdir $(call source,solutions,$n)))))
 
-# Programs of tests/sanitize that draw what they run.
-$(CHECK)/drawn/%.o: tests/sanitize/%.cu tests/sanitize/drawn.h $B/flags.mk workbook/sanitize/sanitize.mk \
-  workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $(@D)
-	$(call say,CHECK,$<)
-	$Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && \
-	    $(CHECK_CU) -Itests/sanitize -c $(@:.o=.cpp) -o $@ && objcopy $(RENAME) $@
-$(CHECK)/drawn/%_worker: $(CHECK)/drawn/%.o $(MACHINERY) $(CHECK_OBJECTS)
-	$Q$(call own_templates,$<,$@.o) $(LINK) $@.o $(filter-out $<,$^) $(LIBS) -o $@
+# Programs of tests/sanitize that draw what they run, in children as suites do (tests/in_a_child.h).
+$(foreach d,$(wildcard tests/sanitize/*.cu),$(eval $(call check_of_cu,drawn,$(basename $(notdir $d)),$d,-lcriterion)))
 
 # Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN.
 broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(call source,solutions,$(1)))

@@ -88,13 +88,3 @@ const gap *gaps_first(const gap *gaps, int count)
         if (gaps[i].untouched) return &gaps[i];
     return NULL;
 }
-
-void gaps_write_untouched(FILE *to, const wb_problem *p)
-{
-    gap gaps[MAX_GAPS];
-    const int count = gaps_of(p, gaps);
-    const gap *const first = gaps_first(gaps, count);
-    for (int i = 0; i < count; i++)
-        if (gaps[i].untouched) fprintf(to, "%s%s", &gaps[i] == first ? "  not written yet: " : ", ", gaps[i].name);
-    if (first) fprintf(to, "  (make hint-%02d)\n", p->number);
-}

@@ -4,7 +4,6 @@
 #include "problems.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 enum { MAX_GAPS = 64 };
 
@@ -22,6 +21,3 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS]);
 
 // The first that is untouched, or null.
 const gap *gaps_first(const gap *gaps, int count);
-
-// A line that names the gaps that are as shipped; nothing if there are none.
-void gaps_write_untouched(FILE *to, const wb_problem *p);

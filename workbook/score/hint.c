@@ -131,8 +131,15 @@ int score_hint(char **given)
     return 0;
 }
 
+// A line that names the gaps that are as shipped; nothing if there are none.
 int score_gaps(char **given)
 {
-    gaps_write_untouched(stdout, score_problem(given[0]));
+    const wb_problem *p = score_problem(given[0]);
+    gap gaps[MAX_GAPS];
+    const int count = gaps_of(p, gaps);
+    const gap *const first = gaps_first(gaps, count);
+    for (int i = 0; i < count; i++)
+        if (gaps[i].untouched) printf("%s%s", &gaps[i] == first ? "  not written yet: " : ", ", gaps[i].name);
+    if (first) printf("  (make hint-%02d)\n", p->number);
     return 0;
 }
