@@ -110,27 +110,12 @@ Test(SUITE, drawn_sizes) { check_drawn(1500); }
 Test(SUITE, own_stream) { check_stream(of(3, 4, 2, 1, 350, 64, 16, WB_LENS_MIXED)); }
 Test(SUITE, same_twice) { check_same_twice(of(3, 4, 2, 2, 900, ONE_D, 64, WB_LENS_MIXED)); }
 
-static inline size_t workspace_of(wb_case c)
-{
-    const size_t bytes = measure_memory(c).workspace_bytes;
-    cr_assert(bytes <= (size_t)32 << 20, "the workspace has %zu bytes", bytes);
-    return bytes;
-}
-
 // Nothing but inputs, outputs and the workspace in device memory, and that no larger for longer sequences or more of
-// them.
+// them (harness.c, judge_workspace).
 Test(SUITE, memory)
 {
     check_no_memory(of(2, 4, 2, 1, 400, 64, 16, WB_LENS_SAME));
     check(1, 64, 1, 16, 8300, 16, 16, WB_LENS_SAME);  // 32 MiB hold less than these scores
-    const size_t small = workspace_of(of(1, 2, 1, 1, 20, 64, 16, WB_LENS_SAME));
-    const size_t large = workspace_of(of(6, 2, 1, 1, 4000, 64, 16, WB_LENS_SAME));
-    cr_assert(small == large, "the workspace of one sequence of 20 keys has %zu bytes, that of 6 of 4000 has %zu",
-              small, large);
-    const int B = 100 + (int)(run_seed() % 900);
-    const size_t many = workspace_of(of(B, 2, 1, 1, 20, 64, 16, WB_LENS_SAME));
-    cr_assert(small == many, "the workspace of one sequence has %zu bytes, that of %d has %zu", small, B, many);
-    workspace_of(of(2, 24, 3, 16, 100, 128, 16, WB_LENS_SAME));
     check_beyond_int(of(8, 8, 8, 1, 270001, 128, 256, WB_LENS_SAME));
 }
 

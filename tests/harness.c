@@ -1066,6 +1066,21 @@ static bool judge_promises(report *r, const worker_run *run)
     return false;
 }
 
+// A workspace does not grow with keys, sequences or ranks, but for what lies rounded.
+static bool judge_workspace(report *r, const worker_run *run)
+{
+    enum { MOST = 32 << 20 };
+    const uint64_t bytes = worker_exchange(run)->workspace_bytes, least = worker_exchange(run)->workspace_least;
+    if (bytes <= (run->c.ranks ? least + least / 20 + 4096 : least < MOST ? least : MOST)) return true;
+    say(r, "the workspace has %llu bytes, ", (unsigned long long)bytes);
+    if (run->c.ranks)
+        say(r, "and for two ranks with as many rows each %llu: is all of K or V gathered?", (unsigned long long)least);
+    else
+        say(r, "and may have %d, and no more than for one sequence of one page, %llu", MOST, (unsigned long long)least);
+    say_case(r, run);
+    return false;
+}
+
 typedef bool verdict(report *r, const worker_run *run);
 static bool judge_results(report *r, const worker_run *run) { return judge(r, run, NULL); }
 
@@ -1073,11 +1088,15 @@ static bool judge_results(report *r, const worker_run *run) { return judge(r, ru
 // an empty chunk hides none.
 static bool of_all(const wb_case *c) { return (void)c, true; }
 static bool of_ranks(const wb_case *c) { return c->ranks > 1; }
+static bool of_workspaces(const wb_case *c) { return c->page || c->ranks > 1; }
 static bool of_whole_chunks(const wb_case *c) { return c->ranks > 2 && c->shape.q_len >= 4 * c->ranks && c->late != 2; }
 static const struct promise {
     bool (*is_made)(const wb_case *c);
     verdict *kept;
-} promises[] = {{of_all, judge_promises}, {of_ranks, judge_sent}, {of_whole_chunks, judge_overlap}};
+} promises[] = {{of_all, judge_promises},
+                {of_ranks, judge_sent},
+                {of_workspaces, judge_workspace},
+                {of_whole_chunks, judge_overlap}};
 enum { PROMISES = sizeof promises / sizeof *promises };
 
 static bool keeps(report *r, const worker_run *run, const struct promise *p)
@@ -1195,7 +1214,8 @@ static void check_same_drawn(void)
         if (c.dry || c.input == WB_SPARSE || (c.ranks && !may_have_ranks(c.ranks)) || found++ % EACH) continue;
         c.late = c.watched = 0;
         // sums of many terms; a sink has no weight beside a tower
-        const bool flat = !wb_is_backward(problem()) || (problem()->sink_logits && found / EACH % 2);
+        const bool flat =
+            !wb_is_backward(problem()) || (problem()->sink_logits && (found / EACH + (int)(run_seed() % 2)) % 2);
         c.input = flat ? WB_FLAT : WB_TOWER;
         if (c.shape.batch > MOST_BATCH) c.shape.batch /= 4;
         if (c.ranks && c.shape.q_len > MOST_OF_RANKS) c.shape.q_len = c.shape.kv_len /= 4;

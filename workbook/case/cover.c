@@ -322,10 +322,10 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
     const double calls = (c.late == 2 ? 2 : c.late == 3 ? 5 : 1) * (c.ranks ? c.ranks : 1);
-    // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is; and blocks for
+    // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is, with a block for
     // each processor. Those of five calls at a time change places, which takes as long again many times.
     const double rows_out = decode ? (double)s->batch * s->q_heads * s->q_len : 0;
-    const double out = rows_out / (c.pages ? 0.4 : 2) * (c.late == 3 ? 30 * fmax(1, c.processors / 100.0) : calls);
+    const double out = rows_out / (c.pages ? 0.4 : 2) * fmax(1, c.processors / 33.0) * (c.late == 3 ? 30 : calls);
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
@@ -502,7 +502,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
         const bool climbs =
             cached || length == COLUMNS || length == KEYS || (p->on_host && length == QUERIES && !causal);
         const int last = climbs ? LAST_OCTAVE + (cached || p->signature == WB_BLOCK_MASK) : FIRST_OCTAVE;
-        if (!has(p, length) || (causal && !has(p, CAUSAL)) || (many && !has(p, CACHED))) continue;
+        if (!has(p, length) || (causal && !has(p, CAUSAL)) || (many && has(p, RANKS))) continue;
         for (int step = FIRST_OCTAVE; step <= last && count < room; step++) {
             int *const value = simple(p, &rows[count++], dice);
             for (size_t k = 0; k < sizeof others / sizeof *others; k++)
@@ -515,18 +515,22 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
             if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
             value[CAUSAL] = causal;
             if (length == QUERIES && p->grouped && !back && !has(p, KEYS)) value[GROUP] = 4;
-            if (many) value[NEW_TOKENS] = value[ROOM] = 1, value[CACHED] = any_of(dice, (span){1, 20});
+            if (many && has(p, CACHED))
+                value[NEW_TOKENS] = value[ROOM] = 1, value[CACHED] = any_of(dice, (span){1, 20});
+            if (many && has(p, MASKS)) value[MASKS] = 1;
             const bool sparse = length == SHARED_OUT && causal;
             if (sparse)
                 value[GROUP] = 1, value[INPUT] = WB_SPARSE,
                 value[RANKS] = wb_is_backward(p) ? 1 : any_of(dice, (span){1, 2});
-            value[length] = any_of(dice, step > LAST_OCTAVE  ? (span){131073, 140000}
-                                         : climbs            ? octave(step)
-                                         : wide              ? (span){1025, 1300}
-                                         : many              ? (span){4097, 4400}
-                                         : p->window && back ? (span){4100, 5000}
-                                         : sparse            ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
-                                                             : (span){longest, longest + longest / 2});
+            value[length] =
+                any_of(dice, step > LAST_OCTAVE       ? (span){131073, 140000}
+                             : climbs                 ? octave(step)
+                             : wide                   ? (span){1025, 1300}
+                             : many && has(p, CACHED) ? (span){4097, 4400}
+                             : many ? octave(FIRST_OCTAVE + (has(p, CAUSAL) ? 0 : any_of(dice, (span){0, 2})))
+                             : p->window && back ? (span){4100, 5000}
+                             : sparse            ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
+                                                 : (span){longest, longest + longest / 2});
             if (step >= LAST_OCTAVE && (cached || length == KEYS)) value[INPUT] = WB_RISING;  // the last keys count
             if (step == LAST_OCTAVE && has(p, LEVELS))
                 value[INPUT] = WB_MEAN_ONE, value[LEVELS] = 2, value[length] += 1 << 15;

@@ -44,6 +44,7 @@ typedef struct wb_exchange {
     uint64_t device_bytes;     // the most device memory the call held beyond the tensors, arrays of its file included
     uint64_t device_kept;      // how much of that it still held when its work was done: a leak
     uint64_t workspace_bytes;  // what the function asked for
+    uint64_t workspace_least;  // and what for one sequence of one page; of a ring, for two ranks with as many rows each
     int64_t
         workspace_overrun;  // 0, or the first byte written outside of it: n before it (-n), or the n-th past its end
     uint64_t host_bytes;    // by how much the call raised the process's peak of resident memory
@@ -64,7 +65,7 @@ static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int 
     const size_t align = wb_tensor_alignment(t), n = (size_t)(offset / 16);
     return offset <= 256                    ? (size_t)offset
            : offset <= 4096                 ? (size_t)(offset * (2 * k + 3) / 16) * align % 256
-           : n % (size_t)count == (size_t)k ? align * (2 * (n % 7) + 1)
+           : n % (size_t)count == (size_t)k ? align * (2 * (n % 7) + 1) + (size_t)offset % 16
                                             : 0;
 }
 

@@ -94,14 +94,28 @@ static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes
     return status;
 }
 
+// What of a workspace's size may not hang on: how many keys and sequences there are, or ranks.
+static size_t least_workspace(const wb_case *c, const wb_ring *ring)
+{
+    decode_shape shape = wb_decode_shape(c);
+    attention_shape whole = c->shape;
+    shape.batch = shape.pages = shape.max_pages = 1;
+    if (!ring) return workspace_of(&shape, NULL);
+    wb_ring two = *ring;
+    whole.q_len = whole.kv_len = 4 * ((c->shape.q_len - 1) / (2 * ring->ranks) + 1);
+    two.rank %= two.ranks = 2;
+    return workspace_of(&whole, &two);
+}
+
 // A workspace of as many bytes as its function asks for, `guard` bytes of WB_NAN_BYTE on both sides of them; inside it
 // is what the case says.
+enum { WORKSPACE_ROOM = (128 << 10) + 8 };  // short_workspace=2
 static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t guard, int place, char **buffer,
                                  wb_workspace *w)
 {
     const decode_shape shape = wb_decode_shape(c);
     *w = (wb_workspace){NULL, ring ? workspace_of(&c->shape, ring) : workspace_of(&shape, NULL)};
-    if (c->short_workspace == 2) w->bytes += (128 << 10) + 8;
+    if (c->short_workspace == 2) w->bytes += WORKSPACE_ROOM;
     const size_t bytes = (guard + w->bytes + guard + 4095) / 4096 * 4096;
     const wb_status status = w->bytes > (size_t)1 << 48 ? WB_OUT_OF_MEMORY
                                                         : new_buffer(false, (void **)buffer, NULL,
@@ -306,6 +320,15 @@ static wb_ring ring_of(const wb_case *c, wb_ring ring)
     return ring;
 }
 
+// The function, which may not write to the shape: it is the caller's.
+static wb_status call(const wb_problem *problem, const wb_case *c, void *const pointers[], wb_stream stream)
+{
+    const attention_shape given = c->shape;
+    const wb_status status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
+    if (memcmp(&given, &c->shape, sizeof given) == 0) return status;
+    return wb_fail(WB_BAD_ARGUMENT, "%s has changed the shape, which is the caller's and const", problem->name);
+}
+
 // A call from another thread than main's: always the same one, which waits for the next between them.
 typedef struct one_call {
     const wb_problem *problem;
@@ -326,7 +349,7 @@ static void *answer_calls(void *unused)
     for (one_call *of;; sem_post(&other_thread.done)) {
         while (sem_wait(&other_thread.asked)) continue;
         of = other_thread.now;
-        of->status = wb_call(of->problem, (wb_function)WB_NAME, of->c, of->pointers, of->stream);
+        of->status = call(of->problem, of->c, of->pointers, of->stream);
         if (of->status != WB_OK) snprintf(of->message, of->room, "%s", wb_last_message());
     }
     return unused;
@@ -431,7 +454,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (c->place == 2 && !exact && (status = left_in(&workspace, true)) != WB_OK) return status;
         if (c->short_workspace == 1) workspace.bytes -= workspace.bytes < 16 ? workspace.bytes : 16;
         pointers[count] = &workspace;
-        x->workspace_bytes = workspace.bytes;
+        x->workspace_bytes = workspace.bytes - (c->short_workspace == 2 ? WORKSPACE_ROOM : 0);
+        x->workspace_least = least_workspace(c, is_rank ? &ring : NULL);
     }
 
     wb_stream stream = NULL;
@@ -471,7 +495,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     x->status = WB_OK;
     if (is_rank && stream && c->late == 2) {  // a call with other contents, and then these
         status = inputs_late(tensors, zones, buffers, count, 2, &stream);
-        x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
+        x->status = call(problem, c, pointers, stream);
         if (status == WB_OK) status = inputs_late(tensors, zones, buffers, count, 1, &stream);
         if (status != WB_OK) return status;
     }
@@ -481,10 +505,10 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         const second_call *other = n == mine ? NULL : &beside[n - (n > mine)];
         if (others && wb_not_on) wb_not_on(other ? stream : beside[0].stream);
         x->status =
-            other ? wb_call(problem, (wb_function)WB_NAME, &other->c, other->pointers, other->stream)
+            other ? call(problem, &other->c, other->pointers, other->stream)
             : c->caller % 2
                 ? call_elsewhere(&(one_call){problem, c, pointers, stream, WB_OK, x->message, sizeof x->message})
-                : wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
+                : call(problem, c, pointers, stream);
     }
     if (others && wb_not_on) wb_not_on(NULL);
     if (wb_record_queued && is_rank) wb_record_queued(false);
