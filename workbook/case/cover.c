@@ -485,8 +485,8 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
 {
     static const struct {
         int length, causal;
-    } cases[] = {{WINDOW, 0}, {SINKS, 0},  {ROWS, 0},       {COLUMNS, 0},    {QUERIES, 0}, {QUERIES, 1},
-                 {KEYS, 0},   {CACHED, 0}, {SHARED_OUT, 0}, {SHARED_OUT, 1}, {BATCH, 0}};
+    } cases[] = {{BATCH, 0},   {WINDOW, 0}, {SINKS, 0},  {ROWS, 0},       {COLUMNS, 0},   {QUERIES, 0},
+                 {QUERIES, 1}, {KEYS, 0},   {CACHED, 0}, {SHARED_OUT, 0}, {SHARED_OUT, 1}};
     static const struct {
         int d;
         span values;
@@ -518,19 +518,21 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
             if (many && has(p, CACHED))
                 value[NEW_TOKENS] = value[ROOM] = 1, value[CACHED] = any_of(dice, (span){1, 20});
             if (many && has(p, MASKS)) value[MASKS] = 1;
+            if (many && dims) value[HEAD_DIM] = 0;
             const bool sparse = length == SHARED_OUT && causal;
             if (sparse)
                 value[GROUP] = 1, value[INPUT] = WB_SPARSE,
                 value[RANKS] = wb_is_backward(p) ? 1 : any_of(dice, (span){1, 2});
-            value[length] =
-                any_of(dice, step > LAST_OCTAVE       ? (span){131073, 140000}
-                             : climbs                 ? octave(step)
-                             : wide                   ? (span){1025, 1300}
-                             : many && has(p, CACHED) ? (span){4097, 4400}
-                             : many ? octave(FIRST_OCTAVE + (has(p, CAUSAL) ? 0 : any_of(dice, (span){0, 2})))
-                             : p->window && back ? (span){4100, 5000}
-                             : sparse            ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
-                                                 : (span){longest, longest + longest / 2});
+            value[length] = any_of(dice, step > LAST_OCTAVE       ? (span){131073, 140000}
+                                         : climbs                 ? octave(step)
+                                         : wide                   ? (span){1025, 1300}
+                                         : many && has(p, CACHED) ? (span){4097, 4400}
+                                         : many && back           ? (span){2049, 2300}
+                                         : many && has(p, CAUSAL) ? octave(FIRST_OCTAVE)
+                                         : many                   ? octave(FIRST_OCTAVE + any_of(dice, (span){0, 2}))
+                                         : p->window && back      ? (span){4100, 5000}
+                                         : sparse                 ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
+                                                                  : (span){longest, longest + longest / 2});
             if (step >= LAST_OCTAVE && (cached || length == KEYS)) value[INPUT] = WB_RISING;  // the last keys count
             if (step == LAST_OCTAVE && has(p, LEVELS))
                 value[INPUT] = WB_MEAN_ONE, value[LEVELS] = 2, value[length] += 1 << 15;
