@@ -517,7 +517,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
             if (length == QUERIES && p->grouped && !back && !has(p, KEYS)) value[GROUP] = 4;
             if (many && has(p, CACHED))
                 value[NEW_TOKENS] = value[ROOM] = 1, value[CACHED] = any_of(dice, (span){1, 20});
-            if (many && has(p, MASKS)) value[MASKS] = 1;
+            if (many && has(p, MASKS)) value[MASKS] = 1, value[MASK] = WB_MASK_RANDOM;
             if (many && dims) value[HEAD_DIM] = 0;
             const bool sparse = length == SHARED_OUT && causal;
             if (sparse)
@@ -527,7 +527,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                                          : climbs                 ? octave(step)
                                          : wide                   ? (span){1025, 1300}
                                          : many && has(p, CACHED) ? (span){4097, 4400}
-                                         : many && back           ? (span){2049, 2300}
+                                         : many && back           ? (span){2200, 2600}
                                          : many && has(p, CAUSAL) ? octave(FIRST_OCTAVE)
                                          : many                   ? octave(FIRST_OCTAVE + any_of(dice, (span){0, 2}))
                                          : p->window && back      ? (span){4100, 5000}
