@@ -1076,7 +1076,8 @@ static bool judge_workspace(report *r, const worker_run *run)
     if (run->c.ranks)
         say(r, "and for two ranks with as many rows each %llu: is all of K or V gathered?", (unsigned long long)least);
     else
-        say(r, "and may have %d, and no more than for one sequence of one page, %llu", MOST, (unsigned long long)least);
+        say(r, "and for one sequence of one page %llu: it may grow with neither, nor be above %d",
+            (unsigned long long)least, MOST);
     say_case(r, run);
     return false;
 }

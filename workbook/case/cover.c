@@ -493,7 +493,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
     } others[] = {{ROWS, {2, 12}}, {COLUMNS, {2, 12}},  {QUERIES, {5, 20}},  {KEYS, {20, 70}}, {NEW_TOKENS, {1, 4}},
                   {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {257, 400}}, {RANKS, {2, 4}},  {PROCESSORS, {8, 99}}};
     const int dims = classes_of(p, HEAD_DIM);
-    const bool back = p->signature == WB_BACKWARD;
+    const bool back = p->signature == WB_BACKWARD, dear = has(p, RANKS) || (has(p, CAUSAL) && !p->on_host);
     const int of_parts = any_of(dice, (span){0, 1});
     int count = 0;
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
@@ -502,7 +502,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
         const bool climbs =
             cached || length == COLUMNS || length == KEYS || (p->on_host && length == QUERIES && !causal);
         const int last = climbs ? LAST_OCTAVE + (cached || p->signature == WB_BLOCK_MASK) : FIRST_OCTAVE;
-        if (!has(p, length) || (causal && !has(p, CAUSAL)) || (many && has(p, RANKS))) continue;
+        if (!has(p, length) || (causal && !has(p, CAUSAL)) || (many && dear)) continue;
         for (int step = FIRST_OCTAVE; step <= last && count < room; step++) {
             int *const value = simple(p, &rows[count++], dice);
             for (size_t k = 0; k < sizeof others / sizeof *others; k++)
@@ -528,8 +528,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                                          : wide                   ? (span){1025, 1300}
                                          : many && has(p, CACHED) ? (span){4097, 4400}
                                          : many && back           ? (span){2200, 2600}
-                                         : many && has(p, CAUSAL) ? octave(FIRST_OCTAVE)
-                                         : many                   ? octave(FIRST_OCTAVE + any_of(dice, (span){0, 2}))
+                                         : many                   ? octave(FIRST_OCTAVE + any_of(dice, (span){0, 1}))
                                          : p->window && back      ? (span){4100, 5000}
                                          : sparse                 ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
                                                                   : (span){longest, longest + longest / 2});
