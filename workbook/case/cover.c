@@ -519,6 +519,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                 value[NEW_TOKENS] = value[ROOM] = 1, value[CACHED] = any_of(dice, (span){1, 20});
             if (many && has(p, MASKS)) value[MASKS] = 1, value[MASK] = WB_MASK_RANDOM;
             if (many && dims) value[HEAD_DIM] = 0;
+            if (many && !has(p, CACHED)) value[GROUP] = 1;
             const bool sparse = length == SHARED_OUT && causal;
             if (sparse)
                 value[GROUP] = 1, value[INPUT] = WB_SPARSE,
@@ -527,8 +528,7 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
                                          : climbs                 ? octave(step)
                                          : wide                   ? (span){1025, 1300}
                                          : many && has(p, CACHED) ? (span){4097, 4400}
-                                         : many && back           ? (span){2200, 2600}
-                                         : many                   ? octave(FIRST_OCTAVE + any_of(dice, (span){0, 1}))
+                                         : many                   ? (span){2049, 2300}
                                          : p->window && back      ? (span){4100, 5000}
                                          : sparse                 ? (span){8200 * value[RANKS], 9000 * value[RANKS]}
                                                                   : (span){longest, longest + longest / 2});
