@@ -1071,7 +1071,7 @@ static bool judge_workspace(report *r, const worker_run *run)
 {
     enum { MOST = 32 << 20 };
     const uint64_t bytes = worker_exchange(run)->workspace_bytes, least = worker_exchange(run)->workspace_least;
-    if (bytes <= (run->c.ranks ? least + least / 20 + 4096 : least < MOST ? least : MOST)) return true;
+    if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
     say(r, "the workspace has %llu bytes, ", (unsigned long long)bytes);
     if (run->c.ranks)
         say(r, "and for two ranks with as many rows each %llu: is all of K or V gathered?", (unsigned long long)least);

@@ -29,7 +29,7 @@
 
 static void usage(void)
 {
-    fprintf(stderr, "suite: workbook/loop/suite.c says how it is called\n");
+    fprintf(stderr, "usage: suite TEST_PROGRAM WORKER BACKEND, or --list, --show, --fail, --plain: see suite.c\n");
     exit(2);
 }
 
