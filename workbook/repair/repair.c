@@ -32,10 +32,10 @@
 #endif
 
 enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, SHOWN = 2, BEST = 16, WORK = 120, PROCESSES = 8, LINES = 4000 };
+enum { FURTHER = 12 };  // cases that what was found has to pass as well
 enum { FAR = 2, STOPPED = 1 << 30 };
 static const double DEAR = 0.15;   // seconds of a case that is not one of those tried
 static const double CASES = 5;     // for all of them
-static const double FURTHER = 3;   // for those that what was found has to pass as well
 static const double BESIDE = 1.5;  // until a better one than what was found
 
 static const wb_problem *problem;
@@ -231,6 +231,7 @@ typedef struct trial {
     int mends;  // wrong outputs of cases
     bool harms;
     bool constant;  // the condition that it stands in holds always or never
+    bool sure;      // it mends all, and further cases are right as well, dear and watched ones
 } trial;
 
 static int order[REPAIR_IDS], order_count;
@@ -275,7 +276,26 @@ static int wrong_outputs(void)
     return all;
 }
 
-static trial try(int id)
+// Whether these outputs are right in further cases too.
+static bool passes_further(int id, int outputs)
+{
+    wb_cover_row rows[WB_COVERING];
+    const int drawn = wb_cover(problem, 2, 4 * WORK, 300, rows), n = MOST_CASES;
+    bool right = true;
+    seconds[n] = 2;
+    shared->on = id;
+    for (int r = 0, tried = 0; r < drawn && right && tried < FURTHER; r++) {
+        cases[n] = wb_cover_case(problem, &rows[r], 2);
+        if (rows[r].vast || cases[n].dry || !wb_case_is_valid(problem, &cases[n])) continue;
+        memset(wanted[n], 0, sizeof wanted[n]);
+        right = !(wrong_of(n) & outputs), tried++;
+        for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
+    }
+    shared->on = 0;
+    return right;
+}
+
+static trial try(int id, int all)
 {
     trial t = {.id = id};
     int missed = 0;
@@ -291,6 +311,7 @@ static trial try(int id)
     }
     shared->on = 0;
     t.constant = changes[id].within && shared->truth[changes[id].within] != 3;
+    t.sure = t.mends == all && !t.harms && passes_further(id, ~0);
     return t;
 }
 
@@ -304,7 +325,7 @@ static bool is_better(const trial *a, const trial *b)
                                     : strlen(x->put) < strlen(y->put);
 }
 
-// Tries all in several processes, until some have mended all or the time is up. The best in best[], how many.
+// Tries all in several processes, until some have mended all, for sure, or the time is up. The best in best[], how many.
 static int try_all(trial best[BEST])
 {
     const int all = wrong_outputs();
@@ -330,9 +351,9 @@ static int try_all(trial best[BEST])
         for (int n;
              (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
             if (done->fails[like[order[n]]]) continue;
-            const trial t = try(order[n]);
+            const trial t = try(order[n], all);
             done->fails[order[n]] = !t.mends;
-            if (t.mends && !t.harms && write(pipes[1], &t, sizeof t) != sizeof t) break;
+            if (t.mends && !t.harms && (t.sure || t.mends < all) && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
         unshare();
         _exit(0);
@@ -344,7 +365,7 @@ static int try_all(trial best[BEST])
         struct pollfd ready = {pipes[0], POLLIN, 0};
         if (poll(&ready, 1, 100) == 0) continue;
         if (read(pipes[0], &t, sizeof t) != sizeof t) break;
-        const bool good = t.mends == all && !t.constant;
+        const bool good = t.sure && !t.constant;
         whole += good;
         if (good && !until) until = now() + BESIDE * (1 + distance_of(&changes[t.id]));
         int at = found < BEST ? found++ : BEST;
@@ -360,29 +381,15 @@ static int try_all(trial best[BEST])
     return found;
 }
 
-// Of those that mend most, those with these outputs right in further cases too, dear and watched ones; how many.
-static int keep_sure(int outputs, int found, trial best[BEST])
+// Of those that mend most, those that are worth saying: how many.
+static int keep_said(int outputs, int found, trial best[BEST])
 {
-    wb_cover_row rows[WB_COVERING];
-    const int drawn = wb_cover(problem, 2, 4 * WORK, 300, rows), n = MOST_CASES;
     int kept = 0;
-    seconds[n] = 0.5;
     for (int k = 0; k < found && best[k].mends == best[0].mends && kept < SHOWN; k++) {
-        const double from = now();
-        bool sure = true;
-        shared->on = best[k].id;
-        for (int r = 0; r < drawn && sure && now() - from < FURTHER; r++) {
-            cases[n] = wb_cover_case(problem, &rows[r], 2);
-            if (rows[r].vast || cases[n].dry || !wb_case_is_valid(problem, &cases[n])) continue;
-            memset(wanted[n], 0, sizeof wanted[n]);
-            sure = !(wrong_of(n) & outputs);
-            for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
-        }
-        const change *c = &changes[best[k].id];
-        const bool said = kept && (strcmp(changes[best[0].id].put, c->put) == 0 || changes[best[0].id].line == c->line);
-        if (sure && !said) best[kept++] = best[k];
+        const change *c = &changes[best[k].id], *before = &changes[best[0].id];
+        if (kept && (strcmp(before->put, c->put) == 0 || before->line == c->line)) continue;
+        if (best[k].sure || passes_further(best[k].id, outputs)) best[kept++] = best[k];
     }
-    shared->on = 0;
     return kept;
 }
 
@@ -435,7 +442,7 @@ int main(int argc, char **argv)
         mended &= ~left;
         found = mended && wrong_count > 2;
     }
-    if (found) found = keep_sure(whole ? ~0 : mended, found, best);
+    if (found) found = keep_said(mended, found, best);
     unshare();
     if (!found) return 1;
     wb_tensor tensors[WB_MAX_TENSORS];
