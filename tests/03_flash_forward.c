@@ -48,8 +48,6 @@ Test(flash_forward, ragged_both)
     for (size_t i = 0; i < COUNT(shapes); i++) EACH_D(check(1, 1, shapes[i][0], shapes[i][1], D));
 }
 
-Test(flash_forward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16)); }
-
 // Logits of 100 and more, of -100 and less, the largest in the first key and in the last, climbing, all alike. Odd
 // lengths, and enough keys for several tiles.
 Test(flash_forward, every_input) { check_every_input(of(1, 1, 67, 299, 64)); }

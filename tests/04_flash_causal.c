@@ -31,8 +31,6 @@ Test(flash_causal, many_tiles) { check(1, 1, 768, 64); }
 
 Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
 
-Test(flash_causal, very_many_heads) { check_many_heads(of(1, 1, 1, 16)); }
-
 // Among them WB_RISING: hidden keys tower up to 200 above all visible ones, so a mask that comes after exp, or a weight
 // of 0 that has already moved the maximum, shows.
 Test(flash_causal, every_input) { check_every_input(of(1, 2, 299, 64)); }

@@ -85,7 +85,6 @@ Test(flash_window, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, 520));
 }
 
-Test(flash_window, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16, 1)); }
 Test(flash_window, drawn_sizes) { check_drawn(1100); }
 Test(flash_window, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 Test(flash_window, same_twice) { check_same_twice(of(1, 2, 1, 420, ONE_D, 290)); }

@@ -90,7 +90,6 @@ Test(flash_sinks, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, 520, 4));
 }
 
-Test(flash_sinks, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16, 1, 1)); }
 Test(flash_sinks, drawn_sizes) { check_drawn(1100); }
 Test(flash_sinks, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 

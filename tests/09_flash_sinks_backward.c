@@ -68,8 +68,6 @@ Test(flash_sinks_backward, window_meets_sinks)
         for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, dim(i), 200 - S[i] + gap, S[i]);
 }
 
-Test(flash_sinks_backward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16, 1, 1)); }
-
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.
 Test(flash_sinks_backward, every_input)
 {

@@ -156,7 +156,6 @@ Test(flash_block_mask, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 300, 3000, 64, WB_MASK_TREE, 300));
 }
 
-Test(flash_block_mask, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 1, 16, WB_MASK_FULL, 0)); }
 Test(flash_block_mask, drawn_sizes) { check_drawn(1300); }
 
 // The lists arrive late as well.

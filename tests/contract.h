@@ -106,18 +106,6 @@ static inline void check_scales(wb_case c)
     c.input = WB_TRENCH, CHECK_CASE(c);
 }
 
-// More heads in all batches than a grid may have blocks in y or z. What one query and one key cost, the CPU layer need
-// not run.
-static inline void check_many_heads(wb_case c)
-{
-    const bool grouped = wb_find_problem(harness_problem)->grouped;
-    c.shape.q_heads = 300, c.shape.kv_heads = grouped ? 60 : c.shape.q_heads;
-    check_case(c);
-    c.shape.batch = 2, c.shape.q_heads = 33000, c.shape.kv_heads = grouped ? 1 : c.shape.q_heads;
-    c.dry = 1;
-    check_case(c);
-}
-
 // A window of half of the sequence leaves three quarters of the pairs, and a little more of the tiles: so much less is
 // to be multiplied.
 static inline void check_less_work(wb_case c)

@@ -57,8 +57,6 @@ Test(SUITE, every_group_size)
     }
 }
 
-Test(SUITE, very_many_heads) { check_many_heads(of(1, 1, 64)); }
-
 Test(SUITE, scales)
 {
     check_scales(of(70, 300, ANY_D));
