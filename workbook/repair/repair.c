@@ -325,7 +325,7 @@ static bool is_better(const trial *a, const trial *b)
                                     : strlen(x->put) < strlen(y->put);
 }
 
-// Tries all in several processes, until some have mended all, for sure, or the time is up. The best in best[], how many.
+// Tries all in several processes, until some mend all for sure or the time is up. The best in best[], how many.
 static int try_all(trial best[BEST])
 {
     const int all = wrong_outputs();
