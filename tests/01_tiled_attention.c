@@ -94,8 +94,6 @@ Test(tiled_attention, hidden_tiles_are_not_read)
     check_reads(of(1, 1, 1500, 16, 1));
 }
 
-Test(tiled_attention, drawn_sizes) { check_drawn(4200); }
-
 Test(tiled_attention, same_twice) { check_same_twice(of(2, 3, 389, 64, 1)); }
 
 // One thread, and more than there are cores.
@@ -143,3 +141,6 @@ Test(tiled_attention, bad_unsupported)
     c.shape.batch = 65536, c.shape.q_len = c.shape.kv_len = 1;
     check_rejected(c, WB_UNSUPPORTED, "batch");
 }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(tiled_attention, drawn_sizes) { check_random(); }

@@ -54,7 +54,6 @@ Test(flash_forward, every_input) { check_every_input(of(1, 1, 67, 299, 64)); }
 
 Test(flash_forward, scales) { check_scales(of(1, 2, 65, 131, ANY_D)); }
 
-Test(flash_forward, drawn_sizes) { check_drawn(6000); }
 Test(flash_forward, own_stream) { check_stream(of(2, 2, 100, 150, 64)); }
 Test(flash_forward, same_twice) { check_same_twice(of(1, 2, 67, 450, ONE_D)); }
 
@@ -69,3 +68,6 @@ BAD_INPUT(flash_forward, {
     REFUSED(shape.q_heads, 4, WB_UNSUPPORTED, "grouped");
     REFUSED(shape.causal, 1, WB_UNSUPPORTED, "causal");
 })
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_forward, drawn_sizes) { check_random(); }

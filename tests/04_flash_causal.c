@@ -52,7 +52,6 @@ Test(flash_causal, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 999, 16));
 }
 
-Test(flash_causal, drawn_sizes) { check_drawn(2100); }
 Test(flash_causal, own_stream) { check_stream(of(2, 2, 150, 64)); }
 Test(flash_causal, same_twice) { check_same_twice(of(1, 1, 420, ONE_D)); }
 
@@ -61,3 +60,6 @@ Test(flash_causal, shifted_tensors) { check_shifted(of(1, 2, 53, ANY_D)); }
 BAD_INPUT(flash_causal)
 Test(flash_causal, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_causal, bad_input_groups) { REFUSED(shape.kv_heads, 1, WB_UNSUPPORTED, "grouped"); }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_causal, drawn_sizes) { check_random(); }

@@ -50,7 +50,6 @@ Test(flash_gqa, hidden_tiles_are_not_computed)
 }
 
 Test(flash_gqa, hidden_tiles_are_not_loaded) { check_reads(of(1, 4, 2, 640, ONE_D)); }
-Test(flash_gqa, drawn_sizes) { check_drawn(1100); }
 Test(flash_gqa, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa, same_twice) { check_same_twice(of(1, 2, 1, 420, ONE_D)); }
 
@@ -65,3 +64,6 @@ Test(flash_gqa, memory_does_not_depend_on_the_group)
 Test(flash_gqa, shifted_tensors) { check_shifted(of(1, 4, 2, 53, ANY_D)); }
 BAD_INPUT(flash_gqa)
 Test(flash_gqa, bad_input_mask) { refuses_what_is_not_causal(); }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_gqa, drawn_sizes) { check_random(); }

@@ -85,7 +85,6 @@ Test(flash_window, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, 520));
 }
 
-Test(flash_window, drawn_sizes) { check_drawn(1100); }
 Test(flash_window, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 Test(flash_window, same_twice) { check_same_twice(of(1, 2, 1, 420, ONE_D, 290)); }
 
@@ -99,3 +98,6 @@ Test(flash_window, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30))
 BAD_INPUT(flash_window)
 Test(flash_window, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_window, bad_input_window) { refuses_windows(); }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_window, drawn_sizes) { check_random(); }

@@ -90,7 +90,6 @@ Test(flash_sinks, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, 520, 4));
 }
 
-Test(flash_sinks, drawn_sizes) { check_drawn(1100); }
 Test(flash_sinks, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 
 Test(flash_sinks, same_twice)
@@ -110,3 +109,6 @@ BAD_INPUT(flash_sinks)
 Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_sinks, bad_input_window) { refuses_windows(); }
 Test(flash_sinks, bad_input_sinks) { refuses_sinks(); }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_sinks, drawn_sizes) { check_random(); }

@@ -73,7 +73,6 @@ Test(flash_gqa_backward, hidden_tiles_are_not_computed)
 }
 
 Test(flash_gqa_backward, hidden_tiles_are_not_loaded) { check_reads(of(1, 2, 1, 560, ONE_D)); }
-Test(flash_gqa_backward, drawn_sizes) { check_drawn(1100); }
 Test(flash_gqa_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa_backward, same_twice) { check_same_twice(of(1, 2, 1, 330, ONE_D)); }
 
@@ -85,3 +84,6 @@ Test(flash_gqa_backward, memory) { check_no_memory(of(1, 1, 1, 2560, 16)); }
 BAD_INPUT(flash_gqa_backward)
 Test(flash_gqa_backward, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_gqa_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D)); }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_gqa_backward, drawn_sizes) { check_random(); }

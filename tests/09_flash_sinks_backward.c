@@ -107,7 +107,6 @@ Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 4, 1, 900, 16, 100, 130));
 }
 
-Test(flash_sinks_backward, drawn_sizes) { check_drawn(2100); }
 Test(flash_sinks_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 Test(flash_sinks_backward, same_twice) { check_same_twice(of(1, 2, 1, 330, ONE_D, 290, 4)); }
 
@@ -124,3 +123,6 @@ Test(flash_sinks_backward, bad_input_window)
     refuses_sinks();
 }
 Test(flash_sinks_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9, 2)); }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_sinks_backward, drawn_sizes) { check_random(); }

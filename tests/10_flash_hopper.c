@@ -23,3 +23,6 @@ Test(flash_hopper, worked_by_hand)
 #define TILE     128
 #define ROUND(D) 7
 #include "hopper.h"
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_hopper, drawn_sizes) { check_random(); }

@@ -115,7 +115,6 @@ Test(flash_sink_logits, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, run_seed() % 2 ? 64 : 1024));
 }
 
-Test(flash_sink_logits, drawn_sizes) { check_drawn(1100); }
 Test(flash_sink_logits, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 Test(flash_sink_logits, same_twice) { check_same_twice(of(1, 2, 1, 220, ONE_D, run_seed() % 2 ? 90 : 220)); }
 
@@ -133,3 +132,6 @@ Test(flash_sink_logits, bad_input_mask)
     refuses_what_is_not_causal();
     refuses_windows();
 }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_sink_logits, drawn_sizes) { check_random(); }

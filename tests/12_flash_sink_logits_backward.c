@@ -121,7 +121,6 @@ Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 4, 1, 900, 16, 100));
 }
 
-Test(flash_sink_logits_backward, drawn_sizes) { check_drawn(2100); }
 Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 
 // In the last case the sums of ds have many terms of both signs; in the others, where keys tower above it, the sink has
@@ -143,3 +142,6 @@ BAD_INPUT(flash_sink_logits_backward)
 Test(flash_sink_logits_backward, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_sink_logits_backward, bad_input_window) { refuses_windows(); }
 Test(flash_sink_logits_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9)); }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_sink_logits_backward, drawn_sizes) { check_random(); }

@@ -76,3 +76,6 @@ Test(flash_fp8, bad_input_levels)
     const int others[] = {0, -1, 3, INT_MAX};
     for (size_t i = 0; i < COUNT(others); i++) REFUSED(levels, others[i], WB_BAD_ARGUMENT, "levels");
 }
+
+// What nothing before has asked: whatever else fits the contract.
+Test(flash_fp8, drawn_sizes) { check_random(); }

@@ -100,8 +100,6 @@ Test(SUITE, layer_of_a_model)
     check(9, 64 / part, 8 / part, 1, 8192 / part, 128, 64, WB_LENS_ZIPF);
 }
 
-Test(SUITE, drawn_sizes) { check_drawn(1500); }
-
 // Lengths and table arrive late as well.
 Test(SUITE, own_stream) { check_stream(of(3, 4, 2, 1, 350, 64, 16, WB_LENS_MIXED)); }
 Test(SUITE, same_twice) { check_same_twice(of(3, 4, 2, 2, 900, ONE_D, 64, WB_LENS_MIXED)); }

@@ -4,8 +4,7 @@
 #include "judge/record.h"
 #include "mask/picture.h"
 #include "reference/oracle.h"
-#include "case/cover.h"
-#include "case/mix.h"
+#include "case/random_case.h"
 #include "case/shards.h"
 #include "case/small_cases.h"
 
@@ -327,7 +326,6 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
             "\n  V of keys %d to %d is NaN. "
             "These queries do not see them, nor does any less than %d away, which might share a tile:\n  %s",
             c->nan_from, last_key, EXCUSED, skipped);
-    if (c->dry) say(r, "\n  so large a case is not run whole: of its blocks the first, the last and one other");
     if (c->nan_head)
         say(r, "\n  V of key head %d of sequence %d is NaN: no other head's results hang on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);
@@ -343,7 +341,6 @@ static bool judge_outputs(report *r, const worker_run *run)
 {
     expected outputs[WB_MAX_TENSORS] = {{0}};
     bool right = true;
-    size_t all_asked = 0;
     int picture_of = -1;
     expect_outputs(run, outputs);
     for (int k = 0; k < run->count; k++) {
@@ -351,18 +348,16 @@ static bool judge_outputs(report *r, const worker_run *run)
         if (!t->output || (only && strcmp(only, t->name))) continue;
         const char *data = worker_tensor(run, k);
         const double *want = outputs[k].want, *tolerance = outputs[k].tolerance;
-        size_t wrong = 0, not_finite = 0, first = 0, worst = 0, asked = 0;
+        size_t wrong = 0, not_finite = 0, first = 0, worst = 0;
         double worst_ratio = 0;
         for (size_t i = 0; i < t->count; i++) {
             const double got = element(t, data, i);
-            asked += !isnan(tolerance[i]);
             if (expected_is(&outputs[k], i, got)) continue;
             const double ratio = isfinite(got) ? fabs(got - want[i]) / tolerance[i] : INFINITY;
             if (wrong++ == 0) first = i;
             if (!isfinite(got)) not_finite++;
             if (ratio > worst_ratio) worst_ratio = ratio, worst = i;
         }
-        all_asked += asked;
         if (wrong && right) {
             right = false;
             say(r, "%s differs from the oracle in %zu of %zu elements (%.3g %%)", t->name, wrong, t->count,
@@ -384,10 +379,6 @@ static bool judge_outputs(report *r, const worker_run *run)
         } else if (!right) {
             say(r, "\n  %s is right", t->name);
         }
-    }
-    if (run->c.dry && !all_asked && right) {
-        right = false;
-        say(r, "of three blocks of a large case none has written a row");
     }
     if (picture_of >= 0) say_picture(r, run, picture_of, &outputs[picture_of]);
     if (!right) say_case(r, run);
@@ -508,30 +499,13 @@ static double products_of(const wb_case *c, int rows, int keys)
 static bool judge_products(report *r, const worker_run *run)
 {
     const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
-    if (!harness_capability || !on_cpu_backend() || run->c.dry || did >= wanted) return true;
+    if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
     say(r,
         "the outputs are right, but the products that run on their own (hopper.cuh) had %.3g multiplications, "
         "and Q K^T and P V of this case have %.3g",
         did, wanted);
     say_case(r, run);
     return false;
-}
-
-// Of a function with so many launches, of so many blocks a row and head, each block hangs on inputs and delta alone
-// (blocks_stand_alone).
-static unsigned launches_apart;
-static double blocks_apart;
-
-static double blocks_of_row(const worker_run *run)
-{
-    const attention_shape *s = &run->c.shape;
-    return (double)worker_exchange(run)->asked.blocks / ((double)s->batch * s->q_heads * s->q_len);
-}
-// Whether it still has them: who takes another way with long sequences, such as in parts, has more blocks or fewer.
-static bool blocks_are_apart(const worker_run *run)
-{
-    return worker_exchange(run)->asked.launches == launches_apart &&
-           fabs(log(blocks_of_row(run) / blocks_apart)) < log(1.3);
 }
 
 // All of it is right, or, where a refusal is wanted, that is what came.
@@ -542,12 +516,8 @@ static bool judge(report *r, const worker_run *run, const refusal *wanted)
             if (!judge_refusal(r, run, wanted, rank)) return false;
         return true;
     }
-    if (run->c.dry == 1 && on_cpu_backend()) return judge_ending(r, run);
-    // Where few blocks run, what another launch makes of their results means nothing.
-    const bool in_parts =
-        run->c.dry && on_cpu_backend() && worker_exchange(run)->asked.launches > 1 && !blocks_are_apart(run);
-    return judge_ending(r, run) && judge_untouched(r, run, false) && (in_parts || judge_outputs(r, run)) &&
-           judge_products(r, run);
+    if (run->c.dry && on_cpu_backend()) return judge_ending(r, run);
+    return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run) && judge_products(r, run);
 }
 
 // Ends the test with the report if there is one, and with it all that its workers have started.
@@ -662,73 +632,9 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
     worker_end(&run);
 }
 
-// ------------------------ again
-// A test gives its cases to one process in the order in which they are written, the simplest first, so that the
-// simplest that fails is reported. A function that keeps something from a call may be right in that order. So a few of
-// the cases that were right run again when all are through: the first, which began in a clean process, and others, in
-// an order of the seed's, behind two or three of them in turns and a call that is refused. Large cases do not. Then all
-// buffers lie where those of the case before did, or inputs where its outputs were, with other contents and of another
-// shape; outputs are not NaN before, and the workspace is as it was or as the case before has left it.
-
-enum { AGAIN = 3, KEPT = 64, LARGE = 1 << 21 };
-static struct {
-    wb_case c;
-    const char *only;
-} passed[KEPT];
-static int passed_count;
-
-static void remember(const wb_case *c)
-{
-    const attention_shape *s = &c->shape;
-    const double work = problem()->signature == WB_ROW_SUM
-                            ? (double)c->rows * c->cols * 64
-                            : (double)s->batch * s->q_heads * s->q_len * s->kv_len * s->head_dim;
-    if (passed_count == KEPT || work > LARGE || c->dry) return;
-    passed[passed_count].c = *c;
-    passed[passed_count++].only = only;
-}
-
-// Between two numbers, both possible.
-static int draw(uint64_t *dice, int from, int to)
-{
-    *dice = *dice * 6364136223846793005u + 1442695040888963407u;
-    return from + (int)((*dice >> 33) % (uint64_t)(to - from + 1));
-}
-
-static void swap(int *a, int *b)
-{
-    const int was = *a;
-    *a = *b, *b = was;
-}
-
-static void run_again(void)
-{
-    uint64_t dice = complete((wb_case){0}).seed * 0x9e3779b97f4a7c15u + 1;
-    int order[KEPT] = {0};
-    const int count = passed_count < AGAIN ? passed_count : AGAIN;
-    for (int k = 0; k < passed_count; k++) order[k] = k;
-    for (int k = 1; k < count; k++) swap(&order[k], &order[draw(&dice, k, passed_count - 1)]);
-    if (count > 0) swap(&order[0], &order[draw(&dice, 0, count - 1)]);
-    const int turn = draw(&dice, 2, 3), turns = turn == 2 ? 4 : 3, first = draw(&dice, 0, 3),
-              priors[4] = {255, 128, 254, draw(&dice, 1, 255)};  // zeros, large, tiny, any
-    if (count == 0) return;
-    wb_case refused = passed[order[0]].c;
-    strcpy(refused.null, problem()->signature == WB_ROW_SUM ? "y" : wb_is_backward(problem()) ? "dQ" : "O");
-    for (int k = 0; k < turns + count; k++) {
-        const int n = k < turns ? k % (count < turn ? count : turn) : k - turns;
-        if (k == turns) run_unjudged(refused);
-        only = passed[order[n]].only;
-        wb_case c = passed[order[n]].c;
-        c.prior = priors[(first + k) % 4], c.place = 1 + draw(&dice, 0, 2);
-        run_and_end(c, kind_for(&c), NULL);
-    }
-    only = NULL;
-}
-
 // When a test has passed so far. Its workers are told to end, and must do so as they should.
 void harness_end(void)
 {
-    run_again();
     for (worker_kind kind = WORKER_SHARED; kind <= WORKER_SECOND; kind++) {
         report r = {.used = 0};
         worker_run last;
@@ -745,7 +651,6 @@ void check_case(wb_case c)
 {
     c = complete(c);
     run_and_end(c, kind_for(&c), NULL);
-    remember(&c);
 }
 
 void check_case_alone(wb_case c) { run_and_end(complete(c), WORKER_ALONE, NULL); }
@@ -878,34 +783,15 @@ static void judge_same(report *r, const worker_run *first, const worker_run *sec
         }
 }
 
-static void check_same_drawn(void);
-
 void run_unjudged(wb_case c)
 {
     c = complete(c);
     run_before(&c);
 }
 
-// A process that has served many calls gives the bits that it gave at first.
-static void check_same_when_warm(wb_case c)
+void check_same_twice(wb_case c)
 {
-    enum { CALLS = 40 };
-    report r = {.used = 0};
-    worker_run first, second;
-    wb_case small = c;
-    small.shape.q_len = small.shape.kv_len = small.rows = small.cols = 5;
-    c = complete(c);
-    worker_start(&first, problem(), &c, WORKER_SHARED);
-    for (int n = 0; n < CALLS; n++) run_unjudged(small);
-    worker_start(&second, problem(), &c, WORKER_SHARED);
-    if (judge_ending(&r, &second)) judge_same(&r, &first, &second);
-    worker_end(&second);
-    conclude(&r, &first);
-}
-
-// On the execution layer in so many other orders.
-static void check_same(wb_case c, int orders)
-{
+    enum { CALLS = 6, SHUFFLED = 2, BACKWARD = 1 };
     report r = {.used = 0};
     worker_run first, second;
     c = complete(c);
@@ -913,25 +799,21 @@ static void check_same(wb_case c, int orders)
     // Large terms that cancel: a sum in another order then shows even in bfloat16.
     if (wb_is_backward(problem()) && c.input == WB_NORMAL) c.input = WB_TOWER;
     run_right(&first, &c);
-    const int shuffled = 2 + (int)(c.seed % 1000000), backward = 1;
-    for (int n = 0; n < (on_cpu_backend() ? orders : 1) && !r.used; n++) {
-        if (on_cpu_backend()) c.order = n ? backward : shuffled;
-        worker_start(&second, problem(), &c, on_cpu_backend() ? WORKER_ALONE : WORKER_SECOND);
+    wb_case other = c;
+    other.shape.q_len = other.shape.kv_len = other.rows = other.cols = 5;
+    for (int n = 0; n < CALLS; n++) {
+        if (n == CALLS - 1) strcpy(other.null, problem()->signature == WB_ROW_SUM ? "y" : first.tensors[0].name);
+        run_unjudged(other);
+    }
+    const bool cpu = on_cpu_backend();
+    const int orders[] = {0, SHUFFLED + (int)(c.seed % 1000000), BACKWARD}, times = cpu && !problem()->on_host ? 3 : 2;
+    for (int n = 0; n < times && !r.used; n++) {
+        c.order = cpu && !problem()->on_host ? orders[n] : 0;
+        worker_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : cpu ? WORKER_ALONE : WORKER_SECOND);
         if (judge_ending(&r, &second)) judge_same(&r, &first, &second);
         worker_end(&second);
     }
     conclude(&r, &first);
-}
-
-void check_same_twice(wb_case c)
-{
-    static bool asked;
-    if (!asked && on_cpu_backend()) {
-        asked = true;
-        check_same_when_warm(c);
-        if (!problem()->on_host) check_same_drawn();
-    }
-    check_same(c, 2);
 }
 
 void check_stream(wb_case c)
@@ -947,7 +829,7 @@ void check_stream(wb_case c)
     if (on_cpu_backend()) check_case(c);
 }
 
-// ------------------------ drawn
+// ------------------------ rings
 
 // Of a rank: query-key pairs that its rows see, in all heads.
 static double pairs_of(const wb_case *c, int rank)
@@ -1022,50 +904,6 @@ static bool judge_overlap(report *r, const worker_run *run)
     return !r->used;
 }
 
-enum { DRAWN_WORK = 3800, LARGEST_SAMPLED = 100000000 };
-
-// The rows of this run's seed; how many.
-static int draw_rows(int longest, wb_cover_row rows[WB_COVERING])
-{
-    // On a GPU nothing must stand in line behind the inputs: see check_stream.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
-    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-    expect_budget = LARGEST_SAMPLED;
-    enum { NUMBERS = 64 };
-    static int numbers[NUMBERS];
-    wb_cover_numbers(numbers, worker_numbers(numbers, NUMBERS));
-    // The layer takes longer for warpgroups, and for the products of a backward.
-    const int most = DRAWN_WORK / (harness_capability ? 8 : wb_is_backward(problem()) ? 3 : 1);
-    return wb_cover(problem(), run_seed(), most, longest, rows);
-}
-
-static wb_case case_of(const wb_cover_row *row)
-{
-    wb_case c = wb_cover_case(problem(), row, run_seed());
-    if (!on_cpu_backend() && c.late > 1) c.late = 1;
-    c.overlapped = c.ranks ? 2 : 0;  // so that its promises are asked again of the case that is printed
-    return c;
-}
-
-// No wait, and no memory on the device beyond tensors and workspace, in a case that came to its end. The cpu backend
-// sees it.
-static bool judge_promises(report *r, const worker_run *run)
-{
-    const wb_exchange *x = worker_exchange(run);
-    const bool ended = !run->ending[0] && x->status == WB_OK && x->device_status == WB_OK;
-    if (!ended || !on_cpu_backend() || run->problem->on_host) return true;
-    if (x->asked.waited)
-        say(r, "%s", waits);
-    else if (x->device_kept || x->device_bytes)
-        say(r, "takes %.1f KiB of device memory beyond its tensors%s",
-            (double)(x->device_bytes > x->device_kept ? x->device_bytes : x->device_kept) / 1024,
-            x->device_kept ? ", and keeps it" : "");
-    else
-        return true;
-    say_case(r, run);
-    return false;
-}
-
 // A workspace does not grow with keys, sequences or ranks, but for what lies rounded.
 static bool judge_workspace(report *r, const worker_run *run)
 {
@@ -1082,227 +920,86 @@ static bool judge_workspace(report *r, const worker_run *run)
     return false;
 }
 
-typedef bool verdict(report *r, const worker_run *run);
-static bool judge_results(report *r, const worker_run *run) { return judge(r, run, NULL); }
+// ------------------------ random cases
 
-// What is promised of a case whatever its results, and of which cases. Of two ranks or one no message need be hidden, and
-// an empty chunk hides none.
-static bool of_all(const wb_case *c) { return (void)c, true; }
-static bool of_ranks(const wb_case *c) { return c->ranks > 1; }
-static bool of_workspaces(const wb_case *c) { return c->page || c->ranks > 1; }
-static bool of_whole_chunks(const wb_case *c) { return c->ranks > 2 && c->shape.q_len >= 4 * c->ranks && c->late != 2; }
-static const struct promise {
-    bool (*is_made)(const wb_case *c);
-    verdict *kept;
-} promises[] = {{of_all, judge_promises},
-                {of_ranks, judge_sent},
-                {of_workspaces, judge_workspace},
-                {of_whole_chunks, judge_overlap}};
-enum { PROMISES = sizeof promises / sizeof *promises };
-
-static bool keeps(report *r, const worker_run *run, const struct promise *p)
-{
-    r->used = 0;
-    return run->ending[0] || !p->is_made(&run->c) || p->kept(r, run);
-}
-
-// Whether the function passes alone in a process, its results or a promise; if not, the report. What was not run
-// passes.
-static bool passes_alone(const wb_case *c, const struct promise *p, report *r)
+// Whether the function passes alone in a process; if not, the report. What was not run passes.
+static bool passes_alone(const wb_case *c, report *r)
 {
     worker_run run;
     r->used = 0;
     worker_start(&run, problem(), c, WORKER_ALONE);
-    const bool passes = strncmp(run.ending, "not run", 7) == 0 || (p ? keeps(r, &run, p) : judge_results(r, &run));
+    const bool passes = strncmp(run.ending, "not run", 7) == 0 || judge(r, &run, NULL);
     worker_end(&run);
     return passes;
 }
 
-// Whether all that is wrong is that keys are read which nobody sees. Whoever reads all keys of a long sequence takes
-// minutes: then a shorter one is asked for.
-static bool reads_hidden_keys(wb_case c)
+// A smaller case that fails alone: each step that makes it simpler is taken if it then still does.
+static void shrink(wb_case c, report *r)
 {
-    enum { LONG = 2100 };
-    static report alone;
-    if (!c.watched) return false;
-    c.watched = 0;
-    if (c.shape.q_len > LONG) c.shape.q_len = c.shape.kv_len = LONG;
-    return passes_alone(&c, NULL, &alone);
-}
-
-// Whether it does so in cases with nothing special, of each head dimension.
-static bool always_reads_hidden_keys(void)
-{
-    static report r;
-    for (const int *D = problem()->head_dims; *D; D++) {
-        const wb_case plain = complete((wb_case){.shape = {.batch = 1,
-                                                           .q_heads = problem()->grouped ? 2 : 1,
-                                                           .kv_heads = 1,
-                                                           .head_dim = *D,
-                                                           .q_len = 1024 - (int)(run_seed() % 256),
-                                                           .causal = 1,
-                                                           .window = 128},
-                                                 .watched = 1});
-        if (passes_alone(&plain, NULL, &r) || !reads_hidden_keys(plain)) return false;
-    }
-    return true;
-}
-
-// A smaller case that fails alone: each dimension takes its simplest value if it then still does.
-static void shrink(wb_cover_row row, const struct promise *p, report *r)
-{
-    enum { MOST_TRIES = 40 };
-    bool smaller = true;
-    for (int tries = 0; smaller && tries < MOST_TRIES;) {
-        smaller = false;
-        for (int d = 0; d < WB_DIMENSIONS && tries < MOST_TRIES; d++) {
-            static report other;
-            wb_cover_row less = row;
-            if (!wb_cover_simpler(problem(), &less, d)) continue;
-            const wb_case c = case_of(&less);
-            tries++;
-            if (!wb_case_is_valid(problem(), &c) || passes_alone(&c, p, &other)) continue;
-            row = less, *r = other, smaller = true;
-        }
+    enum { ROUNDS = 2 };
+    for (int n = 0; n < ROUNDS * WB_SIMPLER; n++) {
+        static report other;
+        wb_case less = c;
+        if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
+        if (!passes_alone(&less, &other)) c = less, *r = other;
     }
 }
 
-// Whether a block has so much to do that three take minutes: blocks that go on, each or all from one queue.
-static bool few_blocks_do_all(wb_case c)
+static void check_random_case(const wb_case *c)
 {
+    const worker_kind kind = kind_for(c);
     worker_run run;
-    if (!on_cpu_backend() || wb_is_backward(problem())) return false;
-    c.dry = 1;
-    worker_start(&run, problem(), &c, WORKER_ALONE);
-    const double blocks = (double)worker_exchange(&run)->asked.blocks, heads = (double)c.shape.batch * c.shape.q_heads;
+    report r = {.used = 0};
+    note_tried(c);
+    worker_start(&run, problem(), c, kind);
+    if (!judge(&r, &run, NULL)) {
+        static report alone;
+        worker_retire(kind);
+        if (run.served > 0 && passes_alone(c, &alone))
+            blame(&r, &run, NULL);
+        else if (strncmp(run.ending, "not run", 7) != 0 && strncmp(run.ending, "no answer", 9) != 0)
+            shrink(*c, &r);
+        conclude(&r, &run);
+    }
     worker_end(&run);
-    const int most = harness_capability ? 256 : 128;  // rows of a tile
-    return blocks && (blocks * 128 < heads || blocks * most < heads * (c.shape.q_len - most));
 }
 
-// Whether a backward's launches can be judged block by block: they are right so in a case like this one, but short, of
-// which three blocks do not do all.
-static bool blocks_stand_alone(wb_case c)
+// A grid may have 65535 blocks in y and in z: tiles by heads, tiles by sequences, heads by sequences may be more. On the
+// CPU layer no block of these runs.
+static void check_grids(void)
 {
-    static report r;
-    static bool asked, do_all;
-    const int N = 700 + (int)(run_seed() % 300);
-    if (!on_cpu_backend() || !wb_is_backward(problem())) return true;
-    if (!asked) {
-        worker_run run;
-        asked = true, r.used = 0;
-        if (problem()->window) c.shape.window = (int)((double)N * c.shape.window / c.shape.q_len);
-        c.shape.q_len = c.shape.kv_len = N, c.input = WB_NORMAL;  // of which each row tells
-        worker_start(&run, problem(), &c, WORKER_ALONE);
-        launches_apart = worker_exchange(&run)->asked.launches, blocks_apart = blocks_of_row(&run);
-        do_all = !memmem(worker_tensor(&run, 0), run.tensors[0].bytes, "\377\377\377\377", 4);
-        if (!judge_results(&r, &run)) launches_apart = 0;
-        worker_end(&run);
-    }
-    return launches_apart && !do_all;
-}
-
-// Some of the drawn cases, the last that is not vast among them, which is long, with a quarter of the keys if they are
-// as many as 16 bits do not count: it runs twice.
-static void check_same_drawn(void)
-{
-    enum { EACH = 12, MOST_BATCH = 1024, MOST_OF_RANKS = 800, MOST_KEYS = 1 << 16, MOST_QUERIES = 4200 };
-    static wb_cover_row rows[WB_COVERING];
-    const bool sum = problem()->signature == WB_ROW_SUM;
-    const int count = draw_rows(sum ? 17000 : problem()->window ? 2100 : 1100, rows);
-    for (int n = count - 1, found = 0; n >= 0; n--) {
-        wb_case c = case_of(&rows[n]);
-        if (c.dry || c.input == WB_SPARSE || (c.ranks && !may_have_ranks(c.ranks)) || found++ % EACH) continue;
-        c.late = c.watched = 0;
-        // sums of many terms; a sink has no weight beside a tower
-        const bool flat =
-            !wb_is_backward(problem()) || (problem()->sink_logits && (found / EACH + (int)(run_seed() % 2)) % 2);
-        c.input = flat ? WB_FLAT : WB_TOWER;
-        if (c.shape.batch > MOST_BATCH) c.shape.batch /= 4, c.masks = c.masks > 1 ? c.shape.batch : c.masks;
-        if (c.ranks && c.shape.q_len > MOST_OF_RANKS) c.shape.q_len = c.shape.kv_len /= 4;
-        if (c.shape.kv_len > MOST_KEYS) c.shape.kv_len /= 4;
-        // who reads what the window hides takes minutes for a long one, and loses the points of that elsewhere
-        if (problem()->window && c.shape.q_len > MOST_QUERIES && always_reads_hidden_keys())
-            c.shape.q_len = c.shape.kv_len = MOST_QUERIES;
-        check_same(c, 1);
+    enum { MANY = 33000 };
+    const wb_signature takes = problem()->signature;
+    if (!on_cpu_backend() || takes == WB_ROW_SUM || problem()->on_host || wb_has_ranks(problem())) return;
+    const int decode = takes == WB_DECODE, shapes[][3] = {{1, MANY, 130}, {MANY, 1, 130}, {3, MANY, 1}};
+    for (int k = decode ? 2 : 0; k < 3; k++) {
+        const bool one = decode || (problem()->grouped && shapes[k][1] > 1);  // key head
+        check_case((wb_case){.shape = {.batch = shapes[k][0],
+                                       .q_heads = shapes[k][1],
+                                       .kv_heads = one ? 1 : shapes[k][1],
+                                       .q_len = shapes[k][2],
+                                       .kv_len = decode,
+                                       .head_dim = problem()->head_dims[0],
+                                       .causal = problem()->mask == WB_CAUSAL,
+                                       .window = problem()->window},
+                             .q_tile = takes == WB_BLOCK_MASK ? 64 : 0,
+                             .dry = 1});
     }
 }
 
-// Whether the simplest case of this one's breaks the promise as well.
-static bool always_breaks(wb_cover_row row, const struct promise *p)
+void check_random(void)
 {
-    static report r;
-    for (int d = 0; d < WB_DIMENSIONS; d++) wb_cover_simpler(problem(), &row, d);
-    row.vast = 0;
-    const wb_case c = case_of(&row);
-    return wb_case_is_valid(problem(), &c) && !passes_alone(&c, p, &r);
-}
-
-// What breaks a promise in every case is asked by the tests of promises, and would cost other points here; these try
-// some of the drawn cases, too (check_memory, check_reads), so that nobody can break it in all cases but theirs. That
-// hidden keys are not read is the last promise: it is seen while the case runs, which then ends.
-void check_drawn(int longest)
-{
-    enum { READS = PROMISES };
-    static wb_cover_row rows[WB_COVERING];
-    static report r, breach[PROMISES + 1];
-    const int count = draw_rows(longest, rows);
-    int tried[PROMISES] = {0}, breaches[PROMISES + 1] = {0}, first[PROMISES + 1] = {0};
-    for (int n = 0; n < count; n++) {
-        const wb_case c = case_of(&rows[n]);
-        const worker_kind kind = kind_for(&c);
-        worker_run run;
-        if (c.ranks && !may_have_ranks(c.ranks)) continue;
-        note_tried(&c);
-        r.used = 0;
-        if (c.dry == 1 ? !on_cpu_backend() : c.dry && (few_blocks_do_all(c) || !blocks_stand_alone(c))) continue;
-        worker_start(&run, problem(), &c, kind);
-        if (!judge_results(&r, &run)) {
-            static report alone;
-            worker_retire(kind);
-            if (reads_hidden_keys(c)) {
-                if (breaches[READS]++ == 0) first[READS] = n, breach[READS] = r;
-                worker_end(&run);
-                continue;
-            }
-            if (run.served > 0 && passes_alone(&c, NULL, &alone))
-                blame(&r, &run, NULL);
-            else if (strncmp(run.ending, "not run", 7) != 0 && strncmp(run.ending, "no answer", 9) != 0)
-                shrink(rows[n], NULL, &r);
-            conclude(&r, &run);
-        }
-        for (int k = 0; k < PROMISES; k++) {
-            tried[k] += promises[k].is_made(&c);
-            if (!keeps(&r, &run, &promises[k]) && breaches[k]++ == 0) first[k] = n, breach[k] = r;
-        }
-        worker_end(&run);
+    // What the CPU layer multiplies in a few hundredths of a second; it takes longer for warpgroups, and for a backward.
+    const double most = (1 << 25) / (harness_capability ? 8.0 : wb_is_backward(problem()) ? 3 : 1);
+    const int seeds = run_seed() == 1 ? 1 : 2;  // everybody's cases, and those of this run's seed
+    // On a GPU nothing must stand in line behind the inputs: see check_stream.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    for (int n = 0; n < seeds * WB_RANDOM_CASES; n++) {
+        const wb_case c = wb_random_case(problem(), n < WB_RANDOM_CASES ? 1 : run_seed(), n % WB_RANDOM_CASES, most);
+        if (!c.ranks || may_have_ranks(c.ranks)) check_random_case(&c);
     }
-    const bool always_reads = breaches[READS] > 0 && always_reads_hidden_keys();
-    for (int k = 0; k <= READS; k++) {
-        if (breaches[k] == 0 || (k == READS ? always_reads : breaches[k] >= tried[k])) continue;
-        if (k < READS && always_breaks(rows[first[k]], &promises[k])) continue;
-        shrink(rows[first[k]], k == READS ? NULL : &promises[k], &breach[k]);
-        conclude(&breach[k], NULL);
-    }
-}
-
-// The promises in a few of the drawn cases.
-static void check_drawn_promises(void)
-{
-    enum { SOME = 4 };
-    static wb_cover_row rows[WB_COVERING];
-    static report r;
-    const int count = draw_rows(1, rows);
-    for (int n = 0; n < SOME * PROMISES; n++) {
-        const wb_cover_row *row = &rows[mix(run_seed() + (uint64_t)(n / PROMISES)) % (uint64_t)count];
-        const struct promise *p = &promises[n % PROMISES];
-        const wb_case c = case_of(row);
-        if (!p->is_made(&c) || (c.ranks && !may_have_ranks(c.ranks)) || (c.dry == 2 && few_blocks_do_all(c)) ||
-            passes_alone(&c, p, &r))
-            continue;
-        shrink(*row, p, &r);
-        conclude(&r, NULL);
-    }
+    check_grids();
 }
 
 void check_rejected(wb_case c, wb_status status, const char *word)
@@ -1349,8 +1046,6 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     if (!on_cpu_backend() && stat(worker_path(), &program) == 0) host_bytes += (size_t)program.st_size;
     c = complete(c);
     may_not_wait = true;
-    static bool drawn;
-    if (!drawn && on_cpu_backend() && !problem()->on_host) drawn = true, check_drawn_promises();
     if (on_cpu_backend() && !problem()->on_host)
         c.order = 1;  // on one host thread, so that what is counted is no stack
 #ifdef __GLIBC__
@@ -1374,7 +1069,10 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
         say(&r, "the process has had %.1f MiB resident, allowed are %.1f: is there a matrix of scores somewhere?",
             (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
     }
-    if (r.used) say_case(&r, &run);
+    if (r.used)
+        say_case(&r, &run);
+    else if (run.c.page || run.c.ranks > 1)
+        judge_workspace(&r, &run);
     conclude(&r, &run);
 }
 
@@ -1440,34 +1138,12 @@ static wb_case half_as_long(wb_case c)
     return c;
 }
 
-// Of the drawn cases in which keys are watched, two.
-static void check_drawn_reads(void)
-{
-    enum { SOME = 2 };
-    static wb_cover_row rows[WB_COVERING];
-    static report r;
-    const double budget = expect_budget;
-    const int count = draw_rows(1, rows);
-    for (int n = 0, looked_at = 0; n < count && looked_at < SOME; n++) {
-        const wb_cover_row *row = &rows[(mix(run_seed()) + (uint64_t)n) % (uint64_t)count];
-        const wb_case c = case_of(row);
-        if (!c.watched || (c.dry && few_blocks_do_all(c))) continue;
-        looked_at++;
-        if (passes_alone(&c, NULL, &r) || !reads_hidden_keys(c)) continue;
-        shrink(*row, NULL, &r);
-        conclude(&r, NULL);
-    }
-    expect_budget = budget;
-}
-
 void check_reads(wb_case c)
 {
     need_cpu_backend("which block reads which keys");
     c.watched = 1;
     check_case(c);
-    if (!is_first()) return;
-    check_case(half_as_long(with_heads(c)));
-    check_drawn_reads();
+    if (is_first()) check_case(half_as_long(with_heads(c)));
 }
 
 void check_triangle(wb_case c)
@@ -1607,14 +1283,12 @@ void check_given_case(void)
             worker_end(&run);
             cr_skip_test("CASE: nothing to compute, and the function refuses it as it must: %s", why);
         }
-    } else if (c.ranks && c.overlapped == 1) {
+    } else if (c.ranks && c.overlapped) {
         check_ranks(c);
         return;
     } else {
-        if (c.dry == 2) blocks_stand_alone(c);
         run_judged(&run, &c, kind, NULL);
     }
-    for (int k = 0; k < PROMISES && c.ranks && c.overlapped == 2 && !r.used; k++) keeps(&r, &run, &promises[k]);
     conclude(&r, &run);
 }
 

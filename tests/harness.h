@@ -68,20 +68,19 @@ void check_doubles(wb_case c);
 // say.
 void check_descends(wb_case c);
 
-// Two runs give the same bits, of different processes, of which none has seen the case before. On the CPU execution
-// layer they are three: lanes, warps and blocks run shuffled the second time, backward the third; give each row at
-// least three tiles, since a + b is b + a.
+// A case gives the same bits again: in the same process after other calls, of which one is refused, and in a process of
+// its own. On the CPU execution layer lanes, warps and blocks run shuffled there, and backward in a third; give each row
+// at least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
 
 // The function works on the stream that it is given, which is not the default one, and does not wait for it, also while
 // another call is under way on another; and check_case.
 void check_stream(wb_case c);
 
-// Cases that cover the problem's contract (case/cover.h), drawn from the seed; the last of them have `longest` to 1.5
-// times as many queries, keys, rows or columns, and where that is much, a sample of the rows is compared. Results are
-// right in all; and in none it waits for the device or takes memory there, unless it does so in all. Of a case that
-// fails a smaller one is looked for, and reported.
-void check_drawn(int longest);
+// A few random cases of the problem's contract (case/random_case.h): the same for everybody, and as many more of this
+// run's seed if it has one; and whether a grid has room for 66,000 heads. Of a random case that fails a smaller one is
+// looked for, and reported.
+void check_random(void);
 
 // Calls the function, whatever comes of it.
 void run_unjudged(wb_case c);

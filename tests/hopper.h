@@ -77,7 +77,6 @@ Test(SUITE, hidden_tiles_are_not_computed)
 Test(SUITE, hidden_tiles_are_not_loaded) { check_reads(causal_of(1, 2, 1, ONE_D == 256 ? 576 : 1024, ONE_D)); }
 // See harness.h: nor multiplied by a warpgroup that does not see them; and the longest rows come first.
 Test(SUITE, hidden_tiles_are_not_multiplied) { EACH_D(check_triangle(causal_of(1, 2, 1, 768, D))); }
-Test(SUITE, drawn_sizes) { check_drawn(700); }
 Test(SUITE, own_stream) { check_stream(complete_of(causal_of(2, 4, 2, 150, 64))); }
 
 Test(SUITE, same_twice)

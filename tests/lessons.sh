@@ -171,13 +171,6 @@ cp "$scratch/whole" "$scratch/kept"
 names .
 none "make has the targets that texts name"
 
-# The page of what cases are drawn from has the classes that they are drawn from.
-if [ "$whole" -eq 0 ]; then
-    sed -n '/^|/p' workbook/class/drawn.md >"$scratch/drawn"
-    "$out/classes" 2>&1 | diff - "$scratch/drawn" >"$said" 2>&1
-    none "drawn.md says what cases are drawn from"
-fi
-
 # Links lead to files that there are, and to headings that these have, as GitHub names them.
 links() { # FOLDER
     # shellcheck disable=SC2046

@@ -76,9 +76,6 @@ Test(SUITE, every_input)
 
 Test(SUITE, scales) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 45, ANY_D)); }
 
-// Whatever the seed says.
-Test(SUITE, drawn_sizes) { check_drawn(400); }
-
 // ------------------------ promises
 
 // See harness.h: no more is sent than passes by, no pair of chunks is looked at that is hidden, what comes is under way

@@ -51,10 +51,6 @@ $B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o judge/spent.o 
 $B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o validate.o) $(CASE_OF) $B/reference/oracle.o
 	$Q$(LINK) $^ -lm -o $@
 
-# What cases are drawn from, for class/drawn.md.
-$B/classes: $(addprefix $B/machinery/,class/classes.o problems.o validate.o) $(CASE_OF)
-	$Q$(LINK) $^ -lm -o $@
-
 $B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeline/*.c))
 	$Q$(LINK) $^ -lm -o $@
 

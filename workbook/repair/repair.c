@@ -13,7 +13,7 @@
 // Exit status: 0 what was found is printed, 1 nothing was, 2 could not run.
 #include "judge/expect.h"
 
-#include "case/cover.h"
+#include "case/random_case.h"
 #include "diagnose/cases.h"
 #include "repair/changes.h"
 #include "score/grades.h"
@@ -31,8 +31,17 @@
 #include <omp.h>
 #endif
 
-enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, SHOWN = 2, BEST = 16, WORK = 120, PROCESSES = 8, LINES = 4000 };
-enum { FURTHER = 12 };  // cases that what was found has to pass as well
+enum {
+    MOST_CASES = 40,
+    MOST_WRONG = 20,
+    ROUNDS = 20,
+    SHOWN = 2,
+    BEST = 16,
+    WORK = 1 << 22,
+    PROCESSES = 8,
+    LINES = 4000
+};
+enum { RANDOM = 24, FURTHER = 12 };  // cases that what was found has to pass as well
 enum { FAR = 2, STOPPED = 1 << 30 };
 static const double DEAR = 0.15;   // seconds of a case that is not one of those tried
 static const double CASES = 5;     // for all of them
@@ -167,13 +176,10 @@ static void find_cases(int count, char **given)
     const int listed = diagnose_cases(problem, texts);
     for (int n = 0; n < listed && now() - began < CASES; n++)
         if (wb_case_parse(problem, texts[n], &c) == WB_OK) add_case(&c, false);
-    wb_cover_row rows[WB_COVERING];
-    const int drawn = wb_cover(problem, 1, WORK, 300, rows);
-    for (int n = 0; n < drawn && now() - began < CASES; n++) {
-        if (rows[n].vast) continue;
-        c = wb_cover_case(problem, &rows[n], 1);
+    for (int n = 0; n < RANDOM && now() - began < CASES; n++) {
+        c = wb_random_case(problem, 1, n, WORK);
         c.late = 0, c.order = 0;
-        if (!c.watched) add_case(&c, false);
+        add_case(&c, false);
     }
 }
 
@@ -279,16 +285,15 @@ static int wrong_outputs(void)
 // Whether these outputs are right in further cases too.
 static bool passes_further(int id, int outputs)
 {
-    wb_cover_row rows[WB_COVERING];
-    const int drawn = wb_cover(problem, 2, 4 * WORK, 300, rows), n = MOST_CASES;
+    const int n = MOST_CASES;
     bool right = true;
     seconds[n] = 2;
     shared->on = id;
-    for (int r = 0, tried = 0; r < drawn && right && tried < FURTHER; r++) {
-        cases[n] = wb_cover_case(problem, &rows[r], 2);
-        if (rows[r].vast || cases[n].dry || !wb_case_is_valid(problem, &cases[n])) continue;
+    for (int r = 0; r < FURTHER && right; r++) {
+        cases[n] = wb_random_case(problem, 2, r, 4 * WORK);
+        if (!wb_case_is_valid(problem, &cases[n])) continue;
         memset(wanted[n], 0, sizeof wanted[n]);
-        right = !(wrong_of(n) & outputs), tried++;
+        right = !(wrong_of(n) & outputs);
         for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
     }
     shared->on = 0;

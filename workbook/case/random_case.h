@@ -1,0 +1,26 @@
+// random_case.h - random cases of a problem: whatever its contract leaves open takes a value by the seed, of one of a
+// few classes that kernels treat apart (a tile's length and one more, one head and several, a scale of one's own). Of as
+// many cases in a row as a dimension has classes each class occurs in one: Latin hypercube sampling (McKay, Beckman,
+// Conover 1979).
+#pragma once
+
+#include "case/case.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WB_RANDOM_CASES = 8 };  // that a suite tries of a seed
+
+// Case n of this seed, n from 0, with no more than `most` multiplications in its products of matrices; if that is less
+// than its shape takes, batches, heads and then lengths become fewer.
+wb_case wb_random_case(const wb_problem *problem, uint64_t seed, int n, double most);
+
+// Takes the simplest value of one more field, or half of a length; false if step says nothing of this case. From 0 to
+// WB_SIMPLER - 1.
+enum { WB_SIMPLER = 16 };
+bool wb_simpler_case(const wb_problem *problem, wb_case *c, int step);
+
+#ifdef __cplusplus
+}
+#endif
