@@ -41,8 +41,9 @@ function with(text, entry, path,    stem, number) {
     gsub(/[{][a-z]+[}]/, entry, text)
     return text
 }
-function row(entry, path,    number) {
+function row(entry, path,    number, i) {
     number = entry ~ /^[0-9][0-9]/ ? substr(entry, 1, 2) : "-"
+    for (i in several) gsub("[$]" substr(i, 2), several[i], inputs)
     print with(name, entry), number, with(claim, entry), with(command, entry, path), with(inputs, entry, path),
         due(when, with(name, entry), number) ? "due" : "not drawn"
 }
@@ -57,6 +58,7 @@ function rows(    kind, e) { # of what was read last
 BEGIN { OFS = "\t" }
 FNR == NR { list[$1, ++entries[$1]] = $2; path[$1, entries[$1]] = $3; next }
 /^#/ || /^$/ { next }
+/^[$]/ { several[$1] = $0; sub(/^[^ ]+ +/, "", several[$1]); next }
 /^[^ ]/ {
     rows()
     name = $1
