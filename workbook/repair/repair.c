@@ -13,6 +13,7 @@
 // Exit status: 0 what was found is printed, 1 nothing was, 2 could not run.
 #include "judge/expect.h"
 
+#include "case/mix.h"
 #include "case/random_case.h"
 #include "diagnose/cases.h"
 #include "repair/changes.h"
@@ -416,6 +417,22 @@ static void say(const trial *t)
     if (t->constant) printf(", by which the condition is always the same: it may only hide the mistake");
 }
 
+// For who asks which test finds which mistake (tests/prove/kills.sh): so many of the changes, chosen at random, a line
+// each, and for each a file BUILT.ID that turns it on in the worker that finds the file's name in WB_REPAIR.
+static int choose(int count, const char *built)
+{
+    for (int n = 0; n < count && change_count; n++) {
+        const int id = 1 + (int)(mix((uint64_t)n) % (uint64_t)change_count);
+        char name[4096];
+        snprintf(name, sizeof name, "%s.%d", built, id);
+        FILE *file = fopen(name, "w");
+        if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
+        fclose(file);
+        printf("%d\t%d\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
 #ifdef _OPENMP
@@ -423,6 +440,8 @@ int main(int argc, char **argv)
 #endif
     began = now();
     if (argc > 2 && strcmp(argv[1], "--seconds") == 0) budget = atof(argv[2]), argc -= 2, argv += 2;
+    const int chosen = argc > 2 && strcmp(argv[1], "--choose") == 0 ? atoi(argv[2]) : 0;
+    if (chosen) argc -= 2, argv += 2;
     if (argc < 5 || !(problem = wb_problem_number(atoi(argv[4])))) {
         fprintf(stderr, "usage: repair [--seconds n] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
@@ -431,9 +450,11 @@ int main(int argc, char **argv)
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     static char said[1 << 16];
-    said[fread(said, 1, sizeof said - 1, stdin)] = 0;
+    if (!chosen) said[fread(said, 1, sizeof said - 1, stdin)] = 0;
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
-    if (!changes_read(source, skeleton) || !build(argv[2], argv[3]) || !share()) return 2;
+    if (!changes_read(source, skeleton) || !build(argv[2], argv[3])) return 2;
+    if (chosen) return choose(chosen, argv[2]);
+    if (!share()) return 2;
     find_distances(source, argv[1], said);
     began = now();
     find_cases(argc - 5, argv + 5);

@@ -1,0 +1,63 @@
+#!/bin/sh
+# kills.sh EDITS NN... - which test finds which mistake, and at what price: each wrong solution of problem NN, and EDITS
+# random edits of its reference solution (those that repair/ tries), against every test of its suite. Prints a row a
+# test: problem, test, seconds that the reference solution takes, mistakes that it finds, how many of these no cheaper
+# test finds, and which; and a row of those that none finds. Leaves build/cpu/kills/NN.tsv: mistake, test, ok or FAIL.
+#   WB_JOBS=n  so many at once
+set -u
+edits=$1 B=build/cpu out=build/cpu/kills
+shift
+mkdir -p $out
+make="${MAKE:-make} --no-print-directory -s -k -j${WB_JOBS:-2} BACKEND=cpu"
+# The suite with one worker; of a mistake that never ends each case may take two seconds.
+judge() { # NN NAME WORKER
+    WB_TIMEOUT=${TIMEOUT:-2} WB_BACKEND=cpu WB_RESULTS="$out/$1.$2.results" \
+        $B/suite "$B/tests/$1_test" "$3" cpu >/dev/null 2>&1
+    awk -F '\t' -v OFS='\t' -v name="$2" '$1 == "ok" || $1 == "FAIL" { print name, $2, $1, $4 }' \
+        "$out/$1.$2.results" >"$out/$1.$2.tsv"
+    rm -f "$out/$1.$2.results"
+}
+if [ "$edits" = one ]; then judge "$@"; exit; fi
+for n; do
+    for entry in $(awk -v list="solutions/$n/wrong.diff" -v tell=names -f workbook/loop/edit.awk); do
+        echo "wrong/$n/$entry/${n}_worker"
+    done
+    echo "tests/${n}_test" "solutions/${n}_worker"
+done | xargs -n 1 echo $B | tr ' ' / | xargs $make $B/suite $B/repair >$out/build.log 2>&1
+
+for n; do
+    rm -f $out/"$n".*.tsv
+    source=$(ls solutions/"$n"/*.c*)
+    made=$out/repaired_$n.cu
+    [ "$edits" = 0 ] || WB_WORKER=$B/repaired/${n}_worker $B/repair --choose "$edits" "$source" "$B/repaired/$n.cu" \
+        "$make $B/repaired/${n}_worker 2>&1" "$n" >"$made.ids" 2>/dev/null
+    TIMEOUT=20 judge "$n" reference "$B/solutions/${n}_worker"
+    {
+        for worker in "$B/wrong/$n"/*/"${n}"_worker; do echo "$n wrong:$(basename "${worker%/*}") $worker"; done
+        [ "$edits" = 0 ] || cut -f 1 "$made.ids" | sort -un | while read -r id; do
+            echo "$n edit:$id $B/repaired/${n}_worker $PWD/$B/repaired/$n.cu.$id"
+        done
+    } | xargs -P "${WB_JOBS:-2}" -L 1 sh -c 'WB_REPAIR=${3:-} exec sh tests/prove/kills.sh one "$0" "$1" "$2"'
+    cat $out/"$n".*.tsv >$out/"$n".tsv
+    rm -f $out/"$n".*.tsv
+    awk -F '\t' -v OFS='\t' -v n="$n" '
+        $1 == "reference" { seconds[$2] = $4; tests[++count] = $2; next }
+        { all[$1] }
+        $3 == "FAIL" { found[$2, $1] = 1; finds[$2]++; mistake[$1] }
+        END {
+            for (i = 1; i <= count; i++) {
+                t = tests[i]; alone = 0; which = ""
+                for (m in mistake) {
+                    if (!((t, m) in found)) continue
+                    cheaper = 0
+                    for (k = 1; k <= count && !cheaper; k++)
+                        cheaper = k != i && (tests[k], m) in found && seconds[tests[k]] <= seconds[t]
+                    if (!cheaper) { alone++; which = which " " m }
+                }
+                print n, t, seconds[t], finds[t] + 0, alone, substr(which, 2)
+            }
+            which = ""
+            for (m in all) if (!(m in mistake)) { missed++; which = which " " m }
+            print n, "none", 0, missed + 0, missed + 0, substr(which, 2)
+        }' $out/"$n".tsv
+done
