@@ -59,7 +59,7 @@ Test(flash_forward, same_twice) { check_same_twice(of(1, 2, 67, 450, ONE_D)); }
 
 Test(flash_forward, memory)
 {
-    check_no_memory(of(1, 1, 2560, 2560, 16));
+    check_no_memory(of(1, 1, SQUARE, SQUARE, 16));
     check_beyond_int(of(1, 64, 2, 300001, 128));
 }
 

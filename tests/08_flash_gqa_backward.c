@@ -68,7 +68,7 @@ Test(flash_gqa_backward, descends)
 // See harness.h: tiles above the diagonal are computed by neither kernel.
 Test(flash_gqa_backward, hidden_tiles_are_not_computed)
 {
-    EACH_D(check_skips(of(1, 1, 1, 560, D), 280));
+    check_skips(of(1, 1, 1, 560, ONE_D), 280);
     check_skips(of(1, 2, 1, 400, 16), 130);
 }
 
@@ -77,7 +77,7 @@ Test(flash_gqa_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa_backward, same_twice) { check_same_twice(of(1, 2, 1, 330, ONE_D)); }
 
 // delta is the only work space.
-Test(flash_gqa_backward, memory) { check_no_memory(of(1, 1, 1, 2560, 16)); }
+Test(flash_gqa_backward, memory) { check_no_memory(of(1, 1, 1, SQUARE, 16)); }
 
 // ------------------------ bad input
 

@@ -95,7 +95,7 @@ Test(flash_sinks_backward, descends)
 // See harness.h: neither kernel computes tiles above the diagonal, or between the sinks and the window.
 Test(flash_sinks_backward, hidden_tiles_are_not_computed)
 {
-    EACH_D(check_skips(of(1, 1, 1, 640, D, 20, 4), 210));
+    check_skips(of(1, 1, 1, 640, ONE_D, 20, 4), 210);
     check_skips(of(1, 2, 1, 640, 16, 40, 0), 210);
     check_less_work(of(1, 1, 1, 512, 16, 1, 0));
 }
@@ -111,7 +111,7 @@ Test(flash_sinks_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4
 Test(flash_sinks_backward, same_twice) { check_same_twice(of(1, 2, 1, 330, ONE_D, 290, 4)); }
 
 // delta is the only work space, dQ until it is filled aside.
-Test(flash_sinks_backward, memory) { check_no_memory(of(1, 4, 1, 3000, 16, 64, 4)); }
+Test(flash_sinks_backward, memory) { check_no_memory(of(1, 4, 1, SQUARE, 16, 64, 4)); }
 
 // ------------------------ bad input
 

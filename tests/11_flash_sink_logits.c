@@ -120,7 +120,7 @@ Test(flash_sink_logits, same_twice) { check_same_twice(of(1, 2, 1, 220, ONE_D, r
 
 Test(flash_sink_logits, memory)
 {
-    check_no_memory(of(1, 1, 1, 3000, 16, 128));
+    check_no_memory(of(1, 1, 1, SQUARE, 16, 128));
     check_beyond_int(of(1, 64, 1, 270001, 128, 100));
 }
 

@@ -110,7 +110,7 @@ Test(flash_sink_logits_backward, other_fields_are_not_read) { check_unread(of(1,
 // See harness.h: neither kernel computes tiles above the diagonal, or before the window.
 Test(flash_sink_logits_backward, hidden_tiles_are_not_computed)
 {
-    EACH_D(check_skips(of(1, 1, 1, 640, D, 20), 210));
+    check_skips(of(1, 1, 1, 640, ONE_D, 20), 210);
     check_less_work(of(1, 1, 1, 512, 16, 1));
 }
 
@@ -134,7 +134,7 @@ Test(flash_sink_logits_backward, same_twice)
 }
 
 // delta is the only work space; the sums of ds need none that grows.
-Test(flash_sink_logits_backward, memory) { check_no_memory(of(1, 4, 1, 3000, 16, 64)); }
+Test(flash_sink_logits_backward, memory) { check_no_memory(of(1, 4, 1, SQUARE, 16, 64)); }
 
 // ------------------------ bad input
 

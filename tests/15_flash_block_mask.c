@@ -164,7 +164,7 @@ Test(flash_block_mask, same_twice) { check_same_twice(of(1, 2, 1, 320, 320, ONE_
 // No mask written out, and no matrix of scores.
 Test(flash_block_mask, memory)
 {
-    check_no_memory(of(1, 1, 1, 3000, 3000, 16, WB_MASK_DOCUMENTS, 100));
+    check_no_memory(of(1, 1, 1, SQUARE, SQUARE, 16, WB_MASK_DOCUMENTS, 100));
     check_beyond_int(of(1, 64, 64, 2, 300001, 128, WB_MASK_FULL, 0));
 }
 

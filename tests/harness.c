@@ -789,9 +789,33 @@ void run_unjudged(wb_case c)
     run_before(&c);
 }
 
+// What a function keeps of a call (a result, a map of a tensor, a choice by the first shape) must not be the next call's:
+// in one process other numbers lie where the case's own did, fewer rows and another head dimension come, and a call that
+// is refused.
+static void check_again(wb_case c)
+{
+    enum { TURNS = 2 };
+    c.place = 1;
+    for (int n = 0; n < TURNS; n++) {
+        wb_case numbers = c, shape = c;
+        numbers.seed += (uint64_t)n + 1;
+        shape.shape.q_len = shape.shape.kv_len = shape.rows = shape.cols = 5 + n;
+        shape.q_tile = c.q_tile == 128 ? 64 : c.q_tile;
+        if (problem()->head_dims[0])
+            shape.shape.head_dim = problem()->head_dims[c.shape.head_dim == problem()->head_dims[0]];
+        wb_case refused = shape;
+        strcpy(refused.null, problem()->signature == WB_ROW_SUM ? "y" : wb_is_backward(problem()) ? "dQ" : "O");
+        run_and_end(c, WORKER_SHARED, NULL);
+        run_and_end(numbers, WORKER_SHARED, NULL);
+        run_and_end(shape, WORKER_SHARED, NULL);
+        run_unjudged(refused);
+    }
+}
+
 void check_same_twice(wb_case c)
 {
-    enum { CALLS = 6, SHUFFLED = 2, BACKWARD = 1 };
+    enum { SHUFFLED = 2, BACKWARD = 1 };
+    static bool asked;
     report r = {.used = 0};
     worker_run first, second;
     c = complete(c);
@@ -799,12 +823,7 @@ void check_same_twice(wb_case c)
     // Large terms that cancel: a sum in another order then shows even in bfloat16.
     if (wb_is_backward(problem()) && c.input == WB_NORMAL) c.input = WB_TOWER;
     run_right(&first, &c);
-    wb_case other = c;
-    other.shape.q_len = other.shape.kv_len = other.rows = other.cols = 5;
-    for (int n = 0; n < CALLS; n++) {
-        if (n == CALLS - 1) strcpy(other.null, problem()->signature == WB_ROW_SUM ? "y" : first.tensors[0].name);
-        run_unjudged(other);
-    }
+    if (!asked && on_cpu_backend()) asked = true, check_again(c);
     const bool cpu = on_cpu_backend();
     const int orders[] = {0, SHUFFLED + (int)(c.seed % 1000000), BACKWARD}, times = cpu && !problem()->on_host ? 3 : 2;
     for (int n = 0; n < times && !r.used; n++) {

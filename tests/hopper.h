@@ -89,7 +89,7 @@ Test(SUITE, same_twice)
 Test(SUITE, no_memory_beside)
 {
     check_no_memory(complete_of(causal_of(1, 8, 1, 129, 64)));
-    check_no_memory(complete_of(of(2560, 2560, 64)));
+    check_no_memory(complete_of(of(SQUARE, SQUARE, 64)));
     check_beyond_int(complete_of(full_of(1, 64, 64, 2, 300001, 128)));
 }
 
