@@ -48,7 +48,7 @@ Test(flash_causal, hidden_tiles_are_not_computed)
 
 Test(flash_causal, hidden_tiles_are_not_loaded)
 {
-    check_reads(of(1, 2, 1024, ONE_D));
+    check_reads(of(1, 2, 640, ONE_D));
     check_reads(of(1, 1, 999, 16));
 }
 

@@ -6,8 +6,8 @@
 #include "contract.h"
 
 // With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used
-// again, one more odd number, and many. Sizes are drawn with any number (drawn_sizes).
-static const int some_ranks[] = {2, 3, 4, 5, 8};
+// again, and many.
+static const int some_ranks[] = {2, 3, 4, 7};
 #define EACH_R(...)                                                                                                    \
     for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) {              \
         const int R = some_ranks[each_R];                                                                              \
@@ -39,19 +39,19 @@ Test(SUITE, more_ranks) { EACH_R(EACH_MASK(check(R, causal, 1, 2, 1, 16 * R, dim
 // Chunks of unlike length: the first N % 2R have a row more.
 Test(SUITE, ragged)
 {
-    EACH_R(EACH_MASK({
-        check(R, causal, 1, 2, 1, 8 * R + 1, dim(R));
-        check(R, causal, 1, 1, 1, 10 * R - 1, dim(R + 1));
-    }));
+    EACH_R({
+        check(R, R % 2, 1, 2, 1, 8 * R + 1, dim(R));
+        check(R, 1 - R % 2, 1, 1, 1, 10 * R - 1, dim(R + 1));
+    });
 }
 
 // Fewer rows than chunks: some have none, and so have some ranks.
 Test(SUITE, empty_chunks)
 {
-    EACH_R(EACH_MASK({
-        check(R, causal, 1, 2, 1, 1, 64);
-        check(R, causal, 1, 1, 1, 2 * R - 1, 128);
-    }));
+    EACH_R({
+        check(R, R % 2, 1, 2, 1, 1, 64);
+        check(R, 1 - R % 2, 1, 1, 1, 2 * R - 1, 128);
+    });
 }
 
 // ------------------------ heads and batches
@@ -82,11 +82,10 @@ Test(SUITE, scales) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 45,
 // while what is there is worked on, and nobody waits.
 Test(SUITE, bytes_and_overlap)
 {
-    const int R[] = {2, 3, 4, 6};
-    for (size_t i = 0; i < COUNT(R) && may_have_ranks(R[i]); i++) {
-        EACH_MASK(check_ranks(of(R[i], causal, 1, 2, 1, 16 * R[i], 64)));
-        EACH_MASK(check_ranks(of(R[i], causal, 1, 2, 2, 9 * R[i] + 1, 128)));
-        EACH_MASK(check_ranks(of(R[i], causal, 1, 2, 1, 4 * R[i], 64)));
+    for (int R = 2; R <= 4 && may_have_ranks(R); R++) {
+        EACH_MASK(check_ranks(of(R, causal, 1, 2, 1, 16 * R, 64)));
+        check_ranks(of(R, R % 2, 1, 2, 2, 9 * R + 1, 128));
+        check_ranks(of(R, 1 - R % 2, 1, 2, 1, 4 * R, 64));
     }
 }
 
