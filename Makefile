@@ -37,7 +37,7 @@ book:  ## the lessons as a site, from the disk; EDITION=instructors: and the wro
 
 # ------------------------------------------------------------------------------ work on a problem
 
-test-%: $B/suite FORCE  ## test-03: the tests of one problem
+test-%: $B/suite FORCE  ## test-03 [COVERAGE=1]: the tests of one problem (and which of your lines no case runs)
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $*
 test: $B/suite  ## the tests of all problems; fails if one that was started fails
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
@@ -135,7 +135,7 @@ grade:  ## SUBMISSION=folder-or-archive [OUT=dir SANITIZE=1]: grade one submissi
 	@workbook/class/grade_base.sh build/grades/base
 	@workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- \
 	    "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name SEED=n CASES=file SANITIZE=1]: a class
+grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name SEED=n CASES=file SANITIZE=1 COVERAGE=1]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 gradescope: $B/score  ## [ZIP=file CASES=file SEED=n SANITIZE=1]: an autograder for Gradescope

@@ -1,6 +1,6 @@
 #!/bin/sh
-# coverage.sh - what ran in no case is told of conditions that no case meets (planted.diff); so is who says that lines
-# are others, and that counters do not have all calls.
+# coverage.sh - COVERAGE=1 tells of conditions that no case meets (planted.diff), and not of given lines; also who says
+# that lines are others, and that counters do not have all calls.
 set -u
 . tests/prove/frame.sh
 : "${ROW:=$scratch/row}"
@@ -10,12 +10,16 @@ source=$out/planted/planted/flash_forward.cu
 marked() { sed -n "/[/][/] $1\$/=" "$source" | sort; }
 export WB_COVERAGE="$scratch/counted"
 mkdir "$WB_COVERAGE" && cp "$out/planted/planted/03_counted.gcno" "$WB_COVERAGE/c.gcno" &&
-    judge "$out/tests/03_test" "$out/planted/planted/03_worker" "$BACKEND" --filter '*/worked_by_hand' >"$said" 2>&1
-workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward >"$said"
+    judge "$out/tests/03_test" "$out/planted/planted/03_counted_worker" "$BACKEND" --filter '*/worked_by_hand' >"$said" 2>&1
+workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward solutions/03/flash_forward.cu >"$said"
 tr -c '0-9-' '\n' <"$said" | awk -F- '/[0-9]/ { for (n = $1 + 0; n <= ($2 == "" ? $1 : $2); n++) print n }' |
     sort >"$scratch/told"
 [ "$(marked never | comm -12 "$scratch/told" - | grep -c .)" = 12 ]
 verdict $? "each of 12 planted conditions is told"
+diff --old-line-format= --unchanged-line-format='%dn
+' --new-line-format= "$source" solutions/03/flash_forward.cu | sort >"$scratch/given"
+[ -z "$(comm -12 "$scratch/given" "$scratch/told")" ]
+verdict $? "no given line is"
 [ -z "$(marked unseen | comm -12 "$scratch/told" -)" ]
 verdict $? "arithmetic is not, as threats.md says"
 check "who asks for the time or the device is told" grep -q '^no case decides what time.*: [0-9]*, [0-9]*$' "$said"

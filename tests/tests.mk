@@ -28,6 +28,7 @@ hostile: $B/hostile/01_worker $B/hostile/01.so $B/hostile/17_worker
 
 # Conditions that no case meets (tests/coverage.sh).
 $(eval $(call edited,planted/%,03,tests/planted.diff))
+$(eval $(call implementation,planted/%,03_counted,$B/planted/%/$(notdir $(call source,solutions,03))))
 
 # Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
 $(foreach n,$(patsubst solutions/%/wrong.diff,%,$(wildcard solutions/*/wrong.diff)),$(eval \

@@ -6,7 +6,7 @@ WARNINGS := -Wall -Wextra -Wshadow $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) \
   -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
-CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
+CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1)
 # Kernels are compiled far more often than they are run for long: these flags take half the time of -O2 -g, and the
 # code no more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would
 # ask for all of it: a check build would take half as long again.
@@ -40,7 +40,14 @@ DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOM
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
 else
-LAYER := $(patsubst workbook/cpu/%.cpp,$B/layer/%.o,$(wildcard workbook/cpu/*.cpp))
+# The layer is compiled in four units, since reading headers took most of the time of its 34 files. Files of a unit have
+# no static name in common; one that stands nowhere here is of the fourth. A switch of fibers stays a call.
+unit_1 := errors launch memory order products record scheduler signals stuck watch
+unit_2 := async_copy copy_engine early_reads hooks knowledge nccl pages report warp warpgroup_products
+unit_3 := atomics engine faults flight runtime_api shared_memory tensor_cores turns warpgroups watchdog
+unit_4 := $(filter-out $(unit_1) $(unit_2) $(unit_3),$(patsubst workbook/cpu/%.cpp,%,$(wildcard workbook/cpu/*.cpp)))
+UNITS := 1 2 3 4
+LAYER := $(UNITS:%=$B/layer/unit_%.o)
 DEVICE_LIBS := -ldl
 # What worker, machinery and layer keep from a function that they call: see JUDGED.
 HIDDEN := -fvisibility=hidden
@@ -49,7 +56,7 @@ LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
-FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS) $(COUNTS))
+FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS) $(COUNTS) $(foreach u,$(UNITS),$(unit_$u)))
 -include $B/flags.mk
 build/tools.mk $B/flags.mk: ;
 ifneq ($(BUILT_WITH),$(FLAGS))
@@ -77,7 +84,12 @@ endif
 
 $B/machinery/%.o: workbook/%.c $B/flags.mk
 	@mkdir -p $(@D)
-	$(call compile_c,$(HIDDEN) $(if $(filter workbook/memory.c,$<),$(MEMORY)))
+	$(call compile_c,$(HIDDEN) $(if $(filter workbook/memory.c,$<),$(MEMORY)) $(BRIEF))
+# What computes for no long time is compiled in half of it.
+BRIEFLY := $(if $(DEBUG),,-O1 -g1)
+$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score loop mask judge class timeline) case/cover.o): \
+  BRIEF = $(BRIEFLY)
+$B/machinery/judge/expect.o: BRIEF =
 $B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
 $B/machinery/%.o: workbook/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
@@ -88,14 +100,17 @@ $B/reference/%.o: reference/%.c $B/flags.mk
 $B/reference/%.o: reference/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
-$B/layer/%.o: workbook/cpu/%.cpp $B/flags.mk
+$B/layer/unit_%.cpp: $B/flags.mk
 	@mkdir -p $(@D)
-	$(call say,CXX,$<)
+	@printf '#include "cpu/%s.cpp"\n' $(unit_$*) >$@
+$(foreach u,$(UNITS),$(eval $B/layer/unit_$u.o: $(unit_$u:%=workbook/cpu/%.cpp)))
+$B/layer/unit_%.o: $B/layer/unit_%.cpp $B/flags.mk
+	$(call say,CXX,workbook/cpu$(comma) unit $*)
 	$Q$(CPU) $(CXXFLAGS) $(HIDDEN) -c $< -o $@
 # What judges at length is the oracle, so suites need no more than -O1.
 $B/tests/%.o: tests/%.c $B/flags.mk
 	@mkdir -p $(@D)
-	$(call compile_c,$(if $(DEBUG),,-O1))
+	$(call compile_c,$(BRIEFLY))
 $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
@@ -108,7 +123,7 @@ JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o 
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/results.o)
-MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/coverage.o worker/late_inputs.o problems.o \
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_inputs.o problems.o \
   validate.o device.o memory.o attention.o attention_backward.o rank.o $(if $(filter \
   cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
 
@@ -123,45 +138,47 @@ statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -
   'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= 4 + ($$$$2 < 32 ? $$$$2 : int(($$$$2 + 31) / 32) * 32) } \
   END { print n < 0 ? 0 : n }')
 
-# What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it: of files in problems/ and solutions/
-# the worker's object is one of its own, NN_counted.o, and NN_counted.gcno has gcc's notes.
-COUNTED := $(and $(JUDGED),$(GCOV),$(if $(DEBUG),,yes))
-counted = $(and $(COUNTED),$(filter problems solutions planted,$(firstword $(subst /, ,$(1)))))
-%_counted.o: COUNTING = $(COUNTS)
-
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
 # appears whole.
-# $(1): folder below $B, $(2): number, $(3): source
+# $(1): folder below $B, $(2): number, or NN_counted, $(3): source
 define implementation
-$B/$(1)/$(2).o $(if $(call counted,$(1)),$B/$(1)/$(2)_counted.o): $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+$B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
-$B/$(1)/$(2)_worker: $B/$(1)/$(2)$(if $(call counted,$(1)),_counted).o \
+$B/$(1)/$(2)_worker: $B/$(1)/$(2).o \
   $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
-	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) \
+	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(firstword $(subst _, ,$(2)))))) $$(LINK) \
 	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
 	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
-	$(if $(call counted,$(1)),,@rm -f $B/$(1)/$(2)_counted.gcno)
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef
+judge_object = $(LD) -r --force-group-allocation $^ $(LIBGCOV_WANTED) -o $@ && \
+  objcopy --localize-hidden -w -L '__gcov_*_to_*' $(if $(DEBUG),,--strip-debug) $@
 workbook/worker.c: ;  # so the notes of a build say that was made before the room was
 define suite
 $B/machinery/worker_$(1).o: workbook/worker/worker.c $B/flags.mk
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
-	$Q$(LD) -r --force-group-allocation $$^ $(if $(COUNTED),-u __gcov_info_to_gcda $(LIBGCOV)) -o $$@ && \
-	    objcopy --localize-hidden $(if $(COUNTED),-w -L '__gcov_*_to_*') $(if $(DEBUG),,--strip-debug) $$@
+	$Q$$(judge_object)
+$B/machinery/judge_$(1)_counted.o: $B/machinery/worker_$(1).o $(MACHINERY) $B/machinery/worker/coverage.o
+	$Q$$(judge_object)
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@
 endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
-$(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if \
-  $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
+
+# What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it, and is where it is asked for: by
+# NN_counted_worker; NN_counted.gcno has gcc's notes.
+COUNTED := $(and $(JUDGED),$(GCOV),_counted)
+%_counted.o: private COUNTING = $(COUNTS)
+%_counted.o: private LIBGCOV_WANTED = -u __gcov_info_to_gcda $(LIBGCOV)
+$(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(foreach c,$n $(COUNTED:%=$n%),$(eval \
+  $(call implementation,$i,$c,$(call source,$i,$n)))))))
 
 # The key of a problem with one edit of a list (workbook/loop/edit.awk); one that stays the same is not compiled
 # again.

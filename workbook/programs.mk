@@ -67,7 +67,7 @@ $B/%.filter: $B/filter
 
 EVERYTHING := $(addprefix $B/,within bench diagnose repair score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
-judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter) $(MACHINERY) \
+judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter machinery/worker/coverage.o) $(MACHINERY) \
   check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \
   $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))

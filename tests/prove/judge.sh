@@ -15,10 +15,3 @@ judge() {
     return $judged
 }
 counts() { echo "$("$out/suite" --show "$record" counts)${WB_SEED:+, SEED=$WB_SEED}"; }
-# After a suite: each line of its worker's SOURCE has run in some case.
-all_ran() { # WORKER SOURCE
-    [ -f "${1%_worker}_counted.gcno" ] || return 0
-    cp "${1%_worker}_counted.gcno" "$WB_COVERAGE/c.gcno"
-    ! workbook/loop/coverage.sh "$WB_COVERAGE" "$2" "$(basename "$2" | sed 's/[.].*//')" |
-        grep -v '^decided one way'
-}

@@ -187,7 +187,7 @@ print=$({
     cat "$base/fingerprint"
     [ -z "${WB_CASES:-}" ] || cat "$WB_CASES"
     echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|${WB_PROCESSES:-}"
-    echo "$sandbox|${SANITIZE:-0}|$reason"
+    echo "$sandbox|${SANITIZE:-0}|${COVERAGE:-0}|$reason"
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
 if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then

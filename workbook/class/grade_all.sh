@@ -3,7 +3,7 @@
 # folder or an archive, WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any
 #   seed             of what is drawn, where no SEED= was given
-#   coverage.txt     of all submissions, what ran in no case (drawn.md)
+#   coverage.txt     with COVERAGE=1: of all submissions, what ran in no case (drawn.md)
 #   reports/NAME/    report.txt, results.json, scores.tsv of each (grade.sh)
 # Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded
 # elsewhere by grade.sh, into the same folders, count. What could not be judged, since the machine was too busy, is
@@ -109,7 +109,8 @@ fi
 
 table=$out/grades.csv
 (cd "$out/base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
-(cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) | LC_ALL=C sort |
+rm -f "$out/coverage.txt"
+[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) | LC_ALL=C sort |
     "$out/base/build/cpu/suite" --plain >"$out/coverage.txt"
 failed=$(wc -l <"$scratch/failed")
 echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"

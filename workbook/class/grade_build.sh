@@ -13,14 +13,14 @@ cd "$GRADE_SCRATCH" || exit 1
 . "$tree/workbook/class/sandbox.sh"
 
 # In: the source on standard input. Out: the worker on standard output, which is a file of limited size, and on
-# descriptor 3 gcc's notes for gcov, where it makes some. The folder it
-# is made in is nobody else's, and the kit has neither test nor oracle nor key.
+# descriptor 3 gcc's notes for gcov, where it counts. The folder it is made in is nobody else's, and the kit has
+# neither test nor oracle nor key.
 in_the_sandbox='
     kit=$1 room=$2 source=$3 worker=$4
     shift 4
     cp -Rp "$kit" "$room/w" && cd "$room/w" && cat >"problems/$source" || exit 1
     make --no-print-directory -s BACKEND=cpu IMPL=problems "$@" "$worker" >&2 && cat "$worker" || exit 1
-    notes=${worker%_worker}_counted.gcno
+    notes=${worker%_worker}.gcno
     [ ! -f "$notes" ] || cat "$notes" >&3'
 time_left() {
     awk -v most="$GRADE_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" && return
@@ -67,12 +67,11 @@ exec $words OPENBLAS_NUM_THREADS=\$threads $(quoted "$shown") "\$@"
 END
     chmod 755 "$tree/build/cpu/$program"
     [ -z "$check" ] || echo "build/cpu/$program"
-    [ -n "$check" ] || ! grep -q '^GCOV := .' kit/build/tools.mk ||
-        mv -f "$worker.notes" "$tree/build/cpu/${program%_worker}_counted.gcno"
+    [ ! -s "$worker.notes" ] || mv -f "$worker.notes" "$tree/build/cpu/${program%_worker}.gcno"
 }
 
 if [ -z "$check" ]; then
-    build "problems/${number}_worker"
+    build "problems/$number${WB_COUNTED}_worker"
 else
     # Shadows of memory have to lie where they have to lie: addresses are not limited there, what is used of them is.
     for worker in "${number}_worker" "${number}_threads_worker"; do

@@ -1,9 +1,11 @@
 # coverage.awk - which lines of a function's own source ran in no case of its suite, and which branches were decided one
-# way in all of them, from what gcov says, its JSON (coverage.sh). Prints a line, or nothing:
+# way in all of them, from what gcov says, its JSON (coverage.sh). Prints nothing, or:
 #
-#     ran in no case: lines 41-43, 57; decided one way only: 40
+#     runs in no case: lines 41-43, 57
+#     is decided the same way in every case: line 40
 #
 # -v source=problems/03/flash_forward.cu   of that file, not of headers
+# -v own=" 40 41 42 43 57 "                of these lines alone: the others are given
 # -v name=flash_forward -v served=212      the function was called in so many cases at least: if its counters know of
 #                                          fewer calls, they were not handed over, or written to, and that is said
 #
@@ -19,7 +21,8 @@ BEGIN {
     cut = "[(]" small "[)] *[(A-Za-z_]|_cast<" small ">|(^|[^A-Za-z_0-9*(<])" small " +[A-Za-z_]+ *(=|[{]|;)|" \
         "[a-z] +[A-Za-z_]+ *: *[0-9]+ *;|% *([(]?1 *<<|[0-9][0-9][0-9][0-9])|& *0[xX]|" \
         "[(, ]" small " +[A-Za-z_0-9]+ *[,)]|(^|[^A-Za-z_0-9])(u?int16_t|(unsigned )?short)( int)? +[A-Za-z_0-9]+[[]"
-    for (n = 1; (getline text[n] < source) > 0; n++)
+    for (n = 1; (getline text[n] < source) > 0; n++) {
+        if (!mine(n)) continue
         if (text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])")
             hides = hides ", " n
         else if (text[n] ~ "(^|[^a-z_])(time|clock(_gettime)?|gettimeofday|rand(om)?|getenv|pthread_self|get[pt]id)[(]" \
@@ -28,8 +31,10 @@ BEGIN {
             elsewhere = elsewhere ", " n
         else if (index(text[n], "//") ? substr(text[n], 1, index(text[n], "//") - 1) ~ cut : text[n] ~ cut)
             narrow = narrow ", " n
+    }
     RS = "{"
 }
+function mine(line) { return index(own, " " line " ") }
 function field(object, key) {
     if (!match(object, "\"" key "\": *(\"[^\"]*\"|[0-9]+)")) return ""
     object = substr(object, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
@@ -91,19 +96,18 @@ END {
             seen = (taken[at, k] > 0) + (taken[at, k + 1] > 0)
             never += seen == 1 || (!seen && here ~ /switch/)
         }
-        if (never > 0) one_way[key[1]] = 1
+        if (never > 0 && mine(key[1])) one_way[key[1]] = 1
     }
     for (line = 1; line <= last + 1; line++) {
         if (one_way[line] && ran[line]) decided = decided ", " line
-        if (code[line] && !ran[line]) {
+        if (code[line] && !ran[line] && mine(line)) {
             if (!from) from = line
             to = line
-        } else if (from && (ran[line] || line > last)) {
+        } else if (from && (code[line] || line > last)) {
             none = none ", " from (to > from ? "-" to : "")
             from = 0
         }
     }
-    said = none == "" ? "" : "ran in no case: lines " substr(none, 3)
-    if (decided != "") said = said (said == "" ? "" : "; ") "decided one way only: " substr(decided, 3)
-    if (said != "") print said
+    if (none != "") print "runs in no case: line" (none ~ /, .*,|-/ ? "s " : " ") substr(none, 3)
+    if (decided != "") print "is decided the same way in every case: line" (decided ~ /, .*,/ ? "s " : " ") substr(decided, 3)
 }

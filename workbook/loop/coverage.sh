@@ -1,11 +1,13 @@
 #!/bin/sh
-# coverage.sh FOLDER SOURCE NAME - which lines of SOURCE ran in no case of a suite (coverage.awk), of the function
-# NAME; nothing if all did. FOLDER: WB_COVERAGE, where its workers' counters are (judge/session.c), and c.gcno, gcc's
-# notes of what can be counted, NN_counted.gcno. WB_GCOV: a command that runs gcov.sh of a tar of that elsewhere.
+# coverage.sh FOLDER SOURCE NAME [SHIPPED] - which lines of SOURCE ran in no case of a suite (coverage.awk), of the
+# function NAME; nothing if all did. Lines that SHIPPED, the skeleton, has as well are given: not told. FOLDER:
+# WB_COVERAGE, where its workers' counters are (judge/session.c), and c.gcno, gcc's notes of what can be counted,
+# NN_counted.gcno. WB_GCOV: a command that runs gcov.sh of a tar of that elsewhere.
 folder=$1 source=$2 name=$3
+own=$(diff --old-line-format= --unchanged-line-format= --new-line-format='%dn ' "${4:-/dev/null}" "$source")
 if [ -n "${WB_GCOV:-}" ]; then
     tar -cf - -C "$folder" . -C "$PWD/workbook/loop" gcov.sh | $WB_GCOV
 else
     workbook/loop/gcov.sh "$folder" "$(sed -n 's/^GCOV := //p' build/tools.mk)"
-fi | LC_ALL=C awk -v source="$source" -v name="$name" \
+fi | LC_ALL=C awk -v source="$source" -v name="$name" -v own=" $own" \
     -v served="$(awk '{ n += $1 } END { print n + 0 }' "$folder/served" /dev/null 2>&1)" -f workbook/loop/coverage.awk

@@ -11,6 +11,7 @@
 #   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won
 #                    only then; 0: not asked, even after a failure
 #   SEED=n           other inputs
+#   COVERAGE=1       the worker counts what runs of its source, and lines that no case ran are told (coverage.sh)
 #   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
@@ -34,6 +35,12 @@ one=${WB_CASE:-}${WB_TEST:-}  # a single case or test is tried, and not recorded
 cases=${WB_CASES:-}
 [ -z "$one" ] || cases=
 status=0 number='' problems=''
+export WB_COUNTED=
+if [ "${COVERAGE:-0}" != 0 ]; then
+    if [ "$backend" = cpu ] && grep -q '^GCOV := .' build/tools.mk; then WB_COUNTED=_counted; else
+        echo "test: COVERAGE=1 wants BACKEND=cpu, gcc and its gcov: without them nothing is counted" >&2
+    fi
+fi
 
 for number; do
     case $number in [1-9]) number=0$number ;; esac
@@ -72,28 +79,32 @@ build() {
     if [ -n "${WB_BUILD:-}" ]; then
         $WB_BUILD "$number"
     else
-        compile "$out/tests/${number}_test" "$out/diagnose" "$out/repair" "$worker" &&
+        built "$out/tests/${number}_test" "$worker" &&
             tried=$work/${number}_worker && ln "$worker" "$tried"
     fi
 }
-# The first time what judges is compiled as well, for a minute or more: that is said, and a bar grows in a terminal.
-compile() {
-    set -- "$MAKE" --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$@"
+# Makes these, as far as they are not made, and prints what make says. What is compiled for the first time takes a
+# while: that is said, then a bar grows in a terminal, elsewhere comes a line every ten seconds.
+built() { # PROGRAM...
     files=0
-    [ -e "$5" ] && [ -e "$6" ] && [ -e "$7" ] || files=$("$@" -n 2>&1 | grep -c '^  [A-Z]*	')
-    if [ "$files" -lt 9 ]; then "$@"; return; fi
-    { "$@" 2>&1; echo "made: $?"; } | awk -v all="$files" -v bar="$([ -t 8 ] && echo yes)" '
+    for program; do
+        [ -e "$program" ] || { files=$(make_these "$@" -n 2>&1 | grep -c '^  [A-Z]*	'); break; }
+    done
+    if [ "$files" -lt 4 ]; then make_these "$@"; return; fi
+    { make_these "$@" 2>&1; echo "made: $?"; } | awk -v all="$files" -v bar="$([ -t 8 ] && echo yes)" '
         function show(text) { printf "%s", text | "cat >&8"; fflush("cat >&8") }
-        BEGIN { show("  compiling what judges, once: " all " files" (bar ? "" : "\n")) }
+        function now(    time) { "date +%s" | getline time; close("date +%s"); return time }
+        BEGIN { said = now(); show("  compiling what judges, once: " all " files" (bar ? "" : "\n")) }
         /^made: / { status = $2; next }
         { print }
-        /^  [A-Z]*\t/ && bar {
-            n++
+        /^  [A-Z]*\t/ && ++n && bar {
             show(sprintf("\r  compiling what judges, once: [%-30s] %d of %d files",
                 substr("##############################", 1, 30 * n / all), n, all))
         }
+        !bar && now() - said >= 10 { said = now(); show("  compiled: " n - 1 " of " all " files\n") }
         END { if (bar) show("\n"); close("cat >&8"); exit status }'
 }
+make_these() { "$MAKE" --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$@"; }
 
 # Builds one problem and runs its suite. Prints all that there is to say of it, and leaves its state in NN.state.
 judge() {
@@ -129,9 +140,9 @@ judge() {
         echo "  TEST: $number has no test $WB_TEST, only" $("$out/suite" --list "$out/tests/${number}_test")
         return
     fi
-    rm -rf "$work/counted" && mkdir "$work/counted" && counts=${worker%_worker}_counted.gcno
-    [ ! -f "$counts" ] || cp "$counts" "$work/counted/c.gcno"
-    WB_COVERAGE=$work/counted WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results \
+    rm -rf "$work/counted"
+    [ -z "$WB_COUNTED" ] || { mkdir "$work/counted" && cp "${worker%_worker}.gcno" "$work/counted/c.gcno"; }
+    env ${WB_COUNTED:+"WB_COVERAGE=$work/counted"} WB_WORKER_SHOWN="$worker" WB_RESULTS="$work/$number.results" \
         "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend" \
         ${WB_TEST:+--filter "*/$WB_TEST"}
     case $? in
@@ -153,8 +164,10 @@ praise() {
 
 # What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
 tell_coverage() {
-    [ -f "$work/counted/c.gcno" ] && [ -z "$one" ] && [ "$state${WB_GRADE:-}" != failed ] || return 0
-    workbook/loop/coverage.sh "$work/counted" "$file" "$name" | sed 's/^/  /' | tee "$work/$number.coverage"
+    [ -n "$WB_COUNTED" ] && [ -z "$one" ] && [ "$state${WB_GRADE:-}" != failed ] || return 0
+    : >"$work/shipped"
+    [ "$impl" != problems ] || workbook/loop/shipped.sh "$number" "$work/shipped" 2>/dev/null
+    workbook/loop/coverage.sh "$work/counted" "$file" "$name" "$work/shipped" | sed 's/^/  /' | tee "$work/$number.coverage"
 }
 
 too_busy() { # [WHY], which a suite says itself
@@ -200,6 +213,7 @@ diagnose() {
             echo "  now building for the CPU layer, which sees what a GPU hides"
         [ -n "${WB_GRADE:-}" ] || $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
     fi
+    [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" >/dev/null 2>&1
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
@@ -212,6 +226,7 @@ diagnose() {
 # has been tried.
 repair() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] && [ "${REPAIR:-1}" != 0 ] || return 0
+    built "$out/repair" >/dev/null 2>&1 || return 0
     echo "  now a search for one change that mends it, for up to a minute (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
@@ -263,7 +278,7 @@ for next in $problems; do
     find_source "$sources" "$number"
     echo
     echo "== $number $name"
-    worker=$workers/${number}_worker
+    worker=$workers/$number${WB_COUNTED}_worker
     echo "$run" >"$work/$number.run"
     { judge; echo "$state" >"$work/$number.state"; } | tee "$work/$number.report"
     read -r state <"$work/$number.state"

@@ -87,12 +87,11 @@ int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int *board);
 void wb_exchange_answer(int socket, int number);
 
 // How often each branch of the function's own source ran in this process, as gcc counts it. A worker that is built so
-// (build.mk, COUNTED) writes it after each case to descriptor 4, a file of COVERAGE_ROOM bytes that the test gave it,
-// and reads when the worker has ended. The function could write there what it likes (class/threats.md).
+// (build.mk, COUNTED) writes it after each case to descriptor 4, where that is a file of COVERAGE_ROOM bytes: the test
+// gave it, and reads it when the worker has ended. The function could write there what it likes (class/threats.md).
 enum { COVERAGE_FILE = 4, COVERAGE_ROOM = 1 << 20 };
 typedef struct wb_counted {
     uint64_t bytes;                               // of what follows; 0: nothing was counted
     char gcda[COVERAGE_ROOM - sizeof(uint64_t)];  // for gcov
 } wb_counted;
-bool coverage_wanted(void);  // whether descriptor 4 is such a file
-void coverage_write(void);
+__attribute__((visibility("hidden"))) void coverage_write(void);
