@@ -133,16 +133,9 @@ static const struct pattern {
     [WB_LARGE] = {"large", PATTERN_LOGITS, false},
     [WB_SMALL] = {"small", PATTERN_PLAIN, false},
     [WB_LIGHT] = {"light", PATTERN_LOGITS, false},
-    [WB_SPARSE] = {"sparse", PATTERN_PLAIN, false},
 };
 
 const char *wb_input_name(wb_input input) { return patterns[input].name; }
-bool wb_is_sparse_row(const wb_case *c, size_t row)
-{
-    const size_t apart = c->ranks ? 1024 : 256;
-    return c->input == WB_SPARSE && (row + mix(c->seed)) % apart >= (c->ranks ? 8 : 4);
-}
-
 bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
@@ -246,7 +239,7 @@ static const field fields[] = {
     INTEGER_AT("place", place, 0, 3),
     INTEGER_AT("shared", shared, 0, 2),
     INTEGER_AT("cut", cut, 0, 1),
-    INTEGER_AT("dry", dry, 0, 2),
+    INTEGER_AT("dry", dry, 0, 1),
     {"null", NULL_POINTER, 0, 0, 0},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -710,7 +703,6 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
                : *t->name == 'K' ? (first ? K1 : K2)[at]
                                  : (first ? V1 : V2)[at];
     }
-    if ((*t->name == 'Q' || *t->name == 'd') && wb_is_sparse_row(c, row)) return 0;
     const float noise = normal(stream, index);
     const pattern_kind kind = patterns[c->input].kind;
     if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);

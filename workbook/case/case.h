@@ -70,9 +70,6 @@ typedef enum wb_input {
     // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
     // of the first third of the queries is 0, as of a prompt
     WB_LIGHT,
-    // queries are 0, and dO of them, but for short runs, where the seed says: what attention makes of zeros is a mean
-    // of V, and their gradients are 0
-    WB_SPARSE,
     WB_INPUTS  // how many there are
 } wb_input;
 
@@ -141,7 +138,7 @@ typedef struct wb_case {
     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
     // table; of flash_block_mask, what follows its lists
     int cut;
-    int dry;  // 1: the CPU layer looks at launches and runs none of their blocks; 2: it runs three
+    int dry;  // 1: the CPU layer looks at launches and runs none of their blocks
     // 1: buffers begin where those of the process's last such case did; 2: and the workspace has what that left there;
     // 3: each begins where that of two tensors before did, Q where O was
     int place;
@@ -197,10 +194,6 @@ bool wb_keys_are_queries(const wb_case *c);
 
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
-
-// Whether this row of Q and of dO, counted through all heads, is 0 in WB_SPARSE. Of several ranks runs are further
-// apart: attention.cu does little for a block of zeros.
-bool wb_is_sparse_row(const wb_case *c, size_t row);
 
 // Whether suites try this input wherever they try every input: it makes sense of any problem.
 bool wb_input_is_everywhere(wb_input input);

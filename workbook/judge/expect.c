@@ -18,48 +18,6 @@ static bool is_judged(const worker_run *run, int row, int every)
     return (row + (int)(run->c.seed % (unsigned)every)) % every == 0;
 }
 
-// Of a vast case the CPU layer, which alone counts launches, runs few blocks: of what they have not written, NaN as
-// before or what the host has filled it with, nothing is known; nor of sums over all rows, which may want all blocks.
-static bool runs_in_part(const worker_run *run) { return run->c.dry == 2 && worker_exchange(run)->asked.launches; }
-
-// How many numbers a row of an output has: D, or 1 of what has one a row.
-static size_t width_of(const wb_tensor *t) { return t->type == WB_FLOAT32 ? 1 : t->dim[3]; }
-
-static bool is_written(const worker_run *run, int output, size_t row)
-{
-    const wb_tensor *t = &run->tensors[output];
-    const size_t width = width_of(t) * wb_type_bytes(t->type);
-    const unsigned char *at = (const unsigned char *)worker_tensor(run, output) + row * width;
-    if (!runs_in_part(run)) return true;
-    size_t filled = 0;
-    for (size_t k = 0; k < width; k++) filled += at[k] + 1 == worker_exchange(run)->asked.filled;
-    for (size_t k = 0; k < width; k += 2)
-        if (at[k] == 0xff && at[k + 1] == 0xff) return false;
-    return filled < width;
-}
-
-// What has one number for each row of the first output goes with that row.
-static void excuse_unwritten(const worker_run *run, expected outputs[WB_MAX_TENSORS])
-{
-    const size_t rows = run->tensors[0].count / width_of(&run->tensors[0]);
-    for (int k = 0; k < run->count && run->tensors[k].output; k++) {
-        const wb_tensor *t = &run->tensors[k];
-        const bool beside = !wb_is_backward(run->problem) && t->count == rows;
-        for (size_t i = 0; i < t->count; i++)
-            if (!is_written(run, beside ? 0 : k, i / width_of(t)) || (runs_in_part(run) && !strcmp(t->name, "dsinks")))
-                outputs[k].tolerance[i] = NAN;
-    }
-}
-
-// Which part of an output's rows is there.
-static double written(const worker_run *run, int output)
-{
-    const wb_tensor *t = &run->tensors[output];
-    size_t count = 0, rows = t->count / width_of(t);
-    for (size_t row = 0; row < rows; row++) count += is_written(run, output, row);
-    return (double)count / (double)rows;
-}
-
 static void *allocate(size_t bytes)
 {
     void *memory = malloc(bytes);
@@ -195,7 +153,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     float *sinks = as_floats(run, "sink_logits");
     const wb_named_mask *mask = problem->signature == WB_BLOCK_MASK ? &wb_case_mask_of(&run->c)->named : NULL;
     const int heads = s->batch * s->q_heads, D = s->head_dim;
-    const double work = 2.0 * heads * D * wb_case_visible_pairs(problem, &run->c) * written(run, 0);
+    const double work = 2.0 * heads * D * wb_case_visible_pairs(problem, &run->c);
     const int every = 1 + (int)(work / expect_budget);
 
 #pragma omp parallel for collapse(2) schedule(dynamic, 16)
@@ -203,9 +161,8 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-            const bool judged = is_judged(run, i + bh, every) || (mask && sees_nothing(mask, bh / s->q_heads, i)) ||
-                                (run->c.input == WB_SPARSE && !wb_is_sparse_row(&run->c, row));
-            if (!judged || !is_written(run, 0, row)) {
+            const bool judged = is_judged(run, i + bh, every) || (mask && sees_nothing(mask, bh / s->q_heads, i));
+            if (!judged) {
                 leave_out(O, L, row, D);
                 continue;
             }
@@ -229,55 +186,23 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     free(Q), free(K), free(V), free(sinks);
 }
 
-// Of each key head sum[n]: the first n rows of V, in doubles.
-static double *sums_of(const float *V, size_t heads, size_t N, size_t D)
-{
-    double *sum = allocate(heads * (N + 1) * D * sizeof *sum);
-    for (size_t head = 0; head < heads; head++)
-        for (size_t n = 0; n <= N; n++)
-            for (size_t d = 0; d < D; d++) {
-                double *at = sum + (head * (N + 1) + n) * D + d;
-                *at = n ? at[-(ptrdiff_t)D] + V[(head * N + n - 1) * D + d] : 0;
-            }
-    return sum;
-}
-
-// O and L of a query of zeros: all keys that it sees have the same score, 0.
-static void mean_of_seen(const worker_run *run, const double *sum, double sink, int i, double *O, double *L)
-{
-    const attention_shape *s = &run->c.shape;
-    const int end = run->problem->mask != WB_NO_MASK && s->causal ? i + 1 : s->kv_len;
-    const int first = run->problem->window && s->window < end ? end - s->window : 0;
-    const int sinks = !run->problem->sinks ? 0 : s->sinks < first ? s->sinks : first;
-    const size_t D = (size_t)s->head_dim;
-    const double weight = (double)(end - first + sinks) + exp(sink);
-    for (size_t d = 0; d < D; d++)
-        O[d] = (sum[(size_t)end * D + d] - sum[(size_t)first * D + d] + sum[(size_t)sinks * D + d]) / weight;
-    *L = log(weight);
-}
-
 // O and L of a backward, for inputs: the oracle's, rounded.
 void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L)
 {
     const attention_shape *s = &run->c.shape;
     float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
     float *sinks = as_floats(run, "sink_logits");
-    const size_t N = (size_t)s->kv_len, D = (size_t)s->head_dim, group = (size_t)(s->q_heads / s->kv_heads);
-    double *sums = run->c.input == WB_SPARSE ? sums_of(V, (size_t)(s->batch * s->kv_heads), N, D) : NULL;
+    const size_t D = (size_t)s->head_dim;
 #pragma omp parallel for collapse(2) schedule(dynamic, 16)
     for (int bh = 0; bh < s->batch * s->q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double o[WB_MAX_HEAD_DIM], l;
-            if (sums && wb_is_sparse_row(&run->c, row))
-                mean_of_seen(run, sums + (size_t)bh / group * (N + 1) * D, sinks ? sinks[bh % s->q_heads] : -INFINITY,
-                             i, o, &l);
-            else
-                oracle_attention_row(run->problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, o, &l);
+            oracle_attention_row(run->problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, o, &l);
             for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
             L[row] = (float)l;
         }
-    free(Q), free(K), free(V), free(sinks), free(sums);
+    free(Q), free(K), free(V), free(sinks);
 }
 
 // One row of dQ, dK or dV.
@@ -325,8 +250,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V"), *O = as_floats(run, "O"),
           *L = as_floats(run, "L"), *dO = as_floats(run, "dO"), *sinks = as_floats(run, "sink_logits");
     const oracle_inputs in = {run->problem, s, Q, K, V, O, L, dO, sinks};
-    const double work = 16.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c) *
-                        (written(run, 0) + written(run, 1)) / 2;
+    const double work = 16.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int every = 1 + (int)(work / expect_budget), D = s->head_dim;
     const int q_heads = s->batch * s->q_heads, kv_heads = s->batch * s->kv_heads, group = s->q_heads / s->kv_heads;
 
@@ -334,8 +258,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     for (int bh = 0; bh < q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            const bool sparse = run->c.input == WB_SPARSE && !wb_is_sparse_row(&run->c, row);
-            const bool left_out = !is_written(run, 0, row) || (!is_judged(run, i + bh, every) && !sparse);
+            const bool left_out = !is_judged(run, i + bh, every);
             oracle_sum sum[WB_MAX_HEAD_DIM], of_delta = {0};
             memset(sum, 0, sizeof sum);
             if (!left_out) oracle_backward_query(&in, bh / s->q_heads, bh % s->q_heads, i, sum, &of_delta);
@@ -347,7 +270,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     for (int bh = 0; bh < kv_heads; bh++)
         for (int j = 0; j < s->kv_len; j++) {
             const size_t row = (size_t)bh * (size_t)s->kv_len + (size_t)j;
-            const bool left_out = !is_written(run, 1, row) || !is_judged(run, j + bh, every);
+            const bool left_out = !is_judged(run, j + bh, every);
             oracle_sum of_dK[WB_MAX_HEAD_DIM], of_dV[WB_MAX_HEAD_DIM];
             memset(of_dK, 0, sizeof of_dK), memset(of_dV, 0, sizeof of_dV);
             if (!left_out) oracle_backward_key(&in, bh / s->kv_heads, bh % s->kv_heads, j, of_dK, of_dV);
@@ -436,8 +359,7 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
     double *units = allocate(run->tensors[of_V].count * sizeof *units);  // the power of two of each tile of V
     for (size_t t = 0; t < run->tensors[of_V].count; t++)
         units[t] = ldexp(1, ((const int8_t *)original_tensor(run, of_V))[t]);
-    const double work =
-        3.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c) * written(run, 0);
+    const double work = 3.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
 
 #pragma omp parallel for collapse(2) schedule(dynamic, 16)
@@ -445,7 +367,7 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-            if (!is_judged(run, i + bh, every) || !is_written(run, 0, row)) {
+            if (!is_judged(run, i + bh, every)) {
                 leave_out(O, L, row, D);
                 continue;
             }
@@ -478,7 +400,7 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
 // left out has none.
 static void insist_on_tolerances(const worker_run *run, int k, const expected *e)
 {
-    const bool excuses = run->c.nan_keys > 0 || run->c.nan_queries > 0 || run->c.nan_head > 0 || runs_in_part(run);
+    const bool excuses = run->c.nan_keys > 0 || run->c.nan_queries > 0 || run->c.nan_head > 0;
     for (size_t i = 0; i < run->tensors[k].count; i++) {
         const double tolerance = e->tolerance[i];
         if (isnan(tolerance) ? excuses : isinf(tolerance) ? e->want[i] == 0 : tolerance >= 0) continue;
@@ -505,7 +427,6 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
     case WB_DECODE: expect_decode(run, &outputs[0], &outputs[1]); break;
     case WB_FP8: expect_fp8(run, &outputs[0], &outputs[1]); break;
     }
-    if (runs_in_part(run)) excuse_unwritten(run, outputs);
     for (int k = 0; k < run->count; k++) {
         if (!run->tensors[k].output) continue;
         if (run->c.nan_head) excuse_head(run, k, &outputs[k]);

@@ -6,9 +6,6 @@
 #include "session.h"
 
 #include <errno.h>
-#include <ctype.h>
-#include <fcntl.h>
-#include <glob.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -31,52 +28,6 @@ const char *worker_path(void)
     fprintf(stderr, "harness: %s%s. Run the tests with make, for example make test-03.\n",
             path ? "there is no worker program " : "WB_WORKER names no worker program", path ? path : "");
     _exit(RECORD_GAVE_UP);
-}
-
-// The start of the worker's source, which is a student's: whatever it is.
-static size_t read_source(char text[], size_t room)
-{
-    const char *path = worker_path(), *name = strrchr(path, '/'), *folder = NULL;
-    const int length = name ? (int)(name - path) : 0;
-    if (length) folder = memrchr(path, '/', (size_t)length);
-    const int number = name ? atoi(name + 1) : 0, of = folder ? (int)(folder + 1 - path) : 0;
-    char patterns[2][512];
-    snprintf(patterns[0], sizeof *patterns, "%.*s/%02d/*.c*", length - of, path + of, number);
-    snprintf(patterns[1], sizeof *patterns, "%.*s/*.c*", length, path);
-    size_t got = 0;
-    for (int n = 0; n < 2 && !got; n++) {
-        glob_t found;
-        if (glob(patterns[n], 0, NULL, &found)) continue;
-        const int file = open(found.gl_pathv[0], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        const ssize_t size = read(file, text, room);
-        got = size > 0 ? (size_t)size : 0;
-        if (file >= 0) close(file);
-        globfree(&found);
-    }
-    return got;
-}
-
-int worker_numbers(int numbers[], int most)
-{
-    static char text[1 << 18];
-    const size_t length = read_source(text, sizeof text - 1);
-    int count = 0;
-    for (char *at = text, *end; at < text + length && count < most; at = end) {
-        end = at + 1;
-        if (at[0] == '/' && (at[1] == '/' || at[1] == '*')) {  // a comment
-            char *const close = strstr(at + 2, at[1] == '/' ? "\n" : "*/");
-            end = close ? close + 1 : text + length;
-        } else if (isalpha((unsigned char)*at) || *at == '_') {
-            while (isalnum((unsigned char)*end) || *end == '_') end++;
-        } else if (isdigit((unsigned char)*at)) {
-            const long value = strtol(at, &end, 0);
-            bool is_new = value > 2 && value <= 1 << 20 && *end != '.';
-            for (int k = 0; k < count && is_new; k++) is_new = numbers[k] != value;
-            if (is_new) numbers[count++] = (int)value;
-            while (isalnum((unsigned char)*end) || *end == '.') end++;
-        }
-    }
-    return count;
 }
 
 // A suite gives up after a few cases without an answer, instead of waiting for each, and when its cases have used up
@@ -146,21 +97,6 @@ static void fill_forward_inputs(const worker_run *run)
                           &run->c.shape) == WB_OK)
         expect_forward_inputs(run, (uint16_t *)original_tensor(run, O), (float *)original_tensor(run, L));
     if (run->c.one_tensor == 3) memcpy(original_tensor(run, dO), original_tensor(run, O), run->tensors[O].bytes);
-}
-
-// Where few blocks of a launch run (c.dry), others read what they would have made of delta, the first that a backward
-// makes: it is there before the call.
-static void fill_delta(const worker_run *run)
-{
-    const int delta = wb_tensor_named(run->tensors, run->count, "delta"),
-              O = wb_tensor_named(run->tensors, run->count, "O"), dO = run->count - 1;
-    const size_t D = run->tensors[O].dim[3];
-    for (size_t row = 0; row < run->tensors[delta].count; row++) {
-        double sum = 0;
-        for (size_t i = row * D; i < (row + 1) * D; i++)
-            sum += wb_get(WB_BFLOAT16, original_tensor(run, O), i) * wb_get(WB_BFLOAT16, original_tensor(run, dO), i);
-        wb_put(WB_FLOAT32, original_tensor(run, delta), row, sum);
-    }
 }
 
 // The workers under way, and the cases that the first of each kind has served, who is in all of them.
@@ -262,7 +198,7 @@ static void join(worker_run *run)
 // did.
 static void serve(worker_run *run, worker_kind kind, const int files[], int board)
 {
-    session_turn turns[WB_MOST_RANKS];
+    session_turn turns[WB_MOST_RANKS] = {{0}};
     const int count = worker_count(run);
     for (int r = 0; r < count; r++) {
         session *s = &workers[kind].of_rank[r];
@@ -301,7 +237,7 @@ static void lay_out(worker_run *run)
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
     run->bytes = wb_exchange_layout(run->tensors, run->count, &run->c, guard, run->zones);
-    const bool none_runs = run->c.dry == 1;  // what is in its tensors means nothing, and takes no memory
+    const bool none_runs = run->c.dry;  // what is in its tensors means nothing, and takes no memory
     run->given = none_runs ? run->zones[0].start : run->c.products ? run->zones[run->count - 1].start : run->bytes;
     run->shared = run->given < run->bytes ? calloc(run->bytes, 1) : malloc(run->bytes);
     run->original = run->given < run->bytes ? calloc(run->bytes, 1) : malloc(run->bytes);
@@ -340,8 +276,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     run->problem = problem;
     run->c = *c;
     lay_out(run);
-    if (wb_is_backward(problem) && c->dry != 1) fill_forward_inputs(run);
-    if (wb_is_backward(problem) && c->dry == 2) fill_delta(run);
+    if (wb_is_backward(problem) && !c->dry) fill_forward_inputs(run);
     if (wb_has_ranks(problem)) cut(run);
     const char *const why = gave_up();
     if (why) {

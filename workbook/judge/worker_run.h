@@ -36,10 +36,6 @@ struct worker_run {
 
 const char *worker_path(void);
 
-// The different numbers from 3 to 2^20 that the worker's source names, `most` at most; returns how many. None where its
-// source is not found: beside the worker as what it was compiled from, or in problems/ or solutions/.
-int worker_numbers(int numbers[], int most);
-
 // Runs the case, or kills the worker when it has no answer after WB_TIMEOUT seconds of its own. Ends the program with a
 // sentence if there is no worker, or if the machine was too busy to judge one (record.h).
 void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind);

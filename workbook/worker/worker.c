@@ -392,7 +392,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     memcpy(zones_here, zones, sizeof *zones * (size_t)count);
     wb_status status = is_rank ? wb_rank_device(ring.rank, ring.ranks) : WB_OK;
     if (status != WB_OK) return status;
-    if (wb_launch_few && c->dry) wb_launch_few(c->dry == 1 ? 0 : 3);
+    if (wb_launch_few && c->dry) wb_launch_few(0);
     if (c->products) count--;                               // the last: the record stays where it is
     const bool backwards = c->offset > 256 && c->seed % 2;  // the last tensor lies first
     int joint = -1;                                         // whose buffer has the joined ones, too
@@ -408,7 +408,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (moved) {
             if (ends(c, &tensors[k]))
                 zones_here[k].bytes = zones[k].data + tensors[k].bytes - wb_case_cut(c, &tensors[k]);
-            const size_t filled = c->dry == 1 ? 0 : exact && tensors[k].output ? zones[k].data : zones_here[k].bytes;
+            const size_t filled = c->dry ? 0 : exact && tensors[k].output ? zones[k].data : zones_here[k].bytes;
             const int place =
                 c->place && !exact && !problem->on_host ? (c->place == 3 ? k + count - 2 : k) % count : -1;
             const size_t room = zones_here[k].bytes + (zones_here[k].bytes == 0);  // a rank may have no rows
@@ -474,7 +474,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
             return status;
 
     // All shared pages were touched when the test filled them; this makes them resident here, before the peak is read.
-    for (int k = 0; k < count && c->dry != 1; k++)
+    for (int k = 0; k < count && !c->dry; k++)
         for (size_t i = 0; i < zones[k].bytes; i += 4096) (void)*(volatile char *)(shared + zones[k].start + i);
     const size_t host_before = wb_host_memory_peak(), device_before = wb_memory_current();
     wb_memory_reset_peak();
@@ -548,7 +548,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         return status;
     for (int k = 0; moved && k < count; k++) {
         if (zones[k].joined) continue;
-        const bool fetched = x->device_status == WB_OK && !(is_rank && x->status == WB_OK) && c->dry != 1;
+        const bool fetched = x->device_status == WB_OK && !(is_rank && x->status == WB_OK) && !c->dry;
         status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones_here[k].bytes, fetched);
         if (status != WB_OK) return status;
     }
