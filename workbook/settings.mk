@@ -91,8 +91,9 @@ export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
 
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
-# they want to have built, and go on without it: no script holds up another make.
-BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s)
+# they want to have built, and go on without it: no script holds up another make. Where no -j was typed it takes all cores.
+BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s) $(if \
+  $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j"$$WB_JOBS")
 BUILT := $(filter build/% everything hostile own variants judges check-machinery train-test train-layers \
   train-ranks suites,$(MAKECMDGOALS))
 ifndef WB_BUILDING
