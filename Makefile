@@ -41,7 +41,7 @@ test-%: $B/suite FORCE  ## test-03 [COVERAGE=1]: the tests of one problem (and w
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $*
 test: $B/suite  ## the tests of all problems; fails if one that was started fails
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
-watch: $B/score  ## watch P=03: the tests of a problem again at every save, until Ctrl-C
+watch: $B/suite  ## watch P=03: the tests of a problem again at every save, until Ctrl-C
 	@exec workbook/loop/watch.sh $(NUMBERS)
 hint-%: $B/score FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer
 	@$< hint $*

@@ -12,6 +12,8 @@
 #                    only then; 0: not asked, even after a failure
 #   SEED=n           other inputs
 #   COVERAGE=1       the worker counts what runs of its source, and lines that no case ran are told (coverage.sh)
+#   REPAIR=n         after a failure the search for a change has n seconds of a processor (15); 0: there is none
+#   WB_WATCH=yes     watch.sh's: an interrupt ends the run without a word, and leaves what the last whole one recorded
 #   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
@@ -55,7 +57,8 @@ done
 mkdir -p "$record" && work=$(mktemp -d "$record/.run.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 
-alone() ( exec 9>>"$record/lock"; flock 9 2>/dev/null; "$@" ) # where there is flock(1): see alone.sh
+# Where there is flock(1): see alone.sh. What is begun is not interrupted.
+alone() ( trap '' INT TERM HUP; exec 9>>"$record/lock"; flock 9 2>/dev/null; "$@" )
 publish() {
     rm -f "$record/$number".*
     mv -f "$work/$number".* "$record/"
@@ -119,6 +122,7 @@ judge() {
         return
     fi
     [ "$impl" != problems ] || [ -n "${WB_GRADE:-}" ] || sha256sum <"$file" >"$work/$number.sum"
+    [ -z "${WB_WATCH:-}" ] || echo "  compiling $file"
     build >"$work/$number.log" 2>&1
     built=$?
     if [ $built -eq 3 ] && [ -n "${WB_BUILD:-}" ]; then
@@ -158,8 +162,9 @@ judge() {
 # What a pass does not say, when a problem has just passed for the first time.
 praise() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$one" ] && [ "${SANITIZE:-0}" = 0 ] || return 0
-    [ "$(cat "$record/$number.state" 2>/dev/null)" = passed ] ||
-        echo "  results are right; make sanitize-$number looks at every access"
+    before=
+    [ ! -f "$record/$number.state" ] || read -r before <"$record/$number.state"
+    [ "$before" = passed ] || echo "  results are right; make sanitize-$number looks at every access"
 }
 
 # What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
@@ -177,23 +182,37 @@ too_busy() { # [WHY], which a suite says itself
 }
 
 # A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by
-# the check build, which looks at every access of the first failing case.
+# a search for a change that fixes it, and by the check build, which meanwhile looks at every access of the first failing
+# case.
 explain() {
     given=$("$out/suite" --show "$work/$number.results" case)
-    if [ -z "${WB_GRADE:-}" ] && "$out/suite" --show "$work/$number.results" message | grep -q 'no answer in '; then
-        echo "  now a search for the cause, in smaller cases and in the check build: a minute or two"
-    fi
+    failure=$("$out/suite" --show "$work/$number.results" message)
+    case ${WB_GRADE:-}$failure in
+    *'no answer in '*) echo "  now a search for the cause, in smaller cases and in the check build: a minute or two" ;;
+    esac
     diagnose "$given"
+    looker=
+    if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
+        WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" \
+            >"$work/$number.sanitize" 2>&1 &
+        looker=$!
+    fi
     repair "$given"
-    [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ] || return
-    WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
+    [ -n "$looker" ] || return
+    wait "$looker"
     looked=$?
-    # Of a report; the failure may have shown it.
-    kind=$(sed -n '1s/^ *sanitize: \(.* in kernel\) .*/\1/p' "$work/$number.sanitize")
-    if [ -n "$kind" ] && "$out/suite" --show "$work/$number.results" message | grep -qF "cudacpu: $kind "; then
-        echo "  the check build says the same of $given: ${kind% in kernel}"
+    # The kind of a report; the failure may have shown it.
+    kind=
+    [ ! -s "$work/$number.sanitize" ] ||
+        kind=$(sed -n '1s/^ *sanitize: \(.*\) in kernel .*/\1/p' "$work/$number.sanitize")
+    case $failure in
+    *"cudacpu: ${kind:-no report} in kernel "*)
+        echo "  the check build says the same of $given: $kind"
         sed -n '/^ *read /p' "$work/$number.sanitize" | plain
-    elif [ -s "$work/$number.sanitize" ]; then
+        return
+        ;;
+    esac
+    if [ -s "$work/$number.sanitize" ]; then
         echo "  the check build says of $given:"
         plain <"$work/$number.sanitize"
     elif [ $looked -eq 0 ]; then
@@ -225,16 +244,17 @@ diagnose() {
 # One change, or two, that makes what is wrong right: looked for when nothing is left to be written, since what is found
 # has been tried.
 repair() {
-    [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] && [ "${REPAIR:-1}" != 0 ] || return 0
+    [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] && [ "${REPAIR:-15}" != 0 ] || return 0
     built "$out/repair" >/dev/null 2>&1 || return 0
-    echo "  now a search for one change that mends it, for up to a minute (REPAIR=0: none)" >&8
+    echo "  now a search for one change that fixes it, for ${REPAIR:-15} s of a processor (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
     (
         exec 9>>$made/$number.lock
-        flock -n 9 2>/dev/null || exit 0
-        { "$out/suite" --show "$work/$number.results" message; cat "$work/$number.mistake"; } | # what has been said
-            WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" "$file" \
+        flock -n 9 2>/dev/null || { echo "nothing: another run searches in $number"; exit; }
+        { echo "$failure"; cat "$work/$number.mistake"; } | # what has been said
+            WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" \
+                --seconds "${REPAIR:-15}" "$file" \
                 $made/$number.cu "$MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
     ) | plain | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"
 }
@@ -262,8 +282,15 @@ look_closer() {
     rm -f "$work/$number.look"
 }
 
+# Where a run is watched its end comes with the next save, to all of it at once: the shell waits in a way in which it
+# does not report that.
+judged() {
+    { judge; echo "$state" >"$work/$number.state"; } | tee "$work/$number.report"
+}
+
 exec 8>&2 # a build that waits says so there
 trap 'status=2; finish' INT TERM HUP
+[ -z "${WB_WATCH:-}" ] || trap 'exec 2>/dev/null; wait; exit 2' INT TERM HUP
 
 if [ "$backend" = cpu ]; then where="the CPU execution layer (no GPU needed)"; else where="the GPU"; fi
 if [ "$impl" = problems ]; then whose="your code, problems/"; else whose="$impl/"; fi
@@ -280,7 +307,7 @@ for next in $problems; do
     echo "== $number $name"
     worker=$workers/$number${WB_COUNTED}_worker
     echo "$run" >"$work/$number.run"
-    { judge; echo "$state" >"$work/$number.state"; } | tee "$work/$number.report"
+    if [ -z "${WB_WATCH:-}" ]; then judged; else judged & wait $!; fi
     read -r state <"$work/$number.state"
     alone publish
     number=

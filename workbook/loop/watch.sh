@@ -1,6 +1,6 @@
 #!/bin/sh
 # watch.sh NN... - tests a problem again at every save of its source, until Ctrl-C; entr(1) waits for saves. P says
-# which problem; without, the one of make next. A save during a run ends that run and starts anew.
+# which problem; without, the one of make next. A save during a run ends that run, and what it has found is dropped.
 set -u
 . workbook/loop/source.sh
 if [ -n "${P:-}" ]; then
@@ -25,4 +25,4 @@ if ! command -v entr >/dev/null; then
 fi
 # -r: a run that is under way is ended; -c: the screen is cleared; -n: there is no terminal whose keys could be read
 if [ -t 0 ] && [ -t 1 ]; then how=-cr; else how=-nr; fi
-echo "$file" | entr $how ${MAKE:-make} --no-print-directory "test-$number"
+echo "$file" | WB_WATCH=yes entr $how workbook/loop/test.sh "${BACKEND:-cpu}" problems "$number"

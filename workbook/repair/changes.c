@@ -124,10 +124,11 @@ static char *plain(int from, int to)  // in one line, without comments
 
 static int within;  // of the changes that are made
 
+static bool too_many;
 static int new_ids(int line, change_kind kind, int n, int as_it_is)
 {
     const int first = change_count;
-    if (first + n + 1 >= REPAIR_IDS) exit(2);
+    if (first + n + 1 >= REPAIR_IDS) return too_many = true, 0;
     for (int i = 0; i < n; i++)
         changes[first + i] =
             (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is, .within = within};
@@ -137,7 +138,9 @@ static int new_ids(int line, change_kind kind, int n, int as_it_is)
 
 static void put(int at, bool closes, int deep, bool alone, char *what)
 {
-    if (piece_count < PIECES)
+    if (piece_count == PIECES)
+        too_many = true;
+    else
         pieces[piece_count++] =
             (piece){.at = at, .deep = deep, .closes = closes, .site = sites, .alone = alone, .text = what};
 }
@@ -766,7 +769,7 @@ bool changes_read(const char *source, const char *skeleton)
     vary_calls(false);
     for (int n = 0; n < piece_count; n++) order[n] = n;
     qsort(order, (size_t)piece_count, sizeof *order, by_place);
-    return piece_count > 0;
+    return piece_count > 0 && !too_many;
 }
 
 static int newlines(const char *s, size_t size)

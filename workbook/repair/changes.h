@@ -26,7 +26,7 @@ typedef struct change {
     char put[120], of[120];  // `BC` in place of `cols`; of: "" where nothing goes
 } change;
 
-// Reads a source and its skeleton ("" for none). False if there is nothing to change.
+// Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much.
 bool changes_read(const char *source, const char *skeleton);
 
 // Writes the source with all changes that are still there; its lines are remembered.

@@ -10,8 +10,10 @@
 // SAID is what the student was told before. The lines that a report of the layer names come first, then the gaps that
 // diagnose names.
 //
-// Exit status: 0 what was found is printed, 1 nothing was, 2 could not run.
+// It ends when it has used up n seconds of a processor (15), with all that it starts: however busy the machine is. The
+// last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
+#include "judge/spent.h"
 
 #include "case/mix.h"
 #include "case/random_case.h"
@@ -25,8 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -43,10 +45,9 @@ enum {
     LINES = 4000
 };
 enum { RANDOM = 24, FURTHER = 12 };  // cases that what was found has to pass as well
+enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
 enum { FAR = 2, STOPPED = 1 << 30 };
-static const double DEAR = 0.15;   // seconds of a case that is not one of those tried
-static const double CASES = 5;     // for all of them
-static const double BESIDE = 1.5;  // until a better one than what was found
+static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
 static const wb_problem *problem;
 static wb_case cases[MOST_CASES + 1];  // the last one is of the moment
@@ -54,16 +55,18 @@ static expected wanted[MOST_CASES + 1][WB_MAX_TENSORS];
 static int wrong[MOST_CASES];                    // as the function is
 static double seconds[MOST_CASES + 1];           // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
-static double began, budget = 20;
+static spent_time own;
+static double budget = 15;
 static repair_shared *shared;
 static char shared_name[] = "/tmp/wb_repair.XXXXXX";
 
+// Seconds of a processor so far.
 static double now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    spent_look(&own, getpid(), false);
+    return own.cpu;
 }
+static bool is_over(void) { return now() >= budget; }
 
 // A file that a worker maps, in place of the one before; unshare() takes it away.
 static bool share(void)
@@ -81,12 +84,22 @@ static void unshare(void)
     worker_retire(WORKER_SHARED);
     unlink(shared_name);
 }
-static pid_t children[PROCESSES];
+static pid_t children[PROCESSES];  // each leads a group
 static void end(int signal)
 {
-    for (int p = 0; p < PROCESSES && children[p]; p++) kill(children[p], signal);
+    for (int p = 0; p < PROCESSES && children[p]; p++) kill(-children[p], signal);
     unlink(shared_name);
     _exit(2);
+}
+static pid_t start_child(int p)
+{
+    children[p] = fork();
+    if (children[p] > 0) setpgid(children[p], children[p]);
+    if (children[p]) return children[p];
+    memset(children, 0, sizeof children);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    return 0;
 }
 
 // The outputs of case n that are wrong, as bits; all where it did not end well.
@@ -115,23 +128,54 @@ static int wrong_of(int n)
 
 // ------------------------ building
 
+// Runs the command and drops what does not compile. Returns its status; -1: the time was up.
+static int run_build(const char *command, const char *mark, bool *some)
+{
+    char chunk[8192], *text = NULL;
+    size_t size = 0;
+    int ends[2], status = -1;
+    bool over = false;
+    FILE *const kept = open_memstream(&text, &size);
+    if (!kept || pipe2(ends, O_CLOEXEC) || start_child(0) < 0) return -1;
+    if (!children[0]) {
+        dup2(ends[1], 1);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    for (ssize_t n = 1; n > 0 && !over;) {
+        struct pollfd said = {ends[0], POLLIN, 0};
+        if (poll(&said, 1, 100) == 0)
+            over = is_over();
+        else if ((n = read(ends[0], chunk, sizeof chunk)) > 0)
+            fwrite(chunk, 1, (size_t)n, kept);
+    }
+    close(ends[0]);
+    fclose(kept);
+    if (over) kill(-children[0], SIGTERM);
+    waitpid(children[0], &status, 0);
+    children[0] = 0;
+    for (char *rest = text, *line; !over && (line = strsep(&rest, "\n"));) {
+        const char *at = strstr(line, "error") || strstr(line, "required from") ? strstr(line, mark) : NULL;
+        if (at) *some |= changes_drop(atoi(at + strlen(mark)));
+    }
+    free(text);
+    return over ? -1 : status;
+}
+
+// Returns false if it does not compile, or the time is up.
 static bool build(const char *built, const char *command)
 {
     const char *name = strrchr(built, '/') ? strrchr(built, '/') + 1 : built;
-    char mark[300], line[8192];
+    char mark[300];
     snprintf(mark, sizeof mark, "%s:", name);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS && !is_over(); round++) {
         FILE *to = fopen(built, "w");
         if (!to) return false;
         changes_write(to);
         fclose(to);
-        FILE *from = popen(command, "r");
         bool some = false;
-        while (from && fgets(line, sizeof line, from)) {
-            const char *at = strstr(line, "error") || strstr(line, "required from") ? strstr(line, mark) : NULL;
-            if (at) some |= changes_drop(atoi(at + strlen(mark)));
-        }
-        const int status = from ? pclose(from) : -1;
+        const int status = run_build(command, mark, &some);
         if (status == 0 || !some) return status == 0;
     }
     return false;
@@ -175,9 +219,10 @@ static void find_cases(int count, char **given)
     for (int n = 0; n < count; n++)
         if (wb_case_parse(problem, given[n], &c) == WB_OK) add_case(&c, true), add_like(&c);
     const int listed = diagnose_cases(problem, texts);
-    for (int n = 0; n < listed && now() - began < CASES; n++)
+    const double until = now() + (budget - own.cpu) / 4;
+    for (int n = 0; n < listed && now() < until; n++)
         if (wb_case_parse(problem, texts[n], &c) == WB_OK) add_case(&c, false);
-    for (int n = 0; n < RANDOM && now() - began < CASES; n++) {
+    for (int n = 0; n < RANDOM && now() < until; n++) {
         c = wb_random_case(problem, 1, n, WORK);
         c.late = 0, c.order = 0;
         add_case(&c, false);
@@ -331,34 +376,35 @@ static bool is_better(const trial *a, const trial *b)
                                     : strlen(x->put) < strlen(y->put);
 }
 
+static int tried;  // changes
+
 // Tries all in several processes, until some mend all for sure or the time is up. The best in best[], how many.
 static int try_all(trial best[BEST])
 {
     const int all = wrong_outputs();
-    began = now();
     find_order();
     const char *jobs = getenv("WB_JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
-    int pipes[2], found = 0, whole = 0;
+    int pipes[2], found = 0;
+    bool over = false;
     struct {
-        int next;                // in the order
+        int next, last;          // in the order
         bool fails[REPAIR_IDS];  // does not mend the first case, nor do those like it
     } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (done == MAP_FAILED || pipe(pipes)) return 0;
+    if (done == MAP_FAILED || pipe2(pipes, O_CLOEXEC)) return 0;
+    done->last = order_count;
     for (int p = 0; p < processes; p++) {
-        children[p] = fork();
-        if (children[p]) continue;
-        memset(children, 0, sizeof children);
+        if (start_child(p)) continue;
         signal(SIGTERM, SIG_DFL);
         close(pipes[0]);
-        setpgid(0, 0);
         if (!share()) _exit(2);
         signal(SIGTERM, end);
-        for (int n;
-             (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < order_count && now() - began < budget;) {
+        for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
             if (done->fails[like[order[n]]]) continue;
             const trial t = try(order[n], all);
             done->fails[order[n]] = !t.mends;
+            const int last = n + 1 + BESIDE * (1 + distance_of(&changes[t.id]));
+            if (t.sure && !t.constant && last < done->last) done->last = last;
             if (t.mends && !t.harms && (t.sure || t.mends < all) && write(pipes[1], &t, sizeof t) != sizeof t) break;
         }
         unshare();
@@ -366,21 +412,21 @@ static int try_all(trial best[BEST])
     }
     close(pipes[1]);
     trial t;
-    double until = 0;
-    while (whole < BEST && (!until || now() < until)) {
+    while (!over) {
         struct pollfd ready = {pipes[0], POLLIN, 0};
-        if (poll(&ready, 1, 100) == 0) continue;
+        if (poll(&ready, 1, 100) == 0) {
+            over = is_over();
+            continue;
+        }
         if (read(pipes[0], &t, sizeof t) != sizeof t) break;
-        const bool good = t.sure && !t.constant;
-        whole += good;
-        if (good && !until) until = now() + BESIDE * (1 + distance_of(&changes[t.id]));
         int at = found < BEST ? found++ : BEST;
         for (; at > 0 && is_better(&t, &best[at - 1]); at--)
             if (at < BEST) best[at] = best[at - 1];
         if (at < BEST) best[at] = t;
     }
+    tried = done->next < order_count ? done->next : order_count;
     munmap(done, sizeof *done);
-    for (int p = 0; p < processes; p++) kill(children[p], SIGTERM);
+    for (int p = 0; p < processes; p++) kill(-children[p], SIGTERM);
     while (wait(NULL) > 0) continue;
     memset(children, 0, sizeof children);
     close(pipes[0]);
@@ -438,7 +484,6 @@ int main(int argc, char **argv)
 #ifdef _OPENMP
     omp_set_num_threads(1);  // the oracle's threads would not live on in what is forked here
 #endif
-    began = now();
     if (argc > 2 && strcmp(argv[1], "--seconds") == 0) budget = atof(argv[2]), argc -= 2, argv += 2;
     const int chosen = argc > 2 && strcmp(argv[1], "--choose") == 0 ? atoi(argv[2]) : 0;
     if (chosen) argc -= 2, argv += 2;
@@ -452,13 +497,19 @@ int main(int argc, char **argv)
     static char said[1 << 16];
     if (!chosen) said[fread(said, 1, sizeof said - 1, stdin)] = 0;
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
-    if (!changes_read(source, skeleton) || !build(argv[2], argv[3])) return 2;
+    if (!changes_read(source, skeleton)) return puts("no change was tried: the source has too many places, or none"), 1;
+    if (!build(argv[2], argv[3])) {
+        printf("no change was tried: %s\n", is_over() ? "compiling them all takes too long" : "they do not compile");
+        return 1;
+    }
     if (chosen) return choose(chosen, argv[2]);
     if (!share()) return 2;
     find_distances(source, argv[1], said);
-    began = now();
     find_cases(argc - 5, argv + 5);
-    if (!choose_first()) return unshare(), 1;
+    if (!choose_first()) {
+        puts("no change was tried: no case that is cheap and is wrong each time");
+        return unshare(), 1;
+    }
     trial best[BEST];
     int found = try_all(best), mended = 0, left = 0;
     const bool whole = found && best[0].mends == wrong_outputs();
@@ -470,6 +521,11 @@ int main(int argc, char **argv)
     }
     if (found) found = keep_said(mended, found, best);
     unshare();
+    if (!found && tried < order_count)
+        printf("none of the %d likeliest changes of one place fixes it; there was no time for %d more\n", tried,
+               order_count - tried);
+    else if (!found)
+        puts("no single change in the gaps fixes it");
     if (!found) return 1;
     wb_tensor tensors[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &cases[0], tensors);

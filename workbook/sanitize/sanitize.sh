@@ -17,6 +17,7 @@ if [ "$1" = --after ]; then after=yes WB_CASE=$3; set -- "$2"; fi
 check=build/cpu/check/$impl
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
+trap 'exit 2' INT TERM HUP
 limit=${WB_TIMEOUT:-60}
 [ -z "$after" ] || limit=10
 say() { [ -n "$after" ] || echo "$@"; }
