@@ -778,10 +778,12 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
         const bool sections = shape->causal && !window;
         const wb_walks cut = {
             works, w.least / parts, mean, ceil(w.most / parts), 1, sections * (1 - last / heads / parts)};
-        // a tile of keys waits a step for the one before it, but on the diagonal, and where another part runs meanwhile
+        // a tile of keys waits a step for the one before it, of those that run at a time, but on the diagonal, and
+        // where another part runs meanwhile
         const double early = fmin(1, P / works),
-                     waits = shape->causal ? fmax(0, 1 - (double)group / parts) * early * early : 0.8;
-        const double steps = wb_rounds(&cut, beginning, P) + turns * tiles * waits;
+                     waits = shape->causal ? fmax(0, 1 - (double)group / parts) * early * early * tiles
+                                           : 0.8 * fmin(tiles, P / fmin(heads, 4 * side));
+        const double steps = wb_rounds(&cut, beginning, P) + turns * waits;
         if (steps >= best * 0.99) continue;
         best = steps, of_part = fmax(1, (double)group / parts);
         extra = c->more * (parts > 1 && works * shape->head_dim > 176 * 128 ? parts : 0);

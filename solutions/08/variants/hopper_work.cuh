@@ -169,12 +169,14 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
 static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
 {
     // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
+    // In turns a group of four or more is cut at least once, however much work there is: D 32 gains nothing by it.
     int heads = !shape->causal ? plan.group : ordered ? 2 : 4;
     while (plan.group % heads) heads--;
-    const int least = plan.group / heads;
-    int parts = min(least, MOST_PARTS);
+    const int least = plan.group / heads,
+              fewest = ordered && shape->causal && plan.group > 3 && shape->head_dim > 32 ? 2 : 1;
+    int parts = ordered ? fewest : min(least, MOST_PARTS);
     double best = 1e30;
-    for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
+    for (int n = fewest; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
         cut_group(plan, shape, n);
         if (plan.works > 32 * plan.processors) break;
         // Parts of one head in turns at dQ and at dK and dV, too: they wait for one another.
@@ -232,7 +234,18 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
     plan.key_tiles = (shape->kv_len - 1) / BK + 1;
     plan.blocks64 = 2 * ((shape->q_len - 1) / BK + 1);
     plan.side = shape->causal || ordered ? plan.processors / plan.key_tiles : 1;
-    plan.side = plan.side < 1 ? 1 : plan.side > plan.kv_heads ? plan.kv_heads : plan.side;
+    plan.side = max(plan.side, 1);
+    if (ordered && !window) {
+        // The more heads, the fewer tiles of each run at a time, and each begins a step after the one before it. But
+        // the cache has to hold Q, dO and the sums of dQ, or, without a mask, eight tiles to share what they read.
+        const int cached = 26000000 / 8 / shape->head_dim / shape->q_len / plan.group;  // in half of it
+        const int most = !shape->causal    ? min(4 * plan.side, max(cached, plan.processors / 8))
+                         : plan.group == 1 ? min(2 * plan.side, cached)
+                                           : 1;
+        const int rows = (plan.kv_heads - 1) / max(plan.side, most) + 1;
+        plan.side = (plan.kv_heads - 1) / rows + 1;
+    }
+    plan.side = min(plan.side, plan.kv_heads);
     if (window)
         cut_windows(plan, shape);
     else
