@@ -131,9 +131,8 @@ bench-host: lib  ## from PyTorch: the host's time of a call, beside SDPA; wants 
 
 class-copy:  ## DEST=dir [UPTO=12]: the workbook for a class: no keys, no history, nothing after 12
 	@workbook/class/class_copy.sh "$$DEST"
-grade:  ## SUBMISSION=folder-or-archive [OUT=dir SANITIZE=1]: grade one submission in a sandbox
-	@workbook/class/grade_base.sh build/grades/base
-	@workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- \
+grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submission in a sandbox, or try a case
+	@workbook/class/grade.sh $${UNSAFE:+--unsafe} -- \
 	    "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
 grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name SEED=n CASES=file SANITIZE=1 COVERAGE=1]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \

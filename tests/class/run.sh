@@ -23,7 +23,7 @@ rm -rf "$class"
 mkdir -p "$in" "$out" "$canary" "$class/tmp"
 echo alive >"$canary/canary"
 chmod 755 "$scratch" && workbook/class/grade_base.sh "$base" || exit 1
-ln -s "$base" "$out/base"
+export WB_BASE="$base"
 
 # ------------------------ without a sandbox
 
@@ -144,20 +144,26 @@ tar -czf "$in/nils.tar.gz" -C "$class/tmp/link" problems
 mkdir -p "$class/tmp/large/problems/01"; head -c 320000000 /dev/zero >"$class/tmp/large/problems/01/zeros"
 bsdtar --format zip -cf "$in/olga.zip" -C "$class/tmp/large" problems; rm -r "$class/tmp/large"
 : >"$in/pia.zip"
-echo "I will hand it in tomorrow" >"$in/rosa.txt"
+echo "I will hand it in tomorrow" >"$class/tmp/rosa.txt" && mv "$class/tmp/rosa.txt" "$in/rosa.tar"
+touch "$in/.hidden" "$in/essay.pdf"
 bsdtar --format zip -cPf "$in/$(printf 'sven\n\377%%').zip" -C "$class/tmp/ada" -s ',^problems,/etc/problems,' problems
 (cd "$class/tmp/ada" && zip -q -P secret -r "$in/theo.zip" problems)
 mkdir -p "$in/tom/problems/01"; head -c 300000 /dev/zero >"$in/tom/$tiled"
 # Names: one that ends as another's begins, a formula, one that is read from right to left, one that ls does not show.
 mkdir "$in/ada.zip
-" "$in/;=1+1" "$in/$(printf '\342\200\256zip.ada')" "$in/.hidden"
+" "$in/;=1+1" "$in/$(printf '\342\200\256zip.ada')"
+# As a learning platform, and as a student, packs it: an archive in a folder, a name with another sign, a CR at each
+# line's end, bytes of Latin-1.
+mkdir -p "$in/mo_1_assignsubmission_file" "$class/tmp/deep/a/b"
+{ printf '// caf\351\r\n'; sed 's/$/\r/' solutions/02/*.cu; } >"$class/tmp/deep/a/b/weighted-row-sum.cu"
+(cd "$class/tmp/deep" && zip -q -r "$in/mo_1_assignsubmission_file/work.zip" a)
 # Bombs.
 bomb "$in/bilal" 01 allocates_100_GB;   bomb "$in/bilal" 02 sets_the_layer
 bomb "$in/erik" 01 reaches_out;         bomb "$in/erik" 02 asks_the_kernel
 bomb "$in/greta" 01 fills_the_disk;     bomb "$in/greta" 02 includes_the_key
 bomb "$in/hugo" 01 colours_its_texts;   bomb "$in/hugo" 02 forges_the_exchange
 beside "$in/paul" 01 hoards_before_main
-count=$(find "$in" -mindepth 1 -maxdepth 1 -print0 | tr -dc '\0' | wc -c)
+count=$(find "$in" -mindepth 1 -maxdepth 1 ! -name .hidden ! -name essay.pdf -print0 | tr -dc '\0' | wc -c)
 
 # ------------------------ graded
 
@@ -203,15 +209,15 @@ verdict $? "no control character is in a report"
 
 grade_all && [ "$(before)" -eq "$count" ] && short "$out/grades.csv" | cmp -s tests/class/expected.csv
 verdict $? "a second run grades nothing"
-mkdir "$in/.hidden/problems"
-grade_all AGAIN=pia.zip && [ "$(before)" -eq $((count - 2)) ] && grep -q '^.hidden: .*no file' "$class/again"
+mkdir -p "$in/;=1+1/problems/02" && echo >"$in/;=1+1/problems/02/of_mine.cu"
+grade_all AGAIN=pia && [ "$(before)" -eq $((count - 2)) ] && grep -q '^;=1+1: .*of_mine.cu' "$class/again"
 verdict $? "what has changed is graded again, and AGAIN=name"
 ! grade_all AGAIN=nobody && grep -q 'there is no such submission' "$class/again"
 verdict $? "and only a name that there is"
 
 # Ctrl-C while a worker works, which would do so for a minute: timeout hands the signal on to all that make has started.
 in=$class/limits out=$class/limits_grades
-mkdir "$out" && ln -s "$base" "$out/base"
+mkdir "$out"
 bomb "$in/felix" 01 endless_output;     bomb "$in/felix" 02 sleeps_a_little
 (
     until left_running | sed 's/environ$/cmdline/' | xargs -r grep -lz '^/worker$' 2>/dev/null | grep -q .; do
@@ -285,7 +291,8 @@ verdict $? "nor does a worker"
 
 # A judge to which this happens each time it is asked. Meanwhile it looks at who may read the worker's program.
 in=$class/starved out=$class/starved_grades
-mkdir "$out" && cp -al "$base" "$scratch/starved" && ln -s "$scratch/starved" "$out/base" && key "$in/judged later" 02
+export WB_BASE="$scratch/starved"
+mkdir "$out" && cp -al "$base" "$WB_BASE" && key "$in/judged later" 02
 judge=$scratch/starved/build/cpu/tests/02_test
 rm "$judge"
 cat >"$judge" <<'END'
@@ -321,7 +328,8 @@ verdict $? "and it is judged when there is time"
 # Right results, and a race behind them; a check build that ends early, prints what is none of its business, uses memory
 # where nobody counts it, or does nothing; and the last of a function that has given up other points for it.
 in=$class/checked out=$class/checked_grades
-mkdir "$out" && ln -s "$base" "$out/base"
+export WB_BASE="$base"
+mkdir "$out"
 race() { edited "$1" "$2" "tests/sanitize/$2.diff" "$3"; } # FOLDER NUMBER ENTRY
 key "$in/adele" 01;                             key "$in/adele" 02
 race "$in/boris" 01 counter_not_atomic;         race "$in/boris" 02 stored_by_many

@@ -16,8 +16,8 @@
 #   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
 #   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of held-out cases, the check build: test.sh, grade_look.sh
 #
-# What is taken from a submission: regular files problems/NN/NAME of the workbook, at its top or below one folder.
-# Each is compiled and run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no
+# What is taken from a submission: of each problem one regular file, problems/NN/NAME at any depth, or known by its
+# name alone (read_sources.c). Each is compiled and run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no
 # test, no oracle and no answer key.
 #
 # Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could
@@ -30,7 +30,7 @@ home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
 usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "grade: $*" >&2; exit 1; }
 
-base=$home/build/grades/base again=
+base= again=
 while [ $# -gt 0 ]; do
     case $1 in
     --base) [ $# -gt 1 ] || usage; base=$2; shift ;;
@@ -44,10 +44,18 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ $# -eq 2 ] || usage
+[ -z "${WB_CASE:-}${WB_TEST:-}" ] || [ -n "${P:-}" ] ||
+    { echo "grade: say of which problem that is: make grade SUBMISSION=ada P=03 CASE=..." >&2; exit 2; }
+[ -n "$1" ] || { echo "grade: say what is graded: make grade SUBMISSION=handed-in/ada" >&2; exit 2; }
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=$1 out=$2
+if ! [ -e "$submission" ] && ! [ -L "$submission" ]; then # ada is ada.zip
+    for file in "$submission".*; do [ ! -e "$file" ] || submission=$file; done
+fi
+[ -e "$submission" ] || [ -L "$submission" ] || { echo "grade: there is no submission $1" >&2; exit 2; }
 case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
 case $out in /*) ;; *) out=$PWD/$out ;; esac
+given=$base base=${base:-$home/build/grades/base}
 case $base in /*) ;; *) base=$PWD/$base ;; esac
 if [ -n "${WB_CASES:-}" ]; then
     case $WB_CASES in /*) ;; *) WB_CASES=$PWD/$WB_CASES ;; esac
@@ -99,7 +107,7 @@ attended() { # SECONDS FILE COMMAND...
 
 # ------------------------ what it is
 
-[ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
+[ -n "$given" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
     fail "what submissions are judged with cannot be made"
 for tool in confine read_sources within worker.filter tools.filter; do
     cp "$base/build/cpu/$tool" "$scratch/" && chmod a+rX "$scratch/$tool" || exit 1
@@ -118,9 +126,13 @@ mkdir -p "$tree/problems" "$tree/build/cpu/problems" "$scratch/sources"
 : >"$scratch/taken"
 reason=
 from_folder() { # read by a program that follows no link
-    attended 60 /dev/null "$scratch/read_sources" folder "$submission" $known >"$scratch/taken" 2>"$scratch/said"
+    attended 60 /dev/null "$scratch/read_sources" folder "$submission" $known \
+        >"$scratch/taken" 2>"$scratch/said" 3>"$scratch/inner"
     case $? in
-    0) ;;
+    0)
+        grep -q '^inner ' "$scratch/taken" || return
+        submission=$scratch/inner # a learning platform puts an archive into a folder with the name
+        from_archive ;;
     75) busy "reading it: $(tail -n 1 "$scratch/said")" ;;
     *) reason="the folder cannot be read" ;;
     esac
@@ -155,31 +167,53 @@ elif [ -f "$submission" ] && [ -r "$submission" ]; then
     from_archive
 elif [ -e "$submission" ]; then
     reason="this is neither a folder nor a file"
-else
-    fail "there is no submission $1"
 fi
 [ -n "$reason" ] || reason=$(sed -n 's/^reason //p' "$scratch/taken" | head -n 1 | plain)
-while [ -z "$reason" ] && read -r what number text; do
-    case $what in file) printf '%s' "$text" | base64 -d >"$scratch/sources/$number" ;; esac
-done <"$scratch/taken"
-left=$(sed -n 's/^left [0-9]* //p' "$scratch/taken" | paste -s -d ';' - | sed 's/;/; /g' | plain)
+# Of the files that could be a problem's, those that differ from the shipped one count; of these the one that lies best.
+shipped=no notes=
+note() { notes="${notes:+$notes; }$*"; }
+sort -k 2,2 -k 3,3n -k 5 "$scratch/taken" | grep '^file ' >"$scratch/files"
+before=
+while [ -z "$reason" ] && read -r _ number rank text path; do
+    own=$scratch/sources/$number source=$(echo "$known" | grep "^$number/")
+    printf '%s' "${text#=}" | base64 -d >"$scratch/one"
+    if cmp -s "$scratch/one" "$base/problems/$source"; then
+        shipped=yes
+    elif [ "$before" != "$number" ]; then
+        mv "$scratch/one" "$own"
+        before=$number best=$rank its=$path
+        [ "$rank" -lt 100 ] || note "'$path' was taken for problems/$source"
+    elif ! cmp -s "$scratch/one" "$own"; then
+        if [ "$rank" = "$best" ]; then
+            rm -f "$own"
+            note "two files could be problems/$source: '$its' and '$path'"
+        else
+            note "'$path' does not count beside '$its'"
+        fi
+    fi
+done <"$scratch/files"
+notes=$(printf '%s' "$notes" | plain)
+left=$(sed -n 's/^left [0-9]* //p' "$scratch/taken" | LC_ALL=C sort | paste -s -d ';' - | sed 's/;/; /g' | plain)
+others=$(sed -n 's|^other ||p' "$scratch/taken" | LC_ALL=C sort | grep -v '^\(.*/\)*\(workbook\|tests\|reference\|train\)/' |
+    head -n 3 | paste -s -d , - | sed 's/,/, /g' | plain)
 changed=
 for source in $known; do # what is missing is as it was
     number=${source%/*} own=$scratch/sources/${source%/*}
     mkdir "$tree/problems/$number"
-    ln -s "$base/problems/$number/checkpoints.txt" "$tree/problems/$number/"
-    if [ -z "$reason" ] && [ -f "$own" ] && ! cmp -s "$own" "$base/problems/$source"; then
+    ln -s "$base/problems/$number/checkpoints.txt" "$base/problems/$number/hints.txt" "$tree/problems/$number/"
+    if [ -f "$own" ]; then
         cp "$own" "$tree/problems/$source"
         changed="$changed $number"
     else
         cp "$base/problems/$source" "$tree/problems/$source"
     fi
 done
-if [ -z "$reason" ] && [ -z "$changed" ]; then
-    reason=${left:-"no file in it differs from the workbook as it was shipped"}
-    ls "$scratch/sources"/* >/dev/null 2>&1 || reason=${left:-"it has no file problems/NN/NAME of the workbook"}
-elif [ -z "$reason" ]; then
-    reason=$left
+[ -z "$others" ] || note "no problem's, one file counts for each, as problems/NN/NAME: $others"
+[ -z "$left" ] || note "$left"
+if [ -z "$reason" ]; then
+    reason=$notes
+    [ -n "$reason$changed" ] || reason="it has no file problems/NN/NAME of the workbook"
+    [ "$shipped$changed" != yes ] || [ -n "$notes" ] || reason="no file in it differs from the workbook as it was shipped"
 fi
 
 # The same sources, judged with the same, are graded once.
@@ -190,7 +224,7 @@ print=$({
     echo "$sandbox|${SANITIZE:-0}|${COVERAGE:-0}|$reason"
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
-if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
+if [ -z "$again${WB_CASE:-}${WB_TEST:-}" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
     echo "grade: graded before, and nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
     exit 0
 fi
@@ -201,21 +235,31 @@ mkdir -m 711 "$scratch/workers"
 cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 1
 ln -s "$base/workbook" "$base/tests" "$tree/"
 for judge in tests score suite diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
+one=${WB_CASE:-}${WB_TEST:-}
+[ -z "$one" ] || out=$scratch/one
 mkdir -p "$out" || exit 1
 rm -rf "$out/sources" && mkdir "$out/sources" || exit 1 # to be read, and compared by others
 for number in $changed; do
-    plain <"$scratch/sources/$number" >"$out/sources/$(basename "$tree/problems/$number"/*.c*)"
+    tr -d '\000-\010\013-\037\177' <"$scratch/sources/$number" \
+        >"$out/sources/$(basename "$tree/problems/$number"/*.c*)" # no line's end of Windows, nothing that moves a cursor
 done
 for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$kept"; done
 rm -f "$out"/[0-9][0-9].*
-[ -z "$reason" ] || printf 'About this submission: %s\n' "$reason" >"$out/00.note"
+{
+    printf 'Submission %s, graded %s, SEED=%s, workbook %s\n' "$(basename "$1" | tr '\n' '?')" \
+        "$(date -u '+%Y-%m-%d %H:%M UTC')" "${WB_SEED_SHOWN:-${WB_SEED:-1}}" "$(cut -c 1-12 "$base/fingerprint")"
+    [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason"
+} | plain >"$out/00.note"
 export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SECONDS="$compile_seconds" \
     WB_PROBLEM_SECONDS="$problem_seconds" WB_SPENT="$scratch/spent" WB_TIMEOUT="$case_seconds" \
     GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" WB_GRADE="$out" WB_SOURCES=problems \
     WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh WB_WORKERS=build/cpu/problems \
-    WB_GCOV=workbook/class/grade_gcov.sh \
-    SANITIZE="${SANITIZE:-0}" WB_CASE= WB_TEST=
+    WB_GCOV=workbook/class/grade_gcov.sh SANITIZE="${SANITIZE:-0}"
 cd "$tree" || exit 1
+if [ -n "$one" ]; then # tried, and recorded nowhere
+    attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems "$P" 2>&1 | plain
+    exit 0
+fi
 # shellcheck disable=SC2086
 attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
 judged=$?

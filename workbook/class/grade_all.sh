@@ -31,10 +31,15 @@ export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
 sandbox_find
 
 graders=${WB_GRADERS:-2}
+case $graders in [1-9] | [1-9][0-9]) ;; *) usage "JOBS=$graders: how many are graded at once, 1 to 99" ;; esac
+# One grader at a time; what one has graded the next finds done.
+exec 9>"$out/lock"
+flock -n 9 || { echo "grade-all: waiting: another one grades into $out" >&2; flock 9; }
 # The cores that this may use, one a word.
 cores=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //' | tr , '\n' |
     awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
-"$home/workbook/class/grade_base.sh" "$out/base" || exit 1
+base=${WB_BASE:-$home/build/grades/base} # the same, whatever OUT
+"$home/workbook/class/grade_base.sh" "$base" || exit 1
 mkdir -p "$out/reports"
 # What suites draw nobody has seen before: a class has one seed, its first grading's.
 [ -n "${WB_SEED:-}" ] || [ -s "$out/seed" ] || od -An -N3 -tu4 /dev/urandom | tr -d ' ' >"$out/seed" || exit 1
@@ -53,7 +58,13 @@ trap stop EXIT
 trap 'echo >&2; echo "grade-all: interrupted; the same command goes on from here" >&2; exit 130' INT TERM HUP
 
 # One after the other in the order of their names, whatever these are made of.
-(cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/names"
+(cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/all"
+archives='.*[.]\(zip\|tar\|t?gz\|tbz2?\|bz2\|txz\|xz\|zst\|7z\|rar\)'
+(cd "$submissions" && find . -mindepth 1 -maxdepth 1 ! -name '.*' \( -type d -o -type f -iregex "$archives" \) -print0) |
+    LC_ALL=C sort -z >"$scratch/names"
+others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' | sed 's|\x0*[.]/|, |g; s/^, //' |
+    tr -d '\0')
+[ -z "$others" ] || echo "grade-all: no submissions, since neither a folder nor an archive: $others"
 count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 [ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
 echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in $out/reports"
@@ -62,7 +73,10 @@ echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in
 : >"$scratch/failed"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
-export home submissions out scratch cores share WB_JOBS=$share
+export base home submissions out scratch cores share WB_JOBS=$share
+if [ -n "${AGAIN:-}" ] && ! [ -e "$submissions/$AGAIN" ]; then # ada is ada.zip
+    for file in "$submissions/$AGAIN".*; do [ ! -e "$file" ] || AGAIN=${file##*/}; done
+fi
 [ -z "${AGAIN:-}" ] || [ -e "$submissions/$AGAIN" ] ||
     usage "AGAIN=$AGAIN: there is no such submission in $submissions"
 export AGAIN="${AGAIN:-}" alone=
@@ -74,7 +88,7 @@ one='
     mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
     again=
     [ "$name" != "$AGAIN" ] || again=--again
-    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again --base "$out/base" -- \
+    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again --base "$base" -- \
         "$submissions/$name" "$out/reports/$name" 2>&1)
     status=$?
     if [ $status -eq 0 ]; then
@@ -95,7 +109,7 @@ one='
     printf "%s: %s\n" "$shown" "$(printf "%s" "$said" | head -n 1)"'
 begun=$(date +%s)
 grade_these() { # NAMES GRADERS
-    setsid xargs -0 -n 1 -P "$2" --process-slot-var=GRADER sh -c "$one" one <"$1" &
+    setsid xargs -0 -n 1 -P "$2" --process-slot-var=GRADER sh -c "$one" one <"$1" 9>&- &
     all=$!
     wait $all
     all=
@@ -108,10 +122,17 @@ if [ -s "$scratch/busy" ]; then
 fi
 
 table=$out/grades.csv
-(cd "$out/base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
+(cd "$base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" || exit 1
+# Grades that may have been published are kept, and what changes of them is shown.
+if [ -s "$table" ] && diff "$table" "$table.new" | grep '^[<]' >"$scratch/gone"; then
+    cp -p "$table" "$out/grades.before.csv"
+    echo "grade-all: $(wc -l <"$scratch/gone") rows change; the table as it was is $out/grades.before.csv"
+    diff "$table" "$table.new" | grep '^[<>]' | cut -d, -f 1-4
+fi
+mv "$table.new" "$table" || exit 1
 rm -f "$out/coverage.txt"
 [ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) | LC_ALL=C sort |
-    "$out/base/build/cpu/suite" --plain >"$out/coverage.txt"
+    "$base/build/cpu/suite" --plain >"$out/coverage.txt"
 failed=$(wc -l <"$scratch/failed")
 echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"
 [ "$failed" -eq 0 ]

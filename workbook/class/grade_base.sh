@@ -9,6 +9,9 @@ cd "$(dirname "$0")/../.." || exit 1
 umask 022
 base=$1 new=$1.new
 mkdir -p "$(dirname "$base")" || exit 1
+# One at a time, in a place that is kept: the next finds it made.
+exec 9>"$base.lock"
+flock -n 9 || { echo "grade: waiting: another one makes $base" >&2; flock 9; }
 rm -rf "$new"
 trap 'rm -rf "$new"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -23,7 +26,7 @@ print=$(cd "$new" && {
 } | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then exit; fi
 
-echo "grade: building the test programs"
+echo "grade: building the test programs, once: a minute or two of two cores"
 mkdir -p "$new/build/cpu/check"
 # What is built here already need not be built again.
 for made in machinery layer reference tests check/layer check/address check/threads; do
@@ -35,7 +38,10 @@ if [ -e build/cpu/flags.mk ]; then
     sed 's/ -Werror / /g' build/cpu/flags.mk >"$flags" && touch -r build/cpu/flags.mk "$flags"
 fi
 log=$new/build/base.log
-${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 || {
+${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges 2>&1 9>&- | tee "$log" |
+    awk '/^  [A-Z]+\t/ && ++n % 25 == 0 { print "grade: " n " files"; fflush() }' >&2
+[ -x "$new/build/cpu/tests/$(basename "$(ls -d "$new"/problems/[0-9][0-9] | tail -n 1)")_test" ] &&
+    [ -e "$new/build/cpu/tools.filter" ] && ! grep -q '^make.*[*][*][*]' "$log" || {
     tail -n 40 "$log" >&2
     exit 1
 }

@@ -137,7 +137,7 @@ judge() {
     [ ! -s "$work/$number.log" ] ||
         awk '/warning:/ && !said[$0]++' "$work/$number.log" | plain | tee "$work/$number.compiler"
     unwritten=
-    if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then unwritten=$("$out/score" gaps "$number"); fi
+    [ "$impl" != problems ] || unwritten=$("$out/score" gaps "$number")
     [ -z "$unwritten" ] || echo "$unwritten"
     if [ -n "${WB_TEST:-}" ] && ! "$out/suite" --list "$out/tests/${number}_test" | grep -qxF -e "$WB_TEST"; then
         state="could not run" status=2
