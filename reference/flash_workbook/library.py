@@ -46,6 +46,9 @@ class Refused(NotImplementedError):  # a RuntimeError
         super().__init__(text)
         self.status = status
 
+    def __reduce__(self):
+        return Refused, (self.status, str(self))
+
 
 def refuse(text):
     raise Refused(3, text)
@@ -55,6 +58,9 @@ class Library:
     """Functions of workbook.h on torch tensors: of libworkbook.so, or of another library that has some of them."""
 
     def __init__(self, path):
+        if not os.path.exists(path):
+            raise OSError(f"flash_workbook: there is no {path}. make lib builds it in a checkout, pip install . beside "
+                          "this package; or WB_LIBRARY names another")
         self.path, self.lib = path, ctypes.CDLL(path)
         self.lib.wb_last_message.restype = self.lib.wb_device_name.restype = ctypes.c_char_p
 

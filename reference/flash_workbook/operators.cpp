@@ -120,6 +120,7 @@ void call(const Library &lib, const char *name, Function *function, Arguments...
 void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks, bool tokens_first)
 {
     for (const Tensor *x : {&Q, &K, &V}) {
+        TORCH_CHECK_NOT_IMPLEMENTED(!x->_fw_grad(0).defined(), "attention has no derivatives in forward mode");
         TORCH_CHECK_VALUE(x->dim() == 4 && x->device() == Q.device() && x->layout() == at::kStrided,
                           "attention wants Q, K and V of 4 dimensions on one device");
         TORCH_CHECK_TYPE(x->scalar_type() == at::kBFloat16, "attention takes Q, K and V in bfloat16");
@@ -583,6 +584,7 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
 struct Kept {
     std::vector<Tensor> starts;  // cu_seqlens and seqused of queries, and of keys; undefined: none
     std::vector<uint32_t> versions;
+    std::vector<Tensor> values;  // of those on the host, where to compare waits for nobody; else undefined
     std::vector<int64_t> of;    // how many queries and keys; what they see to the left, right and in chunks
     std::vector<Tensor> lists;  // of tiles of 128 queries
 };
@@ -593,10 +595,14 @@ Kept &kept = *new Kept;  // never ends: PyTorch may have ended before
 std::vector<Tensor> find(std::initializer_list<const Tensor *> starts, at::IntArrayRef of, c10::Device device)
 {
     const std::lock_guard<std::mutex> one(of_kept);
-    bool same = kept.starts.size() == starts.size() && of == kept.of && kept.lists[0].device() == device;
+    bool same = !kept.lists.empty() && of == kept.of && kept.lists[0].device() == device;
     size_t n = 0;
     for (const Tensor *x : starts) {
-        if (!same || !kept.starts[n].is_same(*x) || (x->defined() && kept.versions[n] != x->_version())) return {};
+        if (!same || x->defined() != kept.starts[n].defined()) return {};
+        const Tensor &was = kept.values[n];
+        if (was.defined() ? !x->is_cpu() || x->scalar_type() != was.scalar_type() || !at::equal(*x, was)
+                          : !kept.starts[n].is_same(*x) || (x->defined() && kept.versions[n] != x->_version()))
+            return {};
         n++;
     }
     return kept.lists;
@@ -614,13 +620,21 @@ std::vector<Tensor> kept_mask(const Tensor &Q, const Tensor &cu_q, const optiona
 void keep_mask(const Tensor &, const Tensor &cu_q, const optional<Tensor> &used_q, const Tensor &cu_k,
                const optional<Tensor> &used_k, at::IntArrayRef of, at::TensorList lists)
 {
-    Kept now = {{cu_q, or_none(used_q), cu_k, or_none(used_k)}, {}, of.vec(), lists.vec()};
+    Kept now = {{cu_q, or_none(used_q), cu_k, or_none(used_k)}, {}, {}, of.vec(), lists.vec()};
     for (const Tensor &x : now.starts) {
-        if (x.defined() && x.is_inference()) return;
-        now.versions.push_back(x.defined() ? x._version() : 0);
+        const bool host = x.defined() && x.is_cpu();
+        if (x.defined() && !host && x.is_inference()) return;  // they have no version
+        now.versions.push_back(x.defined() && !host ? x._version() : 0);
+        now.values.push_back(host ? x.clone() : Tensor());
     }
     const std::lock_guard<std::mutex> one(of_kept);
     std::swap(kept, now);
+}
+
+void forget_mask()
+{
+    const std::lock_guard<std::mutex> one(of_kept);
+    kept = {};
 }
 
 // Forward alone, of [T, H, D], under the kept mask; an error where that is another, or gradients are wanted.
@@ -693,6 +707,7 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
     m.def("keep_mask(Tensor Q, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int[] of, Tensor[] lists) -> "
           "()",
           keep_mask);
+    m.def("forget_mask() -> ()", forget_mask);
     m.def("packed(Tensor Q, Tensor K, Tensor V, Tensor cu_q, Tensor? used_q, Tensor cu_k, int left, int right, "
           "float? scale) -> (Tensor, Tensor)",
           packed);
