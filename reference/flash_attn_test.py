@@ -1045,6 +1045,35 @@ def test_numbers_that_want_a_gradient():
         flash_workbook.attention(q, q, q, scale=one)
 
 
+@pytest.mark.parametrize("softcap", [0.0, 2.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_other_rows_do_not_reach_a_sequence(softcap, causal):
+    """NaN in rows of no sequence; and in those of another one, where each is called alone."""
+    T, D, call = 300, 64, flash_workbook.flash_attn_varlen_func
+    q, k, v = (randn(T, 2, D) for _ in "qkv")
+    for ends, isolated in (([0, 150], False), ([0, 150, 300], True)):
+        cu = torch.tensor(ends, dtype=torch.int32, device=device)
+        results = []
+        for bad in (0.0, torch.nan, torch.inf):
+            x = [y.clone() for y in (q, k, v)]
+            for y in x:
+                y[150:] = bad
+            x = [y.requires_grad_() for y in x]
+            flash_workbook.isolate(isolated)
+            try:
+                O, L, _ = call(*x, cu, cu, softcap=softcap, causal=causal, return_attn_probs=True, window_size=(140, 9))
+                dO = torch.ones_like(O)
+                dO[150:] = bad
+                got = [O, L.T, *torch.autograd.grad(O, x, dO)]
+            finally:
+                flash_workbook.isolate(False)
+            results.append([y[:150] for y in got])
+            if not isolated:
+                assert not any(y[150:].any() for y in (got[0], *got[2:])) and (got[1][150:] == -torch.inf).all()
+        for other in results[1:]:
+            assert all(map(torch.equal, results[0], other)) and torch.isfinite(other[0]).all()
+
+
 def test_starts_are_named():
     q, cache = randn(4, 1, 16), randn(2, 16, 1, 16)
     ints = lambda *x: torch.tensor(x, dtype=torch.int32, device=device)

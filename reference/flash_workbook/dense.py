@@ -37,7 +37,8 @@ ERRORS = AttributeError, IndexError, RuntimeError, TypeError, ValueError
 
 def at_best(Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, lib, tokens_first=False):
     """O and L by the operator of C++, which looks at all of it; an error where something is unusual."""
-    if Q.dtype is not torch.bfloat16 or type(scale) not in (float, type(None)):  # no time for an exception from C++
+    if (Q.dtype is not torch.bfloat16 or type(scale) not in (float, type(None)) or
+            torch._C._functorch.peek_interpreter_stack() is not None):  # no time for an exception from C++
         raise TypeError
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()

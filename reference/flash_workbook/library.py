@@ -67,6 +67,11 @@ class Library:
     def __reduce__(self):  # copy.deepcopy of a model that keeps one, and pickle
         return library, (self.path,)
 
+    @functools.cached_property
+    def version(self):
+        self.lib.wb_version.restype = ctypes.c_char_p
+        return self.lib.wb_version().decode()
+
     def has(self, name):
         return hasattr(self.lib, name)
 
@@ -125,10 +130,9 @@ FUNCTIONS = """flash_forward flash_gqa flash_gqa_backward flash_window flash_sin
 def check(path=None):
     """What is there, in a few lines: the library, its version and device, and which functions it has."""
     one = library(path)
-    one.lib.wb_version.restype = ctypes.c_char_p
     has = [name for name in FUNCTIONS if one.has(name)]
     capability = one.lib.wb_device_capability()
-    return (f"library     {one.path}, version {one.lib.wb_version().decode()}\n"
+    return (f"library     {one.path}, version {one.version}\n"
             f"device      {one.lib.wb_device_name().decode()}, tensors on {one.device_type}, capability {capability}\n"
             f"PyTorch     {torch.__version__}, CUDA {torch.version.cuda}, GPU there: {torch.cuda.is_available()}\n"
             f"functions   {' '.join(has)}\n"

@@ -502,6 +502,20 @@ template <class Function> const c10::TypedOperatorHandle<Function> &operator_of(
 const auto &attention() { return operator_of<Forward>("flash_workbook::attention"); }
 const auto &attention_backward() { return operator_of<Backward>("flash_workbook::attention_backward"); }
 
+// What a gradient goes through where PyTorch is to differentiate it again (create_graph).
+struct NoSecond : torch::autograd::Function<NoSecond> {
+    static Tensor forward(torch::autograd::AutogradContext *, const Tensor &gradient, const Tensor &, const Tensor &,
+                          const Tensor &, const Tensor &)
+    {
+        return gradient.alias();
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *,
+                                                   const torch::autograd::variable_list &)
+    {
+        TORCH_CHECK_NOT_IMPLEMENTED(false, "attention has no second derivatives");
+    }
+};
+
 // Q, K and V are kept as the library reads them: copied once, also for what comes back. What is no copy shares its
 // version with what was given, so that who writes to it before the backward pass is told.
 struct Attention : torch::autograd::Function<Attention> {
@@ -542,11 +556,17 @@ struct Attention : torch::autograd::Function<Attention> {
         const bool tokens_first = at[6].toBool();
         const optional<Tensor> sinks = saved[3].defined() ? optional<Tensor>(saved[3]) : std::nullopt;
         const Tensor O = as_given(saved[4], tokens_first);
+        const Tensor dO = of[0].defined() ? as_given(of[0], tokens_first) : at::zeros_like(O);
+        const bool again = at::GradMode::is_enabled();
+        optional<at::AutoDispatchBelowAutograd> below;
+        if (again) below.emplace();
         std::vector<Tensor> gradients = attention_backward().call(
-            of[0].defined() ? as_given(of[0], tokens_first) : at::zeros_like(O), saved[0], saved[1], saved[2], sinks, O,
-            saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
+            dO, saved[0], saved[1], saved[2], sinks, O, saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
             at[5].toStringView(), of[1].defined() ? optional<Tensor>(of[1]) : std::nullopt);
         if (!of[0].defined()) gradients[2].zero_();  // V is not in L
+        below.reset();
+        for (Tensor &x : gradients)
+            if (again) x = NoSecond::apply(x, saved[0], saved[1], saved[2], dO);
         for (size_t i = 0; i < gradients.size(); i++)
             all[i] = i < 3 ? as_given(gradients[i], tokens_first) : gradients[i];
         return all;
@@ -644,7 +664,7 @@ Two packed(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &cu_q
     TORCH_CHECK_VALUE(Q.dim() == 3 && K.dim() == 3 && !wants_gradients(std::nullopt, Q, K, V), "gradients");
     const Tensor used = or_none(used_q), none;
     const auto mask = find({&cu_q, &used, &cu_k, &none}, {Q.size(0), K.size(0), left, right, 0}, Q.device());
-    TORCH_CHECK_VALUE(!mask.empty(), "another mask");
+    TORCH_CHECK_VALUE(!mask.empty() && !mask[6].numel(), "another mask, or keys of no sequence");
     const at::AutoDispatchBelowADInplaceOrView below;
     return masked(Q, K, V, mask[0], mask[1], mask[2], mask[3], mask[4], 128,
                   scale.value_or(1 / std::sqrt((double)Q.size(2))), "", true);
