@@ -7,7 +7,7 @@ float64, on shapes that SEED draws.
 The limit of |x - want| / |want| is torch_test.py's, 2^-7. For a cache of bytes `want` is of what these
 stand for, and the limit 2^-6: where such a cache is copied, K and V are rounded to bf16 once more.
 """
-import contextlib, copy, ctypes, inspect, itertools, os, random
+import contextlib, copy, ctypes, inspect, itertools, os, pickle, random
 
 import numpy as np
 import pytest
@@ -961,6 +961,163 @@ def test_fp8_refuses_by_name():
         flash_workbook.attention_fp8(*eight, levels=3)
     with pytest.raises(Refused, match="no gradients"):
         flash_workbook.attention_fp8(Q.requires_grad_(), Q, Q)
+
+
+# ------------------------ wrong once
+
+
+def test_shapes_are_one_where_kernels_read_them():
+    Q, K = randn(2, 2, 8, 64), randn(2, 2, 8, 64)
+    for name, x in (("K", K[:1]), ("V", K[:, :, :4]), ("V", K[:, :1]), ("V", randn(2, 2, 8, 128)),
+                    ("K", randn(2, 2, 8, 128)), ("K", randn(2, 3, 8, 64))):
+        given = {"Q": Q, "K": K, "V": K, name: x}
+        for call in (flash_workbook.attention_fp8, flash_workbook.quantise_fp8):
+            with pytest.raises(ValueError, match="is .*is .*"):
+                call(**given)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_default_dtype_and_device_are_not_the_kernels(dtype):
+    q, cache = torch.zeros(1, 1, 1, 16, device=device).bfloat16(), torch.ones(1, 16, 1, 16, device=device)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device("meta")
+        O = flash_workbook.flash_attn_with_kvcache(q, *[cache.to(flash_attn.E4M3)] * 2)
+        arguments.told.cache_clear()
+        more = [flash_workbook.flash_attn_with_kvcache(q, *[cache.bfloat16()] * 2, window_size=(3, 0)),
+                flash_workbook.flash_attn_func(q, *[cache.bfloat16()] * 2, window_size=(2, 1)),
+                flash_workbook.flash_attn_varlen_func(q, *[cache.bfloat16()] * 2, softcap=3.0)]
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(before)
+    assert all((x == 1).all() for x in (O, *more))
+
+
+def test_lengths_that_nobody_counted():
+    """Written to through .data: seen on the host, and on a GPU after forget_mask()."""
+    v = torch.arange(1, 13, device=device).bfloat16()[:, None, None].expand(12, 1, 16)
+    cu, q = torch.tensor([0, 3, 12], dtype=torch.int32, device=device), torch.zeros_like(v)
+    call = lambda: flash_workbook.flash_attn_varlen_func(q, q, v, cu, cu)[[0, 11], 0, 0].tolist()
+    assert call() == [2, 8]
+    cu.data[1] = 6
+    if device != "cpu":
+        flash_workbook.forget_mask()
+    assert call() == [3.5, 9.5]
+    with torch.inference_mode():
+        inside = cu.clone()
+        assert [flash_workbook.flash_attn_varlen_func(q, q, v, inside, inside)[0, 0, 0].item() for _ in "12"] == [3.5] * 2
+
+
+def test_derivatives_that_there_are_not():
+    q = randn(1, 5, 2, 16)
+    cu = torch.tensor([0, 2, 5], dtype=torch.int32, device=device)
+    calls = (lambda x: flash_workbook.flash_attn_func(x, q, q, causal=True), lambda x: flash_workbook.attention(x, q, q),
+             lambda x: flash_workbook.flash_attn_varlen_func(x[0], q[0], q[0], cu, cu),
+             lambda x: flash_workbook.flash_attn_func(x, q, q, softcap=2.0),
+             lambda x: flash_workbook.flash_attn_with_kvcache(x, q.repeat(1, 16, 1, 1), q.repeat(1, 16, 1, 1)))
+    for call in calls:
+        total = lambda x: call(x).float().sum()
+        for wrong in (lambda: torch.func.jvp(call, (q,), (q,)), lambda: torch.func.grad(total)(q),
+                      lambda: torch.func.vmap(torch.func.grad(total))(q[None])):
+            with pytest.raises(NotImplementedError, match="torch.func|forward mode"):
+                wrong()
+        with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
+            call(torch.autograd.forward_ad.make_dual(q, q))
+    for call in calls[:4]:
+        x = q.clone().requires_grad_()
+        first, = torch.autograd.grad(call(x).float().square().sum(), x, create_graph=True)
+        with pytest.raises(NotImplementedError, match="second derivatives|not implemented"):
+            first.float().square().sum().backward()
+
+
+def test_numbers_that_want_a_gradient():
+    q, one = randn(1, 5, 2, 16), torch.tensor(0.25, requires_grad=True)
+    cu, wide = torch.tensor([0, 5], dtype=torch.int32, device=device), torch.ones(2, device=device, requires_grad=True)
+    calls = (lambda **how: flash_workbook.flash_attn_func(q, q, q, **how),
+             lambda **how: flash_workbook.flash_attn_varlen_func(q[0], q[0], q[0], cu, cu, **how),
+             lambda **how: flash_workbook.flash_attn_with_kvcache(q, *[q.repeat(1, 16, 1, 1)] * 2, **how))
+    for call, _ in itertools.product(calls, "12"):
+        for how in ({"softmax_scale": one}, {"alibi_slopes": wide}):
+            with pytest.raises(Refused, match="has no gradient"):
+                call(**how)
+    with pytest.raises(Refused, match="scale has no gradient"):
+        flash_workbook.attention(q, q, q, scale=one)
+
+
+@pytest.mark.parametrize("softcap", [0.0, 2.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_other_rows_do_not_reach_a_sequence(softcap, causal):
+    """NaN in rows of no sequence; and in those of another one, where each is called alone."""
+    T, D, call = 300, 64, flash_workbook.flash_attn_varlen_func
+    q, k, v = (randn(T, 2, D) for _ in "qkv")
+    for ends, isolated in (([0, 150], False), ([0, 150, 300], True)):
+        cu = torch.tensor(ends, dtype=torch.int32, device=device)
+        results = []
+        for bad in (0.0, torch.nan, torch.inf):
+            x = [y.clone() for y in (q, k, v)]
+            for y in x:
+                y[150:] = bad
+            x = [y.requires_grad_() for y in x]
+            flash_workbook.isolate(isolated)
+            try:
+                O, L, _ = call(*x, cu, cu, softcap=softcap, causal=causal, return_attn_probs=True, window_size=(140, 9))
+                dO = torch.ones_like(O)
+                dO[150:] = bad
+                got = [O, L.T, *torch.autograd.grad(O, x, dO)]
+            finally:
+                flash_workbook.isolate(False)
+            results.append([y[:150] for y in got])
+            if not isolated:
+                assert not any(y[150:].any() for y in (got[0], *got[2:])) and (got[1][150:] == -torch.inf).all()
+        for other in results[1:]:
+            assert all(map(torch.equal, results[0], other)) and torch.isfinite(other[0]).all()
+
+
+def test_starts_are_named():
+    q, cache = randn(4, 1, 16), randn(2, 16, 1, 16)
+    ints = lambda *x: torch.tensor(x, dtype=torch.int32, device=device)
+    call = lambda **how: flash_workbook.flash_attn_with_kvcache(q, cache, cache, **{"cu_seqlens_q": ints(0, 2, 4), **how})
+    news = {"k": q, "v": q, "cache_seqlens": ints(3, 3)}
+    assert call(cu_seqlens_k_new=ints(0, 2, 4), **news).shape == q.shape
+    for cu, entry in ((ints(0, 2, 9), r"\[2\] = 9"), (ints(0, 4, 2), r"\[2\] = 2"), (ints(-3, 2, 4), r"\[0\] = -3")):
+        with pytest.raises(RuntimeError, match="cu_seqlens_q" + entry):
+            call(cu_seqlens_q=cu)
+        if device == "cpu":
+            with pytest.raises(RuntimeError, match="cu_seqlens_k_new" + entry):
+                call(cu_seqlens_k_new=cu, **news)
+        with pytest.raises(RuntimeError, match="cu_seqlens_q" + entry):
+            flash_workbook.flash_attn_varlen_func(q, q, q, cu, cu)
+    for most in (1, 0, -1) if device == "cpu" else (-1,):
+        with pytest.raises(ValueError, match=f"max_seqlen_q = {most}"):
+            call(max_seqlen_q=most)
+    with pytest.raises(ValueError, match="cu_seqlens_q is empty"):
+        call(cu_seqlens_q=ints())
+    with pytest.raises(ValueError, match="cu_seqlens_q is empty"):
+        flash_workbook.flash_attn_varlen_func(q, q, q, ints(), ints())
+
+
+def test_kvcache_under_autocast():
+    q, new, cache = torch.randn(1, 1, 2, 16, device=device), torch.randn(1, 1, 2, 16, device=device), randn(1, 16, 2, 16)
+    call = lambda q, k, v: flash_workbook.flash_attn_with_kvcache(q, cache.clone(), cache.clone(), k, v, cache_seqlens=3)
+    with torch.autocast(device, torch.bfloat16):
+        assert torch.equal(call(q, new, new), call(*(x.bfloat16() for x in (q, new, new))))
+        for k, v, name in ((new.half(), new, "k"), (new, new.half(), "v")):
+            with pytest.raises(TypeError, match=f"{name} is float16, and bfloat16 is wanted"):
+                call(q, k, v)
+
+
+def test_pointers_that_are_null():
+    lib, shape = flash_workbook.library().lib, flash_workbook.Shape(1, 1, 1, 64, 64, 64, 0.1, 1, 0, 0)
+    lib.wb_library_kernel.restype, lib.wb_block_mask_free.restype = ctypes.c_char_p, None
+    assert lib.wb_device_alloc(None, ctypes.c_size_t(16)) and b"null" in lib.wb_last_message()
+    lib.wb_block_mask_free(None)
+    assert lib.wb_library_kernel(b"flash_gqa", ctypes.byref(shape))
+    shape.head_dim = 2**20
+    for name, of in ((None, ctypes.byref(shape)), (b"flash_gqa", None), (b"flash_gqa", ctypes.byref(shape))):
+        assert lib.wb_library_kernel(name, of) == b"" and lib.wb_last_message()
+    again = pickle.loads(pickle.dumps(Refused(3, "so")))
+    assert (again.status, str(again)) == (3, "so") and copy.copy(again).status == 3
 
 
 # ------------------------ GPUs

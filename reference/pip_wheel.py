@@ -12,14 +12,22 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
         files["flash_workbook/libworkbook.so"] = open(f"{prefix}/lib/libworkbook.so", "rb").read()
     version, platform = open("VERSION").read().strip(), sysconfig.get_platform().replace("-", "_").replace(".", "_")
     name, about = f"flash_workbook-{version}-py3-none-{platform}.whl", f"flash_workbook-{version}.dist-info/"
-    files[about + "METADATA"] = f"""Metadata-Version: 2.1
+    files[about + "METADATA"] = f"""Metadata-Version: 2.4
 Name: flash_workbook
 Version: {version}
 Summary: The FlashAttention workbook's kernels as operators of PyTorch
-License: MIT
+License-Expression: MIT
+License-File: LICENSE
 Requires-Python: >=3.9
 Requires-Dist: torch>=2.4
+Provides-Extra: transformers
+Requires-Dist: transformers>=5; extra == "transformers"
+Description-Content-Type: text/markdown
+
+`from flash_workbook import attention; help(attention)`. The library is linked with the C++ runtime, OpenMP and OpenBLAS
+of the machine that built it; for a GPU with its driver alone. NumPy is not wanted.
 """.encode()
+    files[about + "licenses/LICENSE"] = open("LICENSE", "rb").read()
     files[about + "WHEEL"] = ("Wheel-Version: 1.0\nGenerator: pip_wheel\nRoot-Is-Purelib: false\n"
                               f"Tag: py3-none-{platform}\n").encode()
     sum_of = lambda data: base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -167,8 +167,30 @@ static double hopper_microseconds(const attention_shape *shape, const wb_device 
     return takes(choose_on("flash_hopper", shape, &with), shape, &with);
 }
 
+static int least_of(int a, int b, int c, int d, int e, int f)
+{
+    int least = a;
+    for (const int *x = (int[]){b, c, d, e, f}, *end = x + 5; x < end; x++) least = *x < least ? *x : least;
+    return least;
+}
+
+// Whether a prediction may be asked for: what functions refuse has none.
+static bool has_sizes(const char *function, const void *shape)
+{
+    if (!function || !shape) return wb_fail(WB_BAD_ARGUMENT, "wb_library: function or shape is null"), false;
+    const decode_shape *d = shape;
+    const attention_shape *a = shape;
+    const bool decodes = strncmp(function, "flash_decode", 12) == 0;
+    const int D = decodes ? d->head_dim : a->head_dim;
+    const int least = decodes ? least_of(d->batch, d->q_heads, d->kv_heads, d->q_len, d->page_size, d->max_pages)
+                              : least_of(a->batch, a->q_heads, a->kv_heads, a->q_len, a->kv_len, 1);
+    if (least > 0 && (D == 16 || D == 32 || D == 64 || D == 128)) return true;
+    return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, and the least size %d", function, D, least), false;
+}
+
 const char *wb_library_kernel_on(const char *function, const void *shape, const wb_device *device)
 {
+    if (!has_sizes(function, shape)) return "";
     const wb_device here = wb_this_device();
     const kernel *k = choose_on(function, shape, device ? device : &here);
     if (k && k->forward == flash_hopper) k = choose_on("flash_hopper", shape, device ? device : &here);
@@ -176,7 +198,7 @@ const char *wb_library_kernel_on(const char *function, const void *shape, const 
 }
 const char *wb_library_kernel(const char *function, const attention_shape *shape)
 {
-    return strncmp(function, "flash_decode", 12) ? wb_library_kernel_on(function, shape, NULL) : "";
+    return !function || strncmp(function, "flash_decode", 12) ? wb_library_kernel_on(function, shape, NULL) : "";
 }
 const char *wb_library_decode_kernel(const char *function, const decode_shape *shape)
 {
@@ -184,6 +206,7 @@ const char *wb_library_decode_kernel(const char *function, const decode_shape *s
 }
 double wb_library_microseconds(const char *function, const char *source, const void *shape, const wb_device *device)
 {
+    if (!has_sizes(function, shape) || !source) return NAN;
     const wb_device here = wb_this_device();
     for (const kernel *k = kernels; k < kernels + KERNELS; k++) {
         if (strcmp(k->function, function)) continue;

@@ -8,6 +8,7 @@
 
 extern "C" wb_status wb_device_alloc(void **pointer, size_t bytes)
 {
+    if (!pointer) return wb_fail(WB_BAD_ARGUMENT, "wb_device_alloc: pointer is null");
     *pointer = nullptr;
     WB_CUDA(cudaMalloc(pointer, bytes));
     return WB_OK;

@@ -5,6 +5,7 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from .library import DecodeShape, library, operator, refuse
 
@@ -50,20 +51,62 @@ def is_off(value):
 
 
 def tensors(function, **given):
-    """Each (value, dimensions): a strided tensor of so many, all on one device; or an error. Less than 0: or None."""
-    first = None
-    for name, (x, dims) in given.items():
-        if x is None and dims < 0:
+    """Each (value, "B Hq N D"), or (value, "B Hq N D", dtypes): a strided tensor of so many dimensions, a letter the
+    same number everywhere, all on one device; or an error that says which. "?" before the letters: or None. What
+    kernels read goes through here."""
+    first, known = None, {}
+    for name, (x, letters, *dtypes) in given.items():
+        if x is None and letters[0] == "?":
             continue
+        letters = letters.strip("?").split()
         if not isinstance(x, Tensor):
             raise TypeError(f"{function}: {name} is {type(x).__name__}, and a tensor is wanted")
         if x.layout != torch.strided or x.is_nested:
             raise TypeError(f"{function}: {name} is sparse or nested, and a dense tensor is wanted")
-        if x.dim() != abs(dims):
-            raise ValueError(f"{function}: {name} is {list(x.shape)}, and {abs(dims)} dimensions are wanted")
+        if x.dim() != len(letters):
+            raise ValueError(f"{function}: {name} is {list(x.shape)}, and {len(letters)} dimensions are wanted")
+        if dtypes and x.dtype not in dtypes[0]:
+            wanted = " or ".join(str(of).removeprefix("torch.") for of in dtypes[0])
+            half = f": pass {name}.bfloat16(), kernels have no float16" if x.dtype == torch.float16 else ""
+            raise TypeError(f"{function}: {name} is {str(x.dtype).removeprefix('torch.')}, and {wanted} is wanted{half}")
+        if not torch.compiler.is_compiling():
+            differentiable(function, x)
         first = first or (name, x.device)
         if x.device != first[1]:
             raise ValueError(f"{function}: {name} is on {x.device}, and {first[0]} is on {first[1]}")
+        for letter, n in zip(letters, x.shape):
+            other, m = known.setdefault(letter, (name, n))
+            if m != n:
+                raise ValueError(f"{function}: {name} is {list(x.shape)}, {other} is {list(given[other][0].shape)}, and "
+                                 f"{letter} of [{', '.join(letters)}] is one number in both")
+
+
+def differentiable(function, x):
+    """Refuses what PyTorch would answer with a tangent of 0, or in words about its C++."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        if torch._C._functorch.is_gradtrackingtensor(x):
+            refuse(f"{function} is not for torch.func.grad, vjp or jvp: it knows backward() and torch.autograd.grad")
+        x = torch._C._functorch.get_unwrapped(x)
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None:
+        refuse(f"{function} has no derivatives in forward mode (dual numbers, jvp)")
+
+
+def autocast(*tensors):
+    """float32 as what torch.autocast asks for, where it is on."""
+    kind = next(x.device.type for x in tensors if isinstance(x, Tensor))
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    to = torch.get_autocast_dtype(kind)
+    return [x.to(to) if isinstance(x, Tensor) and x.dtype == torch.float32 else x for x in tensors]
+
+
+def starts(name, cu, rows):
+    """cu_seqlens as Python's list: from 0 or more, never falling, to `rows` at most; or an error with the entry."""
+    cu = cu.tolist()
+    for s, (before, start) in enumerate(zip([0, *cu], cu)):
+        if not before <= start <= rows:
+            raise RuntimeError(f"{name}[{s}] = {start}, and {before} to {rows} is allowed")
+    return cu
 
 
 def integers(name, x, device, *shape):
@@ -72,6 +115,8 @@ def integers(name, x, device, *shape):
         raise TypeError(f"{name}: a tensor of int32 or int64 is wanted")
     if x.dim() != len(shape) or any(want not in (None, n) for want, n in zip(shape, x.shape)):
         raise ValueError(f"{name} is {list(x.shape)}, and {['any' if n is None else n for n in shape]} is wanted")
+    if name.startswith("cu_") and not len(x):
+        raise ValueError(f"{name} is empty, and holds a start for each sequence and the last one's end")
     if x.device != device:
         raise ValueError(f"{name} is on {x.device}, and the other tensors are on {device}")
 
@@ -82,7 +127,7 @@ def integers(name, x, device, *shape):
 # for the word would wait for the GPU, so that the next call raises.
 @functools.lru_cache(None)
 def told(device):
-    return torch.zeros(1, dtype=torch.int64, pin_memory=device.type == "cuda")
+    return torch.zeros(1, dtype=torch.int64, device="cpu", pin_memory=device.type == "cuda")
 
 
 def raise_what_was_told(device):

@@ -1,5 +1,5 @@
 """The operators of operators.cpp: built for the PyTorch that is there, once, and kept in the user's cache."""
-import ctypes, fcntl, hashlib, os, subprocess, sys
+import ctypes, fcntl, hashlib, os, shlex, subprocess, sys
 
 import torch
 
@@ -15,11 +15,11 @@ def recipe():
     torch_is = os.path.dirname(torch.__file__)
     libraries = os.path.join(torch_is, "lib")
     cuda = torch.version.cuda and os.path.exists(os.path.join(libraries, "libtorch_cuda.so"))
-    compiler = os.environ.get("CXX") or "c++"
+    compiler = shlex.split(os.environ.get("CXX") or "c++")  # "ccache g++"
     # PyTorch's own: with a second one inside, as some compilers link it, a number in a message ends the process
-    standard = subprocess.run([compiler, "-print-file-name=libstdc++.so.6"], capture_output=True, text=True)
+    standard = subprocess.run([*compiler, "-print-file-name=libstdc++.so.6"], capture_output=True, text=True)
     standard = [x for x in [standard.stdout.strip()] if os.path.isabs(x)]
-    return [compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
+    return [*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", *["-DWITH_CUDA"] * bool(cuda),
             f"-I{os.path.dirname(HEADER)}", f"-isystem{torch_is}/include",
             f"-isystem{torch_is}/include/torch/csrc/api/include", SOURCE, f"-L{libraries}",
@@ -38,17 +38,13 @@ def built():
     path = os.path.join(folder, f"operators-{torch.__version__}-{named.hexdigest()[:16]}.so")
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may want it at once
-        if os.path.exists(path + ".failed"):
-            raise RuntimeError(open(path + ".failed").read())
         if not os.path.exists(path):
             print(f"flash_workbook: builds its operators for PyTorch {torch.__version__}, once: half a minute",
                   file=sys.stderr, flush=True)
             made = subprocess.run([*command, "-o", path + ".part"], capture_output=True, text=True)
             if made.returncode:
                 said = next((x for x in made.stderr.splitlines() if "error" in x), made.stderr.strip())
-                with open(path + ".failed", "w") as file:
-                    file.write(f"{said} ({path}.failed; take it away for another try)")
-                raise RuntimeError(said)
+                raise RuntimeError(said or f"{command[0]} ends with status {made.returncode} and says nothing")
             os.rename(path + ".part", path)
     return path
 

@@ -1,25 +1,22 @@
 """attention(): operators that torch.compile, autograd and autocast know, for the functions of problems 03 to 12."""
 import torch
 
-from .arguments import number, tensors
+from .arguments import autocast, number, tensors
 from .library import Refused, operators, refuse
 from .masks import Mask, masked
 
+BF16 = [torch.bfloat16]
 forward, backward = operators.attention.default, operators.attention_backward.default
 
 
 def taken(what, Q, K, V, sink_logits):
     """Q, K and V as the library takes them, or an error: of attention, with heads before tokens."""
-    tensors(what, Q=(Q, 4), K=(K, 4), V=(V, 4), sink_logits=(sink_logits, -1))
-    if torch.is_autocast_enabled(Q.device.type):
-        Q, K, V = (x.to(torch.get_autocast_dtype(Q.device.type)) if x.dtype == torch.float32 else x for x in (Q, K, V))
-    if any(x.dtype != torch.bfloat16 for x in (Q, K, V)) or (sink_logits is not None
-                                                             and sink_logits.dtype != torch.float32):
-        raise TypeError(f"{what} takes Q, K and V in bfloat16, and sink_logits in float32")
-    (B, Hq, _, D), (Bk, _, _, Dk) = Q.shape, K.shape
-    if K.shape[:3] != V.shape[:3] or Bk != B or Dk != D or (sink_logits is not None and sink_logits.shape != (Hq,)):
-        raise ValueError(f"{what} of Q {list(Q.shape)}, K {list(K.shape)}, V {list(V.shape)}: "
-                         "[B, Hq, N, D], [B, Hkv, N, D] twice, and sink_logits [Hq]")
+    if all(isinstance(x, torch.Tensor) for x in (Q, K, V)):
+        Q, K, V = autocast(Q, K, V)
+    names = "qkv" if what.startswith("flash_attn") else "QKV"  # the caller's
+    tensors(what, **{name: (x, of, BF16) for name, x, of in zip(names, (Q, K, V), (
+        "B Hq Nq D", "B Hkv Nk D", "B Hkv Nk Dv"))}, sink_logits=(sink_logits, "?Hq", [torch.float32]))
+    Hq, D = Q.shape[1], Q.shape[3]
     if 0 in (D, V.shape[3]):
         refuse(f"{what}: head_dim = 0")
     if (Hq % K.shape[1] if K.shape[1] else Hq):
@@ -40,7 +37,8 @@ ERRORS = AttributeError, IndexError, RuntimeError, TypeError, ValueError
 
 def at_best(Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, lib, tokens_first=False):
     """O and L by the operator of C++, which looks at all of it; an error where something is unusual."""
-    if Q.dtype is not torch.bfloat16:  # as under autocast: no time for an exception from C++
+    if (Q.dtype is not torch.bfloat16 or type(scale) not in (float, type(None)) or
+            torch._C._functorch.peek_interpreter_stack() is not None):  # no time for an exception from C++
         raise TypeError
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()

@@ -2,14 +2,14 @@
 tokens before heads, causal masks and windows aligned at the bottom right. What no function of the library does is
 refused by the argument's name.
 """
-import ctypes, functools
+import ctypes, functools, os
 from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import MOST, integers, is_off, number, pair, tensors, told_in_range
+from .arguments import MOST, autocast, integers, is_off, number, pair, starts as starts_in, tensors, told_in_range
 from .dense import ERRORS, at_best, attention, backward, forward, taken, wants_gradients, with_zeros
 from .library import DecodeShape, Scores, Shape, library, like_forward, operator, operators, refuse
 from .masks import Mask, intervals, masked
@@ -21,7 +21,9 @@ def plain(function, **given):
     """Refuses what is given and is not off."""
     for name, value in given.items():
         if not is_off(value):
-            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served: leave it out")
+            hint = ("; flash-attn 3's fourth argument is softmax_scale=" if name == "dropout_p" and
+                    isinstance(value, float) else "")
+            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served: leave it out{hint}")
 
 
 def ends_of(causal, window_size):
@@ -55,7 +57,7 @@ def sinks_of(s_aux, learnable_sink):
 def bounds(q_len, kv_len, left, right, chunk):
     """The first and last key that each query sees, and where it stands: the last at the last key. chunk: of so many
     keys, counted from the first, it sees those in its own alone; 0: of all."""
-    at = torch.arange(kv_len - q_len, kv_len)
+    at = torch.arange(kv_len - q_len, kv_len, device="cpu")
     first, last = at - left, at + right
     if chunk:
         first, last = first.maximum(at - at % chunk), last.minimum(at - at % chunk + chunk - 1)
@@ -116,6 +118,8 @@ def slopes_of(alibi_slopes, B, H, device):
         raise TypeError(f"alibi_slopes: a tensor of float32 on {device} is wanted")
     if alibi_slopes.shape not in ((H,), (B, H)):
         raise ValueError(f"alibi_slopes is {list(alibi_slopes.shape)}, and [{H}] or [{B}, {H}] is wanted")
+    if wants_gradients(alibi_slopes):
+        refuse("alibi_slopes has no gradient: pass alibi_slopes.detach()")
     return alibi_slopes.detach().expand(B, H)
 
 
@@ -188,6 +192,13 @@ def differentiate_band(ctx, dO, dL):
 band.register_autograd(differentiate_band, setup_context=keep)
 
 
+def no_second(ctx, *_):
+    refuse("attention has no second derivatives")
+
+
+band_backward.register_autograd(no_second)
+
+
 def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks, slopes, cap):
     """Attention of [B, H, N, D] and its L, of queries that stand at the last keys."""
     Nq, Nk = Q.shape[2], K.shape[2]
@@ -253,7 +264,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
         except ERRORS:  # it is put right, or what is wrong is said, below
             pass
     plain("flash_attn_func", dropout_p=dropout_p, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale)
-    tensors("flash_attn_func", q=(q, 4), k=(k, 4), v=(v, 4))
+    tensors("flash_attn_func", q=(q, "B Nq Hq D"), k=(k, "B Nk Hkv D"), v=(v, "B Nk Hkv Dv"))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
@@ -268,43 +279,62 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 # where there would be one each. Backward, too, but for sequences of causal squares, or without a mask: 08's and 09's
 # kernels, a call each.
 
+alone = os.environ.get("WB_ALONE") == "1"  # a call a sequence: see isolate()
+
+
+def isolate(on=True):
+    """Whether flash_attn_varlen_func calls its kernels once a sequence, or WB_ALONE=1 in the environment. Unless it
+    does, NaN and infinities in v of one sequence reach rows of others in the same tile of 64 keys, and in the backward
+    pass those of q, k and dO do: 0 times NaN is NaN. Rows of no sequence reach nobody either way."""
+    global alone
+    alone = on
+    operators.forget_mask()
+
+
+def each_alone(Q, K, starts, slopes, of):
+    """of(rows of queries, of keys, starts and slopes) for each sequence that has both."""
+    for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
+        if nq and nk:
+            rows, keys = slice(at, at + nq), slice(start, start + nk)
+            cu_q, cu_k = (torch.tensor([0, n], dtype=torch.int32, device=Q.device) for n in (nq, nk))
+            of(rows, keys, (cu_q, None, cu_k, None), None if slopes is None else slopes[..., rows].contiguous())
+
+
 def packed_mask(Q, K, starts, *how):
-    """As lists, and as what is seen."""
+    """As lists, as what is seen, and which rows of K no sequence has: none, or [Tk]."""
     of = Q, *starts, (Q.shape[2], K.shape[2], *how)
     if lists := operators.kept_mask(*of):
-        return Mask(Q.shape[2], K.shape[2], 128, *lists[:-1]), lists[-1]
+        return Mask(Q.shape[2], K.shape[2], 128, *lists[:-2]), *lists[-2:]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
-               "before it is captured in a CUDA graph")
-    seen = torch.tensor([1, 0, 0])[:, None].repeat(1, Q.shape[2])
+               "before it is captured in a CUDA graph" + ", and make them outside of torch.inference_mode: those made "
+               "inside tell nobody whether they have changed" * any(x is not None and x.is_inference() for x in starts))
+    foreign = torch.ones(K.shape[2], dtype=torch.bool, device="cpu")
+    seen = torch.tensor([1, 0, 0], device="cpu")[:, None].repeat(1, Q.shape[2])
     for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
+        foreign[start : start + nk] = False
         first, last, place = bounds(nq, nk, *how)
         some = first <= last
         seen[:, at : at + nq] = torch.where(some, torch.stack([first, last, place]) + start, seen[:, at : at + nq])
     seen = seen.to(Q.device)
     mask, seen = intervals(*seen[:2], K.shape[2]), seen.int()
-    operators.keep_mask(*of, [*mask[3:], seen])
-    return mask, seen
+    foreign = foreign.to(Q.device) if foreign.any() else foreign[:0].to(Q.device)
+    operators.keep_mask(*of, [*mask[3:], seen, foreign])
+    return mask, seen, foreign
 
 
-def used_alone(x, cu, used):
+def used_alone(x, foreign):
     """x [.., T, D] with zeros in the rows that no sequence uses: what is there may be NaN, which no P of 0 makes 0."""
-    if used is None or not len(used):
-        return x
-    row, start, used = torch.arange(x.shape[2], device=x.device), cu.to(x.device), used.to(x.device)
-    s = torch.searchsorted(start[1:], row, right=True).clamp(max=len(used) - 1)
-    return x.masked_fill((row - start[s] >= used[s])[:, None], 0)
+    return x.masked_fill(foreign[:, None], 0) if foreign.numel() else x
 
 
 def sequences(starts, Tq, Tk):
     """Where each begins among the queries, how many it has, and the same of the keys. starts: cu_seqlens and seqused
     of queries, and of keys."""
-    cu_q, used_q, cu_k, used_k = (x if x is None else x.tolist() for x in starts)
-    found = []
-    for which, cu, used, total in (("q", cu_q, used_q, Tq), ("k", cu_k, used_k, Tk)):
-        for s, (before, start) in enumerate(zip([0, *cu], cu)):
-            if not before <= start <= total:
-                raise RuntimeError(f"cu_seqlens_{which}[{s}] = {start}, and {before} to {total} is allowed")
+    cu_q, used_q, cu_k, used_k = starts
+    cu_q, cu_k = starts_in("cu_seqlens_q", cu_q, Tq), starts_in("cu_seqlens_k", cu_k, Tk)
+    used_q, used_k, found = *(x if x is None else x.tolist() for x in (used_q, used_k)), []
+    for which, cu, used in (("q", cu_q, used_q), ("k", cu_k, used_k)):
         lengths = [b - a for a, b in zip(cu, cu[1:])]
         for s, (n, most) in enumerate(zip(used or [], lengths)):
             if not 0 <= n <= most:
@@ -328,8 +358,16 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
             if nk and rows.start < rows.stop:
                 q, k, v = Q[:, :, rows], *(x[:, :, of : of + nk] for x in (K, V))
                 O[:, :, rows], L[:, :, rows] = forward(q, k, v, None, right == 0, 0, 0, scale, same_bits, path)
+    elif alone and len(cu_q) > 2:
+        O, L = nothing(Q, K, V)
+
+        def of(rows, keys, starts, slopes):
+            O[:, :, rows], L[:, :, rows] = varlen(Q[:, :, rows], K[:, :, keys], V[:, :, keys], None, *starts, slopes,
+                                                  left, right, chunk, softcap, scale, same_bits, path)
+        each_alone(Q, K, starts, slopes, of)
     else:
-        (mask, seen), V = packed_mask(Q, K, starts, left, right, chunk), used_alone(V, cu_k, used_k)
+        mask, seen, foreign = packed_mask(Q, K, starts, left, right, chunk)
+        V, K = used_alone(V, foreign), used_alone(K, foreign) if softcap else K
         O, L = (scored(Q, K, V, seen, slopes, softcap, scale, path) if softcap or slopes is not None else
                 masked(Q, K, V, *mask.fitting(Q, K), scale, path))
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
@@ -357,9 +395,16 @@ def varlen_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: T
             parts = backward(do, q, k, v, None, o, l, not full, window, 0, scale, same_bits, path)
             for whole, part, i, n in zip(got, parts, (at, of, of), (nq, nk, nk)):
                 whole[:, :, i : i + n] = part
+    elif alone and len(cu_q) > 2 and Q.numel() and K.numel():
+        def of(rows, keys, starts, slopes):
+            part = varlen_backward(dO[:, :, rows], None if dL is None else dL[:, :, rows], Q[:, :, rows],
+                                   K[:, :, keys], V[:, :, keys], None, O[:, :, rows], L[:, :, rows], *starts, slopes,
+                                   left, right, chunk, softcap, scale, same_bits, path)
+            got[0][:, :, rows], got[1][:, :, keys], got[2][:, :, keys] = part
+        each_alone(Q, K, starts, slopes, of)
     elif Q.numel() and K.numel():
-        seen = packed_mask(Q, K, starts, left, right, chunk)[1]
-        none, (k, v) = (seen[0] > seen[1])[:, None], (used_alone(x, cu_k, used_k) for x in (K, V))
+        _, seen, foreign = packed_mask(Q, K, starts, left, right, chunk)
+        none, (k, v) = (seen[0] > seen[1])[:, None], (used_alone(x, foreign) for x in (K, V))
         got = gradients(dO.masked_fill(none, 0), dL, Q.masked_fill(none, 0), k, v, O, L, seen, slopes, softcap, scale,
                         path)
     if sinks is None:
@@ -379,6 +424,7 @@ def differentiate(ctx, dO, dL):
 
 
 varlen.register_autograd(differentiate, setup_context=keep)
+varlen_backward.register_autograd(no_second)
 
 
 def starts_of(x):
@@ -398,14 +444,17 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
     page_size, Hkv, D]: they are copied, as many as the table has columns, and seqused_k or cu_seqlens_k say how many
     keys there are.
 
-    cu_seqlens and seqused are read: the first call with new ones waits for the GPU. The largest lengths are not.
+    cu_seqlens and seqused are read: the first call with new ones waits for the GPU, and keeps a mask for the next
+    calls with the same tensors. On a GPU that is unless PyTorch has counted a write to them: after one that it does not
+    see (through .data, DLPack, another library's kernel, a graph that is replayed) call flash_workbook.forget_mask().
+    The largest lengths are not read.
     Everything else as in flash_attn_func; the logarithms are [Hq, Tq].
     """
     if not torch.compiler.is_compiling() and (alibi_slopes is block_table is page_table is qv is q_descale is k_descale
                                               is v_descale is None):
         try:
             if (s_aux is learnable_sink is seqused_k is None and dropout_p == softcap == attention_chunk == 0 and
-                    causal in (True, False) and not (q.requires_grad and torch.is_grad_enabled())):
+                    causal in (True, False) and not alone and type(softmax_scale) in (float, type(None)) and not (q.requires_grad and torch.is_grad_enabled())):
                 left, right = usual_window(window_size)
                 O, L = packed_at_best(q, k, v, cu_seqlens_q, seqused_q, cu_seqlens_k, left, 0 if causal else right,
                                       softmax_scale)
@@ -420,7 +469,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
         q, cu_seqlens_q = q.flatten(0, 1), starts_of(q)
     if cu_seqlens_k is table is None and all(isinstance(x, Tensor) and x.dim() == 4 for x in (k, v)):
         k, v, cu_seqlens_k = k.flatten(0, 1), v.flatten(0, 1), starts_of(k)
-    tensors("flash_attn_varlen_func", q=(q, 3), k=(k, 3 if table is None else 4), v=(v, 3 if table is None else 4))
+    rows_of = "Tk" if table is None else "pages page_size"
+    tensors("flash_attn_varlen_func", q=(q, "Tq Hq D"), k=(k, rows_of + " Hkv D"), v=(v, rows_of + " Hkv Dv"))
     integers("cu_seqlens_q", cu_seqlens_q, where := getattr(cu_seqlens_q, "device", None), None)
     B = max(0, len(cu_seqlens_q) - 1)
     for which, x, n in (("cu_seqlens_k", cu_seqlens_k, len(cu_seqlens_q)), ("seqused_q", seqused_q, B),
@@ -429,8 +479,6 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
             integers(which, x, where, n)
     if table is not None:
         integers("block_table", table, q.device, B, None)
-        if k.shape[:3] != v.shape[:3]:
-            raise ValueError(f"flash_attn_varlen_func: k {list(k.shape)} and v {list(v.shape)} are other pages")
         seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
         most, lengths = table.shape[1] * k.shape[1], seqused_k.to(q.device)
         table, lengths = told_in_range(table, lengths, None, 0, k.shape[1], len(k))
@@ -570,6 +618,11 @@ def scored_from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, ri
     return O[0].unflatten(1, (B, Nq)).transpose(0, 1), L[0].unflatten(1, (B, Nq)).transpose(0, 1)
 
 
+def looks_at(device):
+    """Whether numbers are looked at before the call: on a GPU that would wait, in what is compiled nobody is told."""
+    return device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def behind(x, cu, most):
     """[B, most, ...]: the rows of each sequence of x [T, ...], with zeros before them."""
     at = torch.arange(most, device=x.device) + cu[1:, None] - most
@@ -598,7 +651,7 @@ def quantise_cache(x):
 def descale_of(name, x, B, Hkv, device):
     """[B, Hkv], of a number, a tensor of one, [B, Hkv], or None, which is 1."""
     if not isinstance(x, Tensor):
-        return torch.full((B, Hkv), 1.0 if x is None else number(name, x, float), device=device)
+        return torch.full((B, Hkv), 1.0 if x is None else number(name, x, float), dtype=torch.float32, device=device)
     if x.dtype != torch.float32 or x.device != device or x.numel() != 1 and x.shape != (B, Hkv):
         raise ValueError(f"{name} is to be float32, {[B, Hkv]} or one number, on {device}")
     return (x.view(1, 1) if x.numel() == 1 else x).detach().expand(B, Hkv)
@@ -630,18 +683,31 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     plain(name, rotary_cos=rotary_cos, rotary_sin=rotary_sin, qv=qv, q_descale=q_descale,
           **{} if e4m3 else {"k_descale": k_descale, "v_descale": v_descale})
     of_new = -4 if cu_seqlens_k_new is None else -3
-    tensors(name, q=(q, 4 if cu_seqlens_q is None else 3), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, of_new),
-            v=(v, of_new))
+    of_q, of_k = "B Nq Hq D" if cu_seqlens_q is None else "Tq Hq D", "?B n Hkv" if of_new == -4 else "?n Hkv"
+    if isinstance(q, Tensor):
+        q, k, v = autocast(q, k, v)
+    tensors(name, q=(q, of_q), k_cache=(k_cache, "pages page_size Hkv D"), v_cache=(v_cache, "pages page_size Hkv Dv"),
+            k=(k, of_k + " D"), v=(v, of_k + " Dv"))
     if q.dtype == E4M3:
         refuse(f"{name}: q in float8_e4m3fn is not served: pass it in bfloat16, whatever the cache is in")
-    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype not in (
+    tensors(name, q=(q, of_q, [torch.bfloat16]), **{} if k_cache.dtype == E4M3 else {
+        which: (x, of_k + dim, [torch.bfloat16]) for which, x, dim in (("k", k, " D"), ("v", v, " Dv"))})
+    if k_cache.dtype != v_cache.dtype or k_cache.dtype not in (
             (torch.bfloat16, E4M3) if k_scale is None else (torch.int8,)):
-        raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, in int8 with k_scale and v_scale, or in "
-                        "float8_e4m3fn")
+        raise TypeError(f"{name}: k_cache is {k_cache.dtype}, v_cache {v_cache.dtype}: a cache is in bfloat16, in int8 "
+                        "with k_scale and v_scale, or in float8_e4m3fn")
     device, (left, right), chunk, Tq = q.device, ends_of(causal, window_size), chunk_of(attention_chunk), len(q)
     if cu_seqlens_q is not None:
         integers("cu_seqlens_q", cu_seqlens_q, device, None)
-        Nq = int(cu_seqlens_q.diff().max()) if max_seqlen_q is None else number("max_seqlen_q", max_seqlen_q, int)
+        Nq = None if max_seqlen_q is None else number("max_seqlen_q", max_seqlen_q, int)
+        if Nq is None or looks_at(device):
+            cu = starts_in("cu_seqlens_q", cu_seqlens_q, Tq)
+            longest = max((b - a for a, b in zip(cu, cu[1:])), default=0)
+            if Nq is not None and Nq < longest:
+                raise ValueError(f"{name}: max_seqlen_q = {Nq}, and a sequence has {longest} queries")
+            Nq = longest if Nq is None else Nq
+        if Nq < 0:
+            raise ValueError(f"{name}: max_seqlen_q = {Nq}")
         q = behind(q, cu_seqlens_q, Nq)
     B, Nq, Hq, D = q.shape
     if wants_gradients(q, k_cache, v_cache, k, v):
@@ -656,6 +722,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         raise ValueError(f"{name}: k and v are [B, n, Hkv, D], both or none")
     if cu_seqlens_k_new is not None:
         integers("cu_seqlens_k_new", cu_seqlens_k_new, device, B + 1)
+        if looks_at(device):
+            starts_in("cu_seqlens_k_new", cu_seqlens_k_new, 0 if k is None else len(k))
     pages, size, Hkv = k_cache.shape[:3]
     for which, x in (("k_scale", k_scale), ("v_scale", v_scale)):
         if not (k_scale is v_scale is None) and not (isinstance(x, Tensor) and x.dtype == torch.float32 and

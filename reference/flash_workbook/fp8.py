@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from .arguments import tensors
 from .dense import wants_gradients
 from .library import Shape, library, operator, refuse
 from .masks import KEYS
@@ -42,6 +43,11 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
 
     hadamard: rows of Q and K go through wb_hadamard first, which leaves the scores as they were and spreads outliers;
     in bf16 alone."""
+    kinds = torch.bfloat16, torch.float32
+    tensors("quantise_fp8", Q=(Q, "B Hq Nq D", kinds), K=(K, "B Hkv Nk D", kinds), V=(V, "B Hkv Nk D", kinds))
+    if 0 in K.shape or Q.shape[1] % K.shape[1]:
+        raise ValueError(f"quantise_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: heads of Q are a multiple of K's, "
+                         "and there is a key")
     if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128, 256):
         return Eight(*quantised(*(x.detach() for x in (Q, K, V)), hadamard, lib.path if lib else ""))
     if hadamard:
@@ -99,15 +105,23 @@ def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[fl
     keys or sooner, 1 leaves all of it to the tensor cores, whose sums keep some 14 bits. D 64, 128 or 256, on sm_90; no
     gradients.
     """
+    tensors("attention_fp8", Q=(Q, "B Hq Nq D"), K=(K, "B Hkv Nk D"), V=(V, "B Hkv Nk D" if not exponents else
+                                                                           "B Hkv tiles D keys"))
+    if len(exponents) not in (0, 3):
+        raise TypeError("attention_fp8 takes Q, K and V, or these and three exponents, as quantise_fp8 makes them")
     if wants_gradients(Q, K, V):
         refuse("attention_fp8 has no gradients. Call it under torch.no_grad()")
     if not exponents:
         Q, K, V, *exponents = quantise_fp8(Q, K, V)
     (B, Hq, Nq, D), (Hkv, Nk) = Q.shape, K.shape[1:3]
     tiles = (Nk - 1) // KEYS + 1
+    if not Hkv or Hq % Hkv:
+        raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: heads of Q are a multiple of K's")
     sizes = [(B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS), (B, Hq, Nq), (B, Hkv, tiles), (B, Hkv, tiles)]
     for x, size, name in zip((Q, K, V, *exponents), sizes, Eight._fields):
         wanted = torch.int8 if name.endswith("exponent") else torch.float8_e4m3fn
+        if not isinstance(x, Tensor):
+            raise TypeError(f"attention_fp8: {name} is {type(x).__name__}, and a tensor is wanted")
         if tuple(x.shape) != size or x.dtype != wanted or x.device != Q.device:
             raise ValueError(f"attention_fp8: {name} is {x.dtype} {list(x.shape)} on {x.device}, and should be "
                              f"{wanted} {list(size)} on {Q.device}")

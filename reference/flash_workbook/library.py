@@ -46,6 +46,9 @@ class Refused(NotImplementedError):  # a RuntimeError
         super().__init__(text)
         self.status = status
 
+    def __reduce__(self):
+        return Refused, (self.status, str(self))
+
 
 def refuse(text):
     raise Refused(3, text)
@@ -55,11 +58,19 @@ class Library:
     """Functions of workbook.h on torch tensors: of libworkbook.so, or of another library that has some of them."""
 
     def __init__(self, path):
+        if not os.path.exists(path):
+            raise OSError(f"flash_workbook: there is no {path}. make lib builds it in a checkout, pip install . beside "
+                          "this package; or WB_LIBRARY names another")
         self.path, self.lib = path, ctypes.CDLL(path)
         self.lib.wb_last_message.restype = self.lib.wb_device_name.restype = ctypes.c_char_p
 
     def __reduce__(self):  # copy.deepcopy of a model that keeps one, and pickle
         return library, (self.path,)
+
+    @functools.cached_property
+    def version(self):
+        self.lib.wb_version.restype = ctypes.c_char_p
+        return self.lib.wb_version().decode()
 
     def has(self, name):
         return hasattr(self.lib, name)
@@ -119,10 +130,9 @@ FUNCTIONS = """flash_forward flash_gqa flash_gqa_backward flash_window flash_sin
 def check(path=None):
     """What is there, in a few lines: the library, its version and device, and which functions it has."""
     one = library(path)
-    one.lib.wb_version.restype = ctypes.c_char_p
     has = [name for name in FUNCTIONS if one.has(name)]
     capability = one.lib.wb_device_capability()
-    return (f"library     {one.path}, version {one.lib.wb_version().decode()}\n"
+    return (f"library     {one.path}, version {one.version}\n"
             f"device      {one.lib.wb_device_name().decode()}, tensors on {one.device_type}, capability {capability}\n"
             f"PyTorch     {torch.__version__}, CUDA {torch.version.cuda}, GPU there: {torch.cuda.is_available()}\n"
             f"functions   {' '.join(has)}\n"

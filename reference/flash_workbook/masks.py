@@ -114,3 +114,5 @@ def intervals(first, last, kv_len, q_tile=128):
 block_mask = Mask.of
 
 masked = operators.masked.default
+
+forget_mask = operators.forget_mask  # the lengths of flash_attn_varlen_func's last call

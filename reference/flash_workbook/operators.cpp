@@ -120,6 +120,7 @@ void call(const Library &lib, const char *name, Function *function, Arguments...
 void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks, bool tokens_first)
 {
     for (const Tensor *x : {&Q, &K, &V}) {
+        TORCH_CHECK_NOT_IMPLEMENTED(!x->_fw_grad(0).defined(), "attention has no derivatives in forward mode");
         TORCH_CHECK_VALUE(x->dim() == 4 && x->device() == Q.device() && x->layout() == at::kStrided,
                           "attention wants Q, K and V of 4 dimensions on one device");
         TORCH_CHECK_TYPE(x->scalar_type() == at::kBFloat16, "attention takes Q, K and V in bfloat16");
@@ -501,6 +502,20 @@ template <class Function> const c10::TypedOperatorHandle<Function> &operator_of(
 const auto &attention() { return operator_of<Forward>("flash_workbook::attention"); }
 const auto &attention_backward() { return operator_of<Backward>("flash_workbook::attention_backward"); }
 
+// What a gradient goes through where PyTorch is to differentiate it again (create_graph).
+struct NoSecond : torch::autograd::Function<NoSecond> {
+    static Tensor forward(torch::autograd::AutogradContext *, const Tensor &gradient, const Tensor &, const Tensor &,
+                          const Tensor &, const Tensor &)
+    {
+        return gradient.alias();
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *,
+                                                   const torch::autograd::variable_list &)
+    {
+        TORCH_CHECK_NOT_IMPLEMENTED(false, "attention has no second derivatives");
+    }
+};
+
 // Q, K and V are kept as the library reads them: copied once, also for what comes back. What is no copy shares its
 // version with what was given, so that who writes to it before the backward pass is told.
 struct Attention : torch::autograd::Function<Attention> {
@@ -541,11 +556,17 @@ struct Attention : torch::autograd::Function<Attention> {
         const bool tokens_first = at[6].toBool();
         const optional<Tensor> sinks = saved[3].defined() ? optional<Tensor>(saved[3]) : std::nullopt;
         const Tensor O = as_given(saved[4], tokens_first);
+        const Tensor dO = of[0].defined() ? as_given(of[0], tokens_first) : at::zeros_like(O);
+        const bool again = at::GradMode::is_enabled();
+        optional<at::AutoDispatchBelowAutograd> below;
+        if (again) below.emplace();
         std::vector<Tensor> gradients = attention_backward().call(
-            of[0].defined() ? as_given(of[0], tokens_first) : at::zeros_like(O), saved[0], saved[1], saved[2], sinks, O,
-            saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
+            dO, saved[0], saved[1], saved[2], sinks, O, saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
             at[5].toStringView(), of[1].defined() ? optional<Tensor>(of[1]) : std::nullopt);
         if (!of[0].defined()) gradients[2].zero_();  // V is not in L
+        below.reset();
+        for (Tensor &x : gradients)
+            if (again) x = NoSecond::apply(x, saved[0], saved[1], saved[2], dO);
         for (size_t i = 0; i < gradients.size(); i++)
             all[i] = i < 3 ? as_given(gradients[i], tokens_first) : gradients[i];
         return all;
@@ -583,6 +604,7 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
 struct Kept {
     std::vector<Tensor> starts;  // cu_seqlens and seqused of queries, and of keys; undefined: none
     std::vector<uint32_t> versions;
+    std::vector<Tensor> values;  // of those on the host, where to compare waits for nobody; else undefined
     std::vector<int64_t> of;    // how many queries and keys; what they see to the left, right and in chunks
     std::vector<Tensor> lists;  // of tiles of 128 queries
 };
@@ -593,10 +615,14 @@ Kept &kept = *new Kept;  // never ends: PyTorch may have ended before
 std::vector<Tensor> find(std::initializer_list<const Tensor *> starts, at::IntArrayRef of, c10::Device device)
 {
     const std::lock_guard<std::mutex> one(of_kept);
-    bool same = kept.starts.size() == starts.size() && of == kept.of && kept.lists[0].device() == device;
+    bool same = !kept.lists.empty() && of == kept.of && kept.lists[0].device() == device;
     size_t n = 0;
     for (const Tensor *x : starts) {
-        if (!same || !kept.starts[n].is_same(*x) || (x->defined() && kept.versions[n] != x->_version())) return {};
+        if (!same || x->defined() != kept.starts[n].defined()) return {};
+        const Tensor &was = kept.values[n];
+        if (was.defined() ? !x->is_cpu() || x->scalar_type() != was.scalar_type() || !at::equal(*x, was)
+                          : !kept.starts[n].is_same(*x) || (x->defined() && kept.versions[n] != x->_version()))
+            return {};
         n++;
     }
     return kept.lists;
@@ -614,13 +640,21 @@ std::vector<Tensor> kept_mask(const Tensor &Q, const Tensor &cu_q, const optiona
 void keep_mask(const Tensor &, const Tensor &cu_q, const optional<Tensor> &used_q, const Tensor &cu_k,
                const optional<Tensor> &used_k, at::IntArrayRef of, at::TensorList lists)
 {
-    Kept now = {{cu_q, or_none(used_q), cu_k, or_none(used_k)}, {}, of.vec(), lists.vec()};
+    Kept now = {{cu_q, or_none(used_q), cu_k, or_none(used_k)}, {}, {}, of.vec(), lists.vec()};
     for (const Tensor &x : now.starts) {
-        if (x.defined() && x.is_inference()) return;
-        now.versions.push_back(x.defined() ? x._version() : 0);
+        const bool host = x.defined() && x.is_cpu();
+        if (x.defined() && !host && x.is_inference()) return;  // they have no version
+        now.versions.push_back(x.defined() && !host ? x._version() : 0);
+        now.values.push_back(host ? x.clone() : Tensor());
     }
     const std::lock_guard<std::mutex> one(of_kept);
     std::swap(kept, now);
+}
+
+void forget_mask()
+{
+    const std::lock_guard<std::mutex> one(of_kept);
+    kept = {};
 }
 
 // Forward alone, of [T, H, D], under the kept mask; an error where that is another, or gradients are wanted.
@@ -630,7 +664,7 @@ Two packed(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &cu_q
     TORCH_CHECK_VALUE(Q.dim() == 3 && K.dim() == 3 && !wants_gradients(std::nullopt, Q, K, V), "gradients");
     const Tensor used = or_none(used_q), none;
     const auto mask = find({&cu_q, &used, &cu_k, &none}, {Q.size(0), K.size(0), left, right, 0}, Q.device());
-    TORCH_CHECK_VALUE(!mask.empty(), "another mask");
+    TORCH_CHECK_VALUE(!mask.empty() && !mask[6].numel(), "another mask, or keys of no sequence");
     const at::AutoDispatchBelowADInplaceOrView below;
     return masked(Q, K, V, mask[0], mask[1], mask[2], mask[3], mask[4], 128,
                   scale.value_or(1 / std::sqrt((double)Q.size(2))), "", true);
@@ -693,6 +727,7 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
     m.def("keep_mask(Tensor Q, Tensor cu_q, Tensor? used_q, Tensor cu_k, Tensor? used_k, int[] of, Tensor[] lists) -> "
           "()",
           keep_mask);
+    m.def("forget_mask() -> ()", forget_mask);
     m.def("packed(Tensor Q, Tensor K, Tensor V, Tensor cu_q, Tensor? used_q, Tensor cu_k, int left, int right, "
           "float? scale) -> (Tensor, Tensor)",
           packed);

@@ -138,6 +138,7 @@ wb_status wb_block_mask_from_matrix(block_mask *mask, int q_tile, int kv_tile, i
 
 void wb_block_mask_free(block_mask *mask)
 {
+    if (!mask) return;
     free((void *)mask->bits);
     mask->bits = NULL;
     mask->whole_start = mask->whole = mask->part_start = mask->part = NULL;
