@@ -560,9 +560,10 @@ struct Attention : torch::autograd::Function<Attention> {
         const bool again = at::GradMode::is_enabled();
         optional<at::AutoDispatchBelowAutograd> below;
         if (again) below.emplace();
-        std::vector<Tensor> gradients = attention_backward().call(
-            dO, saved[0], saved[1], saved[2], sinks, O, saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
-            at[5].toStringView(), of[1].defined() ? optional<Tensor>(of[1]) : std::nullopt);
+        std::vector<Tensor> gradients =
+            attention_backward().call(dO, saved[0], saved[1], saved[2], sinks, O, saved[5], at[0].toBool(),
+                                      at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
+                                      at[5].toStringView(), of[1].defined() ? optional<Tensor>(of[1]) : std::nullopt);
         if (!of[0].defined()) gradients[2].zero_();  // V is not in L
         below.reset();
         for (Tensor &x : gradients)
@@ -605,8 +606,8 @@ struct Kept {
     std::vector<Tensor> starts;  // cu_seqlens and seqused of queries, and of keys; undefined: none
     std::vector<uint32_t> versions;
     std::vector<Tensor> values;  // of those on the host, where to compare waits for nobody; else undefined
-    std::vector<int64_t> of;    // how many queries and keys; what they see to the left, right and in chunks
-    std::vector<Tensor> lists;  // of tiles of 128 queries
+    std::vector<int64_t> of;     // how many queries and keys; what they see to the left, right and in chunks
+    std::vector<Tensor> lists;   // of tiles of 128 queries
 };
 std::mutex of_kept;
 Kept &kept = *new Kept;  // never ends: PyTorch may have ended before

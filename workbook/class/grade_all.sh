@@ -3,7 +3,7 @@
 # folder or an archive, WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any
 #   seed             of what is drawn, where no SEED= was given
-#   coverage.txt     with COVERAGE=1: of all submissions, what ran in no case (drawn.md)
+#   coverage.txt     with COVERAGE=1: of all submissions, what ran in no case
 #   reports/NAME/    report.txt, results.json, scores.tsv of each (grade.sh)
 # Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded
 # elsewhere by grade.sh, into the same folders, count. What could not be judged, since the machine was too busy, is
