@@ -182,8 +182,8 @@ too_busy() { # [WHY], which a suite says itself
 }
 
 # A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by
-# a search for a change that fixes it, and by the check build, which meanwhile looks at every access of the first failing
-# case.
+# a search for a change that fixes it, and by the check build, which meanwhile looks at every access of the first
+# failing case.
 explain() {
     given=$("$out/suite" --show "$work/$number.results" case)
     failure=$("$out/suite" --show "$work/$number.results" message)
@@ -244,7 +244,8 @@ diagnose() {
 # One change, or two, that makes what is wrong right: looked for when nothing is left to be written, since what is found
 # has been tried.
 repair() {
-    [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] && [ "${REPAIR:-15}" != 0 ] || return 0
+    [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] || return 0
+    [ "${REPAIR:-15}" != 0 ] || return 0
     built "$out/repair" >/dev/null 2>&1 || return 0
     echo "  now a search for one change that fixes it, for ${REPAIR:-15} s of a processor (REPAIR=0: none)" >&8
     made=build/cpu/repaired
