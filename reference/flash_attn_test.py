@@ -951,7 +951,7 @@ def test_fp8(chance):
 def test_fp8_refuses_by_name():
     Q, K = randn(1, 2, 70, 64), randn(1, 2, 70, 32)
     eight = flash_workbook.quantise_fp8(Q, Q, Q)
-    with pytest.raises(ValueError, match="V is torch.float8_e4m3fn"):
+    with pytest.raises(ValueError, match="V is .* 5 dimensions"):
         flash_workbook.attention_fp8(*eight._replace(V=eight.K))
     with pytest.raises(ValueError, match="K_exponent"):
         flash_workbook.attention_fp8(*eight._replace(K_exponent=eight.K_exponent.int()))

@@ -1,4 +1,4 @@
-"""Hugging Face's models with attn_implementation="flash_workbook", small and random, beside eager in float32: as far off
+"""Hugging Face's models with attn_implementation="workbook", small and random, beside eager in float32: as far off
 as eager in bf16, or twice that (gpt_oss.py says why twice)."""
 import copy
 
@@ -26,7 +26,7 @@ def models(request):
     config = getattr(transformers, request.param + "Config")(**SMALL, **more)
     first = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     found = [first, *(copy.deepcopy(first).bfloat16() for _ in range(2))]
-    found[2].set_attn_implementation("flash_workbook")
+    found[2].set_attn_implementation("workbook")
     return found
 
 
@@ -66,12 +66,15 @@ def test_a_training_step(models):
 
 @pytest.mark.parametrize("how", [{}, {"cache_implementation": "static", "disable_compile": True}, {"num_beams": 3}])
 def test_generate(models, how):
-    """Scores of the first token, of each step after it as long as both wrote the same."""
+    """Logits of the first token, of each step after it as long as all wrote the same, and of beams their scores."""
     ids, there = torch.randint(1, 64, (2, 12)), torch.ones(2, 12, dtype=torch.long)
     there[0, :5] = 0
     runs = [model.generate(ids, attention_mask=there, max_new_tokens=6, min_new_tokens=6, do_sample=False,
-                           output_logits=True, return_dict_in_generate=True, **how) for model in models]
-    for step in range(6):
+                           output_logits=True, output_scores=True, return_dict_in_generate=True, **how) for model in models]
+    if "num_beams" in how:
+        exact, other, ours = (run.sequences_scores for run in runs)
+        assert ((ours - exact).abs() <= 2 * (other - exact).abs() + 2**-6).all()
+    for step in range(1 if "num_beams" in how else 6):
         exact, other, ours = (run.logits[step].double() for run in runs)
         assert (ours - exact).norm() <= 2 * (other - exact).norm() + 2**-6 * exact.norm()
         if not all(torch.equal(run.sequences[:, : 13 + step], runs[0].sequences[:, : 13 + step]) for run in runs):
