@@ -21,7 +21,8 @@ from .library import Library, Refused, Shape, check, library
 from .masks import Mask, block_mask, forget_mask
 
 __all__ = """attention attention_fp8 quantise_fp8 Eight flash_attn_func flash_attn_varlen_func flash_attn_with_kvcache
-    quantise_cache block_mask forget_mask isolate Mask ring_attention shard unshard Library Refused Shape check library""".split()
+    quantise_cache block_mask forget_mask isolate Mask ring_attention shard unshard Library
+    Refused Shape check library""".split()
 
 
 def __getattr__(name):

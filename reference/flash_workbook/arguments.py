@@ -68,7 +68,8 @@ def tensors(function, **given):
         if dtypes and x.dtype not in dtypes[0]:
             wanted = " or ".join(str(of).removeprefix("torch.") for of in dtypes[0])
             half = f": pass {name}.bfloat16(), kernels have no float16" if x.dtype == torch.float16 else ""
-            raise TypeError(f"{function}: {name} is {str(x.dtype).removeprefix('torch.')}, and {wanted} is wanted{half}")
+            raise TypeError(f"{function}: {name} is {str(x.dtype).removeprefix('torch.')}, and {wanted} is "
+                            f"wanted{half}")
         if not torch.compiler.is_compiling():
             differentiable(function, x)
         first = first or (name, x.device)
@@ -77,8 +78,8 @@ def tensors(function, **given):
         for letter, n in zip(letters, x.shape):
             other, m = known.setdefault(letter, (name, n))
             if m != n:
-                raise ValueError(f"{function}: {name} is {list(x.shape)}, {other} is {list(given[other][0].shape)}, and "
-                                 f"{letter} of [{', '.join(letters)}] is one number in both")
+                raise ValueError(f"{function}: {name} is {list(x.shape)}, {other} is {list(given[other][0].shape)}, "
+                                 f"and {letter} of [{', '.join(letters)}] is one number in both")
 
 
 def differentiable(function, x):

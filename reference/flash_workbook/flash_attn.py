@@ -23,7 +23,8 @@ def plain(function, **given):
         if not is_off(value):
             hint = ("; flash-attn 3's fourth argument is softmax_scale=" if name == "dropout_p" and
                     isinstance(value, float) else "")
-            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served: leave it out{hint}")
+            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served: leave it "
+                   f"out{hint}")
 
 
 def ends_of(causal, window_size):
@@ -454,7 +455,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
                                               is v_descale is None):
         try:
             if (s_aux is learnable_sink is seqused_k is None and dropout_p == softcap == attention_chunk == 0 and
-                    causal in (True, False) and not alone and type(softmax_scale) in (float, type(None)) and not (q.requires_grad and torch.is_grad_enabled())):
+                    causal in (True, False) and not alone and type(softmax_scale) in (float, type(None)) and
+                    not (q.requires_grad and torch.is_grad_enabled())):
                 left, right = usual_window(window_size)
                 O, L = packed_at_best(q, k, v, cu_seqlens_q, seqused_q, cu_seqlens_k, left, 0 if causal else right,
                                       softmax_scale)
