@@ -137,7 +137,7 @@ grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submi
 grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name SEED=n CASES=file SANITIZE=1 COVERAGE=1]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
-gradescope: $B/score  ## [ZIP=file CASES=file SEED=n SANITIZE=1]: an autograder for Gradescope
+gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1]: an autograder for Gradescope
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
 
 # ------------------------------------------------------------------------------ the workbook itself

@@ -184,9 +184,22 @@ before() { grep -c 'graded before' "$class/again"; }
 outside >"$class/before"
 begun=$(date +%s)
 grade_all
-verdict $? "$count submissions are graded, in $(($(date +%s) - begun)) s"
+graded=$?
+cp "$class/again" "$class/first"
+verdict $graded "$count submissions are graded, in $(($(date +%s) - begun)) s"
 short "$out/grades.csv" | diff tests/class/expected.csv - >"$said"
 verdict $? "the table is as expected"
+grep -q 'no submissions.*: .hidden, essay.pdf$' "$class/first"
+verdict $? "what is no submission is told once"
+# A file with gaps, one of them filled wrongly.
+own=$scratch/own name=$(file_of 02)
+cp -al "$base" "$own" && sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
+    rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
+    WB_SEED=5 "$grade" --base "$base" -- "$own" "$class/own" >"$said" 2>&1
+(cd "$own" && SANITIZE=0 REPAIR=0 $make --no-print-directory test-02 SEED=5) >"$said" 2>&1
+grep -v '^  now a ' "$own/build/grade/02.report" | diff - "$class/own/02.report" >"$said" &&
+    grep -q 'not written yet' "$class/own/02.report"
+verdict $? "a class's report is what make test says, word for word"
 if grep -q '^GCOV := .' build/tools.mk; then
     COVERAGE=1 workbook/class/grade.sh --base "$base" -- "$in/ada.zip" "$class/counted" >"$said" 2>&1 &&
         grep -q '^  is decided the same way in every case: ' "$class/counted/01.coverage"
@@ -265,7 +278,7 @@ done
 kill $swapper
 wait $swapper 2>/dev/null
 swapper=
-sed -n 's/^file 02 //p' "$said" | sort -u | base64 -d >"$class/read"
+sed -n 's/^file 02 [0-9]* \([^ ]*\) .*/\1/p' "$said" | sort -u | base64 -d >"$class/read"
 cmp -s "$class/read" "$class/mine" && grep -q 'is a link' "$said"
 verdict $? "a source that changes places with a link is read as itself ($(grep -c '^file' "$said") of $tries) or not"
 

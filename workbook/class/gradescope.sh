@@ -14,11 +14,12 @@ cp workbook/class/gradescope/setup.sh workbook/class/gradescope/run_autograder "
 if [ -n "${WB_CASES:-}" ]; then
     workbook/class/cases.sh "$(realpath "$WB_CASES")" && cp "$WB_CASES" "$scratch/held_out" || exit 1
 fi
-echo "${WB_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}" >"$scratch/seed" # as of a class (grade_all.sh)
+seed=${WB_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')} # as of a class (grade_all.sh)
+echo "$seed" >"$scratch/seed"
 echo "${SANITIZE:-0}" >"$scratch/sanitize"
 mkdir -p "$(dirname "$zip")"
 at=$(cd "$(dirname "$zip")" && pwd)/$(basename "$zip")
-points=$("build/${BACKEND:-cpu}/score" possible | sed -n 's/^required.//p')
+points=$(awk -F ' *[|] *' '$3 ~ /^[0-9]+$/ { sum += $3 } END { print sum + 0 }' "$scratch/workbook/README.md")
 (cd "$scratch" && zip -q -r "$at" setup.sh run_autograder workbook held_out seed sanitize) || exit 1
-echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, a bonus comes on top," \
+echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, a bonus comes on top, SEED=$seed, which no report tells," \
     "a time-out of 40 minutes."

@@ -84,7 +84,7 @@ static void print_in_full(const suite_run *run, const result *row)
     if (!*row->given) return;
     // The test asks again what it has asked; its case, whether the results are right.
     const bool is_case = strcmp(row->test, "given_case") == 0;
-    const char *seed = getenv("WB_SEED");
+    const char *seed = getenv(getenv("WB_SEED_SHOWN") ? "WB_SEED_SHOWN" : "WB_SEED");
     if (number && !is_case)
         printf("          test again  make test-%02d TEST=%s%s%s\n", number, row->test, seed && *seed ? " SEED=" : "",
                seed ? seed : "");

@@ -38,7 +38,7 @@ static void add_test(cJSON *tests, const wb_problem *p, const char *title, const
     add_format(test, "name", "%02d %s: %s", p->number, p->name, title);
     add_format(test, "number", "%d.%s", p->number, id);
     cJSON_AddNumberToObject(test, "score", earned ? points : 0);
-    cJSON_AddNumberToObject(test, "max_score", points);
+    cJSON_AddNumberToObject(test, "max_score", p->group ? 0 : points);  // of a bonus the points come on top
     cJSON_AddStringToObject(test, "status", earned ? "passed" : "failed");
     cJSON_AddStringToObject(test, "visibility", "visible");
     add_text(test, "output", output);
