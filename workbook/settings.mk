@@ -5,7 +5,7 @@
 GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST UPTO ZIP NAME FROM CASES SEED CASE TEST JOBS TRY SOURCE SHAPES \
   PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE TERM STEPS TEXT WRONG RESUME TRAIN \
   WITH_VARIANTS LIMIT ONLY PEERS LARGEST PREFIX DESTDIR EDITION RANKS PARALLEL D HEADS CAUSAL RUNS PASS STAGE \
-  DRAW ALL KEYS COMMENTS GUESS SAY COVERAGE
+  DRAW ALL LARGE KEYS COMMENTS GUESS SAY COVERAGE
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -89,6 +89,9 @@ export WB_TEST := $(TEST)
 export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
+ifneq ($(LARGE),)
+export WB_LARGE := $(LARGE)
+endif
 
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
 # they want to have built, and go on without it: no script holds up another make. Where no -j was typed it takes all cores.

@@ -90,7 +90,8 @@ static int add_sum(const fit *f, form *forms, int n, const term *terms, const fa
         for (int k = 0; k < abs(x.log2e); k++) value *= x.log2e > 0 ? LOG2E : LN2;
         sum += value;
         if (n < f->count) continue;  // it has been written
-        snprintf(number, sizeof number, fabs(x.number) == 1 ? "" : "%g ", fabs(x.number));
+        *number = 0;
+        if (fabs(x.number) != 1) snprintf(number, sizeof number, "%g ", fabs(x.number));
         const char *sign = x.number > 0 ? *text ? " + " : "" : *text ? " - " : "-";
         APPEND(text, "%s%s%s%s%.*s%s", sign, number, scales[max_int(2, x.scale + 2)], logs[x.log2e + 2],
                terms[t].length, terms[t].says, scales[min_int(2, x.scale + 2)]);

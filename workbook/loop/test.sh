@@ -247,7 +247,7 @@ repair() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] || return 0
     [ "${REPAIR:-15}" != 0 ] || return 0
     built "$out/repair" >/dev/null 2>&1 || return 0
-    echo "  now a search for one change that fixes it, for ${REPAIR:-15} s of a processor (REPAIR=0: none)" >&8
+    echo "  now a search for one change that fixes it, ${REPAIR:-15} s of a processor and its compiling (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
     (

@@ -10,8 +10,8 @@
 // SAID is what the student was told before. The lines that a report of the layer names come first, then the gaps that
 // diagnose names.
 //
-// It ends when it has used up n seconds of a processor (15), with all that it starts: however busy the machine is. The
-// last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not run.
+// When all changes are compiled it has n seconds of a processor (15), with all that it starts: however busy the machine
+// is. The last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 #include "judge/spent.h"
 
@@ -56,7 +56,7 @@ static int wrong[MOST_CASES];                    // as the function is
 static double seconds[MOST_CASES + 1];           // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static spent_time own;
-static double budget = 15;
+static double search = 15, budget;  // seconds of a processor, all that was started with it
 static repair_shared *shared;
 static char shared_name[] = "/tmp/wb_repair.XXXXXX";
 
@@ -484,7 +484,8 @@ int main(int argc, char **argv)
 #ifdef _OPENMP
     omp_set_num_threads(1);  // the oracle's threads would not live on in what is forked here
 #endif
-    if (argc > 2 && strcmp(argv[1], "--seconds") == 0) budget = atof(argv[2]), argc -= 2, argv += 2;
+    if (argc > 2 && strcmp(argv[1], "--seconds") == 0) search = atof(argv[2]), argc -= 2, argv += 2;
+    budget = 2 * search;  // of which compiling may have twice as much
     const int chosen = argc > 2 && strcmp(argv[1], "--choose") == 0 ? atoi(argv[2]) : 0;
     if (chosen) argc -= 2, argv += 2;
     if (argc < 5 || !(problem = wb_problem_number(atoi(argv[4])))) {
@@ -503,6 +504,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (chosen) return choose(chosen, argv[2]);
+    budget = now() + search;
     if (!share()) return 2;
     find_distances(source, argv[1], said);
     find_cases(argc - 5, argv + 5);
