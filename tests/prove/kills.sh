@@ -29,6 +29,7 @@ for n; do
     rm -f $out/"$n".*.tsv
     source=$(ls solutions/"$n"/*.c*)
     made=$out/repaired_$n.cu
+    mkdir -p build/shipped && workbook/loop/shipped.sh "$n" "build/shipped/$n" 2>/dev/null
     [ "$edits" = 0 ] || WB_WORKER=$B/repaired/${n}_worker $B/repair --choose "$edits" "$source" "$B/repaired/$n.cu" \
         "$make $B/repaired/${n}_worker 2>&1" "$n" >"$made.ids" 2>/dev/null
     TIMEOUT=20 judge "$n" reference "$B/solutions/${n}_worker"
