@@ -245,7 +245,7 @@ ATTACK(leaves_a_thread, "every_head_dim", "carries state from an earlier call")
     return status;
 }
 
-ATTACK(small_after_large, "ragged", "carries state from an earlier call")  // never wrong while cases only grow
+ATTACK(small_after_large, "same_twice", "carries state from an earlier call")  // never wrong while cases only grow
 {
     static int most;
     const wb_status status = RIGHT;
