@@ -802,7 +802,10 @@ static void check_again(wb_case c)
             numbers.seed++;
         else
             numbers.input = WB_LATE_MAX;
-        shape.shape.q_len = shape.shape.kv_len = shape.rows = shape.cols = 5 + n;
+        if (problem()->signature == WB_ROW_SUM)
+            shape.rows = shape.cols = 5 + n;
+        else
+            shape.shape.q_len = shape.shape.kv_len = 5 + n;
         shape.q_tile = c.q_tile ? 192 - c.q_tile : 0;
         if (problem()->head_dims[0])
             shape.shape.head_dim = problem()->head_dims[c.shape.head_dim == problem()->head_dims[0]];
