@@ -79,7 +79,7 @@ endef
 else
 define compile_cu
 $(call say,CXX,$<)
-$Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
+$QLC_ALL=C awk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
   $(KERNELFLAGS) $(COUNTING) -I$(dir $<) -c $(@:.o=.cpp) -o $@
 endef
 endif

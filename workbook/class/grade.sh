@@ -246,7 +246,7 @@ done
 for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$kept"; done
 rm -f "$out"/[0-9][0-9].*
 {
-    printf 'Submission %s, graded %s, SEED=%s, workbook %s\n' "$(basename "$1" | tr '\n' '?')" \
+    printf 'Submission %s, graded %s, SEED=%s, workbook %s\n' "$(basename "$1")" \
         "$(date -u '+%Y-%m-%d %H:%M UTC')" "${WB_SEED_SHOWN:-${WB_SEED:-1}}" "$(cut -c 1-12 "$base/fingerprint")"
     [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason"
 } | plain >"$out/00.note"

@@ -59,9 +59,11 @@ trap 'echo >&2; echo "grade-all: interrupted; the same command goes on from here
 
 # One after the other in the order of their names, whatever these are made of.
 (cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/all"
-archives='.*[.]\(zip\|tar\|t?gz\|tbz2?\|bz2\|txz\|xz\|zst\|7z\|rar\)'
-(cd "$submissions" && LC_ALL=C find . -mindepth 1 -maxdepth 1 ! -name '.*' \( -type d -o -type f -iregex "$archives" \) -print0) |
-    LC_ALL=C sort -z >"$scratch/names"
+# By their names, of which each byte may be any.
+set --
+for ending in zip tar gz tgz bz2 tbz xz txz zst 7z rar; do set -- "$@" -o -iname "*.$ending"; done
+(cd "$submissions" && LC_ALL=C find . -mindepth 1 -maxdepth 1 ! -name '.*' \
+    \( -type d -o -type f \( -name / "$@" \) \) -print0 2>/dev/null) | LC_ALL=C sort -z >"$scratch/names"
 others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' | sed 's|\x0*[.]/|, |g; s/^, //' |
     tr -d '\0')
 [ -z "$others" ] || echo "grade-all: no submissions, since neither a folder nor an archive: $others"
