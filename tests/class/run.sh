@@ -330,7 +330,7 @@ grep -q 'not graded: could not be judged: problem 02: nothing was left.* Alone, 
     grep -q '^Could not be judged: problem 02: nothing was left' "$report/report.txt" && ! [ -e "$report/record" ] &&
     grep -q 'Could not be judged: problem 02: ' "$report/results.json" && grep -q 'ask the instructor' "$class/again"
 verdict $? "what the machine gave nothing to is tried twice, not judged, and every output says so"
-[ "$(cat "$class/seen")" = "$(printf 'seen\nseen')" ]
+[ "$(sort -u "$class/seen")" = seen ]
 verdict $? "while it is graded nobody else reads its program"
 rm "$judge" && ln "$base/build/cpu/tests/02_test" "$judge"
 grade_all && grep -q '^judged later,100,' "$out/grades.csv" && [ -e "$report/record" ]

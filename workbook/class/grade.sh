@@ -254,7 +254,7 @@ export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SE
     WB_PROBLEM_SECONDS="$problem_seconds" WB_SPENT="$scratch/spent" WB_TIMEOUT="$case_seconds" \
     GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" WB_GRADE="$out" WB_SOURCES=problems \
     WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh WB_WORKERS=build/cpu/problems \
-    WB_GCOV=workbook/class/grade_gcov.sh SANITIZE="${SANITIZE:-0}"
+    WB_GCOV=workbook/class/grade_gcov.sh SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
 cd "$tree" || exit 1
 if [ -n "$one" ]; then # tried, and recorded nowhere
     attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems "$P" 2>&1 | plain
