@@ -39,7 +39,8 @@ cases=${WB_CASES:-}
 status=0 number='' problems=''
 export WB_COUNTED=
 if [ "${COVERAGE:-0}" != 0 ]; then
-    if [ "$backend" = cpu ] && grep -q "^GCOV := ." "${GRADE_SCRATCH:+$GRADE_SCRATCH/kit/}build/tools.mk"; then WB_COUNTED=_counted; else
+    tools=${GRADE_SCRATCH:+$GRADE_SCRATCH/kit/}build/tools.mk # a grader's are the kit's
+    if [ "$backend" = cpu ] && grep -q '^GCOV := .' "$tools"; then WB_COUNTED=_counted; else
         echo "test: COVERAGE=1 wants BACKEND=cpu, gcc and its gcov: without them nothing is counted" >&2
     fi
 fi
