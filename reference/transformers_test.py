@@ -7,6 +7,7 @@ import torch
 
 transformers = pytest.importorskip("transformers")
 import flash_workbook.transformers
+from flash_attn_test import device
 
 SMALL = dict(vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, head_dim=16, max_position_embeddings=256, pad_token_id=0, eos_token_id=None)
@@ -16,6 +17,12 @@ MODELS = {
     "Gemma2": {"sliding_window": 9, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 16},
 }
 WAYS = "prompt left right packed chunks".split()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_device():
+    with torch.device(device):
+        yield
 
 
 @pytest.fixture(params=MODELS, scope="module")
