@@ -233,7 +233,7 @@ diagnose() {
             echo "  now building for the CPU layer, which sees what a GPU hides"
         [ -n "${WB_GRADE:-}" ] || $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
     fi
-    [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" >/dev/null 2>&1
+    [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" "$out/repair" >/dev/null 2>&1
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
@@ -247,7 +247,7 @@ diagnose() {
 repair() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] || return 0
     [ "${REPAIR:-15}" != 0 ] || return 0
-    built "$out/repair" >/dev/null 2>&1 || return 0
+    [ -x "$out/repair" ] || return 0
     echo "  now a search for one change that fixes it, ${REPAIR:-15} s of a processor and its compiling (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
@@ -257,7 +257,8 @@ repair() {
         { echo "$failure"; cat "$work/$number.mistake"; } | # what has been said
             WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" \
                 --seconds "${REPAIR:-15}" "$file" \
-                $made/$number.cu "$MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
+                $made/$number.cu "WB_BUILDING=yes $MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" \
+                "$number" "$1" # beside the check build, with which it shares nothing
     ) | plain | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"
 }
 

@@ -183,9 +183,34 @@ static bool build(const char *built, const char *command)
 
 // ------------------------ cases
 
+static int head_dim;  // of the case that failed; others may be left out
+
+// Leaves out the lines that choose a kernel of another head dimension than that case's: each is compiled for itself.
+static void leave_out_head_dims(char *source, const char *given)
+{
+    wb_case c;
+    if (!given || wb_case_parse(problem, given, &c) != WB_OK || !c.shape.head_dim) return;
+    for (char *line = source, *next; *line; line = next) {
+        const size_t length = strcspn(line, "\n"), blank = strspn(line, " ");
+        next = line + length + (line[length] == '\n');
+        if (strncmp(line + blank, "if (", 4) && strncmp(line + blank, "case ", 5)) continue;
+        for (const int *D = problem->head_dims; *D; D++) {
+            char is[16], of[16];
+            snprintf(is, sizeof is, " %d", *D), snprintf(of, sizeof of, "<%d, ", *D);
+            if (*D == c.shape.head_dim || !length || line[length - 1] != ';' || !memmem(line, length, is, strlen(is)) ||
+                !memmem(line, length, of, strlen(of)))
+                continue;
+            memset(line, ' ', length);
+            head_dim = c.shape.head_dim;
+            break;
+        }
+    }
+}
+
 static void add_case(const wb_case *c, bool given)
 {
     if (case_count == MOST_CASES || !wb_case_is_valid(problem, c) || c->dry) return;
+    if (head_dim && c->shape.head_dim != head_dim) return;
     const double from = now();
     const int n = case_count;
     cases[n] = *c, seconds[n] = given ? 0.5 : DEAR / 2;
@@ -224,6 +249,7 @@ static void find_cases(int count, char **given)
         if (wb_case_parse(problem, texts[n], &c) == WB_OK) add_case(&c, false);
     for (int n = 0; n < RANDOM && now() < until; n++) {
         c = wb_random_case(problem, 1, n, WORK);
+        if (head_dim) c.shape.head_dim = head_dim;
         c.late = 0, c.order = 0;
         add_case(&c, false);
     }
@@ -337,6 +363,7 @@ static bool passes_further(int id, int outputs)
     shared->on = id;
     for (int r = 0; r < FURTHER && right; r++) {
         cases[n] = wb_random_case(problem, 2, r, 4 * WORK);
+        if (head_dim) cases[n].shape.head_dim = head_dim;
         if (!wb_case_is_valid(problem, &cases[n])) continue;
         memset(wanted[n], 0, sizeof wanted[n]);
         right = !(wrong_of(n) & outputs);
@@ -498,6 +525,7 @@ int main(int argc, char **argv)
     static char said[1 << 16];
     if (!chosen) said[fread(said, 1, sizeof said - 1, stdin)] = 0;
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
+    leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton)) return puts("no change was tried: the source has too many places, or none"), 1;
     if (!build(argv[2], argv[3])) {
         printf("no change was tried: %s\n", is_over() ? "compiling them all takes too long" : "they do not compile");
