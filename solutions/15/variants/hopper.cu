@@ -89,8 +89,9 @@ template <int D> TILE_FN bool again(
     const uint32_t *bits, int q_tile, int rows, float scale2)
 {
     const int upper = lane_id() / 4, t = lane_id() % 4;
-    bool nan[2] = {};
-    each(O, [&](float x, element e) { nan[e.row_slot] |= x != x && L2[e] == L2[e]; });
+    float zero[2] = {};  // no longer if one of a row is NaN or infinite
+    each(O, [&](float x, element e) { zero[e.row_slot] += x * 0; });
+    bool nan[2] = {zero[0] != 0 && L2.x[0] == L2.x[0], zero[1] != 0 && L2.x[1] == L2.x[1]};
     if (!__any_sync(0xffffffffu, nan[0] | nan[1])) return false;
     for (int i = 0; i < 2; i++)
         nan[i] = __ballot_sync(0xffffffffu, nan[i] && upper + 8 * i < rows) >> lane_id() / 4 * 4 & 15;
@@ -354,9 +355,12 @@ wb_status flash_block_mask(
     if (status != WB_OK) return status;
     const int D = shape->head_dim;
     auto go = D == 64 ? hopper::launch<64> : hopper::launch<128>;
-    if (mask->q_tile != hopper::BR || !fits<hopper::tiles_of_block<128>>() || check_hopper("flash_block_mask") != WB_OK)
+    if (D < 64) go = D == 32 ? hopper::launch<32> : hopper::launch<16>;
+    if (mask->q_tile != hopper::BR || !fits<hopper::tiles_of_block<128>>() ||
+        check_hopper("flash_block_mask") != WB_OK) {
         go = D == 64 ? hopper::by_key<64> : hopper::by_key<128>;
-    if (D < 64) go = D == 32 ? hopper::by_key<32> : hopper::by_key<16>;
+        if (D < 64) go = D == 32 ? hopper::by_key<32> : hopper::by_key<16>;
+    }
     return go(O, L, Q, K, V, mask, shape, stream);
 }
 
