@@ -51,8 +51,7 @@ static int lesson(char **given)
 {
     grades_read("");
     printf("## Points\n\n"
-           "All or nothing for each checkpoint, by the tests named in [checkpoints.txt](checkpoints.txt); it\n"
-           "counts once what it needs is won.\n\n"
+           "Each checkpoint is all or nothing ([tests](checkpoints.txt)) and counts once what it needs is won.\n\n"
            "| checkpoint | points | needs | what |\n|---|---|---|---|\n");
     EACH_CHECKPOINT (c, score_problem(given[0])->number) {
         printf("| %s | %d | ", c->name, c->points);
