@@ -33,8 +33,8 @@ pygments_style, pygments_dark_style = "default", "github-dark"
 
 
 def after_its_words(page):
-    """The order of lessons; a page beside one, for those who have done 10, comes behind that."""
-    return (page[9:11] if page.endswith("README.md") else "10"), page.endswith("hopper.md"), page
+    """The order of lessons; a page on Hopper, for those who have done 10, comes after that."""
+    return ("10" if page.endswith("hopper.md") else page[9:11]), page.endswith("hopper.md"), page
 
 
 def chapters(root):
