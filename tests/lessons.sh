@@ -355,9 +355,9 @@ none "figures in sentences of lessons are dated, or recorded, or computed there"
 awk -f plots/ring_model.awk >"$scratch/model"
 {
     [ -s "$scratch/model" ] || echo "plots/ring_model.awk prints nothing"
-    grep -xF -f "$scratch/model" problems/17/README.md | diff - "$scratch/model"
+    grep -xF -f "$scratch/model" problems/17/methods.md | diff - "$scratch/model"
 } >"$said" 2>&1
-none "the table of problems/17 is that of plots/ring_model.awk"
+none "the table of problems/17/methods.md is that of plots/ring_model.awk"
 
 QUIET=1 workbook/class/class_copy.sh "$scratch/class" >"$said" 2>&1
 verdict $? "there is a class's copy"
