@@ -130,7 +130,7 @@ of() { # NAME SED WHAT: the key, changed; its cycles for D = 128 and 64 stand in
         sed -n 's/^10 .*: \([0-9]*\) cycles$/\1/p' "$said"
     done >"$scratch/cycles"
     figures=$(paste -sd ' ' "$scratch/cycles" | sed 's/ / | /')
-    grep -qF "| $3 | $figures |" problems/10/README.md
+    grep -qF "| $3 | $figures |" problems/10/timeline.md
     verdict $? "the lesson's table: $3 | $figures"
 }
 of key '' 'as it is'
