@@ -312,7 +312,7 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
                              : "from another thread than those before, on a stream of its own");
     if (c->late > 1)
         say(r,
-            "\n  %s under way meanwhile, on a stream of its own: "
+            "\n  %s running at the same time, on a stream of its own: "
             "what both keep in one place, as in a __device__ variable, is the other's",
             c->late == 2 ? "another call is" : "each of four other calls is");
     else if (c->late)
@@ -501,7 +501,7 @@ static bool judge_products(report *r, const worker_run *run)
     const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
     if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
     say(r,
-        "the outputs are right, but the products that run on their own (hopper.cuh) had %.3g multiplications, "
+        "the outputs are correct, but the asynchronous products (hopper.cuh) had %.3g multiplications, "
         "and Q K^T and P V of this case have %.3g",
         did, wanted);
     say_case(r, run);
@@ -913,7 +913,7 @@ static bool judge_overlap(report *r, const worker_run *run)
         const unsigned bare = x->asked.messages - x->asked.hidden;
         if (c->ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
             say(r,
-                "on rank %d, %u of %u kernels could run while a message is under way; more than half of them can: "
+                "on rank %d, %u of %u kernels could run while a message is in flight; more than half of them can: "
                 "what comes next is asked for before what is there is worked on, on another stream",
                 rank, x->asked.under_messages, x->asked.kernels);
         else if (bare && (c->ranks > 2 || back))

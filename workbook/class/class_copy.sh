@@ -64,7 +64,7 @@ if [ "$upto" != 99 ]; then
     change() { sed "$1" "$dest/$2" >"$table" && cat "$table" >"$dest/$2"; }
     ends="It ends with problem $upto; this page speaks of later ones, too."
     points="Every point can be won without a GPU: $all in all plus a bonus of $bonus and $beyond beyond."
-    change "s|What needs the answer keys is not in it[.]|& $ends|
+    change "s|^This is a class's copy[.].*|& $ends|
         s|^Every point .* [0-9]* in all plus a bonus of [0-9]* and [0-9]* beyond[.]|$points|" README.md
     earlier '^[|] [[]?' <"$dest/problems/README.md" >"$table" && cat "$table" >"$dest/problems/README.md"
     change "s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" \

@@ -25,7 +25,7 @@ static const kind_text kinds[] = {
     {"race", "Two threads use the same memory, at least one of them writes, and nothing says who comes first.",
      "Races"},
     {"asynchronous copy not waited for",
-     "The bytes of an asynchronous copy are used while they may still be on their way.", "Asynchronous copies"},
+     "The bytes of an asynchronous copy are used while they may still be in flight.", "Asynchronous copies"},
     {"out of bounds", "Memory beside the one that was meant.", "Outside of the memory"},
     {"use after free", "Memory that was given back.", "Outside of the memory"},
     {"uninitialised read", "A value is used that nobody has written.", "Nobody wrote it"},
@@ -38,7 +38,7 @@ static const kind_text kinds[] = {
     {"refused", "", "Launches that are refused"},
 };
 
-#define SIGNALS "Signals, and what runs on its own"
+#define SIGNALS "Signals and asynchronous operations"
 
 enum { MOST = 64 };
 static finding found[MOST];
