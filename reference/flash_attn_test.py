@@ -333,12 +333,12 @@ def test_arguments_are_as_the_page_says():
                                                                                                 values)
     lines = [f"| `{name}` | {' | '.join(of.get(function, '') for function in calls)} |\n" for name, of in rows.items()]
     page = os.path.join(os.path.dirname(__file__), "arguments.md")
-    head = ("# What becomes of flash-attn's arguments\n\nserved: as in flash-attn, within what README.md says of "
-            "shapes and masks. refused: a value\nother than the default is a NotImplementedError that names the "
-            "argument. not read: a hint to\nflash-attn's kernels. Made from what the functions do:\n`WRITE=1 make "
-            "torch` (flash_attn_test.py).\n\nA cache is of bf16, of int8 with `k_scale` and `v_scale`, or of e4m3: "
-            "`k_descale` and `v_descale`\nare of that one. Queries are in bf16. `attention_fp8` has e4m3 for a "
-            "forward pass.\n\n" + f"| | {' | '.join(f'`{x}`' for x in calls)} |\n" + "|---" * 4 + "|\n")
+    head = ("# flash-attn's arguments\n\nserved: as in flash-attn, within the limits on shapes and masks in README.md. "
+            "refused: a value other\nthan the default raises a NotImplementedError that names the argument. "
+            "not read: a hint to\nflash-attn's kernels. `WRITE=1 make torch` generates this page by calling the "
+            "functions\n(flash_attn_test.py).\n\nA cache is bf16, int8 (with `k_scale` and `v_scale`) or e4m3 (with "
+            "`k_descale` and `v_descale`).\nQueries are bf16. For a forward pass in e4m3 use `attention_fp8`.\n\n"
+            f"| | {' | '.join(f'`{x}`' for x in calls)} |\n" + "|---" * 4 + "|\n")
     if os.environ.get("WRITE"):
         open(page, "w").write(head + "".join(lines))
     assert open(page).read() == head + "".join(lines)
