@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// e^x for x <= 0, vectorisable, relative error below 3e-7. The baseline gets as good an exponential as the answer key,
-// so that the two differ in what they keep in memory and in nothing else.
+// e^x for x <= 0, vectorisable, relative error below 3e-7. The baseline gets as good an exponential as the reference
+// solution, so that the two differ in what they keep in memory and in nothing else.
 static inline float exp_fast(float x)
 {
     const float shifter = 0x1.8p23f;

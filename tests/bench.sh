@@ -42,7 +42,7 @@ tables=$(grep -l '^problem.*	bound' plots/data/h200/*_flash_*.tsv plots/data/h20
 check "a line a problem for the chart" [ "$(grep -c '^[01][0-9]	' "$said")" -eq $((tables + 2)) ]
 sed '/^# peak_/d; s/^# gpu: .*/# gpu: NVIDIA Q1/' plots/data/h200/03_flash_forward.tsv >"$table"
 judged "$table"
-check "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"
+check "a GPU that is not known gets none" grep -q 'no verdict: the peaks of this GPU are unknown' "$said"
 
 [ "${BACKEND:-cpu}" = cpu ] || exit $failed # what follows is so on sm_90, and on the layer, which plays one
 "$out/bench" 08 --impl "library=$out/lib/libworkbook_all.so" --shape B=1,Hq=2,Nq=800,D=64 \

@@ -229,7 +229,7 @@ while IFS="$(printf '\t')" read -r text head name from word to; do
 done <"$scratch/codes"
 none "code that is shown is code that is there"
 seen "$(wc -l <"$scratch/codes")" "$(cat problems/*.md problems/*/*.md | grep -c '<!-- code: ')" \
-    "pieces of code, none of a key,"
+    "pieces of code, none of a reference solution,"
 
 # The drawings of the masks are those of make mask-NN, a character a key.
 # shellcheck disable=SC2046
@@ -364,7 +364,7 @@ verdict $? "there is a class's copy"
 links "$scratch/class" ", in a class's copy too"
 
 sed -n '/^OF_KEYS := /,/[^\\]$/p' workbook/settings.mk | tr -s ' \\' '\n' | grep '^[a-z]' >"$scratch/refused"
-seen "$(wc -l <"$scratch/refused")" 10 "targets that want keys"
+seen "$(wc -l <"$scratch/refused")" 10 "targets that need reference solutions"
 grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md ||
     fail "problems/README.md does not say what a class's copy has not"
 (cd "$scratch/class" && find . -type f | sed 's|^\./||') >"$scratch/kept"

@@ -5,7 +5,7 @@ set -u
 score=build/${BACKEND:-cpu}/score
 . tests/prove/frame.sh
 said=$scratch/table
-record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a held-out case is NAME@CHECKPOINT
+record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a private case is NAME@CHECKPOINT
     number=$1
     echo "$2" >"$scratch/$number.state"
     shift 2
@@ -39,10 +39,10 @@ won 0 03 "a checkpoint without what it needs" failed O_of_many_tiles
 won 0 03 "what it needs has failed" failed FAIL:O_of_one_tile O_of_many_tiles
 won 0 03 "a test that was skipped has not passed" failed SKIP:O_of_one_tile
 won 40 03 "a name that merely begins like a test's" failed O_of_one_tile O_of_one_tileX
-won 0 03 "a held-out case that fails" failed O_of_one_tile FAIL:case@tile
-won 40 03 "a held-out case that passes" failed O_of_one_tile case@tile
-won 40 03 "a held-out case of another checkpoint" failed O_of_one_tile FAIL:case@tiles
-won 0 03 "a held-out case alone" failed case@tile
+won 0 03 "a private case that fails" failed O_of_one_tile FAIL:case@tile
+won 40 03 "a private case that passes" failed O_of_one_tile case@tile
+won 40 03 "a private case of another checkpoint" failed O_of_one_tile FAIL:case@tiles
+won 0 03 "a private case alone" failed case@tile
 most=$(all_of 06 | sed 's/hidden_tiles_are_not_loaded//')
 won 50 06 "a test that may have no verdict has none" passed $most SKIP:hidden_tiles_are_not_loaded
 won 40 06 "the same test fails" failed $most FAIL:hidden_tiles_are_not_loaded

@@ -47,7 +47,7 @@ verdict $? "make ring RANKS=2 N=20"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=backward RANKS=2 N=20 && says "dQ off by"
 verdict $? "make ring PASS=backward RANKS=2 N=20"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=sideways RANKS=2 N=20
-[ $? -eq 2 ] && says "there are forward and backward"
+[ $? -eq 2 ] && says "must be forward or backward"
 verdict $? "another PASS is refused"
 ran env PASS=secret $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 && says "O off by"
 verdict $? "a variable of that name that is nobody's wish is not read"

@@ -258,11 +258,11 @@ if command -v git >/dev/null; then
     rm -rf .git
 fi
 
-# ------------------------ a copy without answer keys
+# ------------------------ a copy without reference solutions
 echo '$(error all are there)' >stop.mk
 run make help
 listed=$(sed -n 's/^  make \([a-z][^ ]*\).*/\1/p' "$said" | sed 's/NN$/03/')
-check "help without answer keys lists what there is" test "$(echo "$listed" | grep -c .)" -gt 25
+check "help without reference solutions lists what there is" test "$(echo "$listed" | grep -c .)" -gt 25
 # shellcheck disable=SC2086
 asked "and nothing that needs them" 'all are there' make -f Makefile -f stop.mk $listed
 rm stop.mk
@@ -282,7 +282,8 @@ check "step: says how many lines of code change, counted as on the map" \
 refused "step: where nothing comes before" '^step-02: 02 grows out of no other problem; make next' make step-02
 refused "step: a problem that is not there" 'no problem 98, only 01 02 ' make step-98
 asked "step-4 is step-04" '^-// mine alone' make step-4
-refused "step: without solutions/ no keys" '^step-04: there is no answer key here' env KEYS=1 workbook/loop/step.sh 04
+refused "step: without solutions/ no reference solutions" '^step-04: there is no reference solution here' \
+    env KEYS=1 workbook/loop/step.sh 04
 
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
@@ -307,14 +308,15 @@ refused "start: where nothing comes before" '02 grows out of no other problem' w
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff
-refused "diff without solutions/: one line" '^diff-03: there is no answer key here' env YES=1 workbook/loop/diff.sh 03
+refused "diff without solutions/: one line" '^diff-03: there is no reference solution here' \
+    env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
     refused "diff asks, and refuses where there is nobody to ask" 'nobody to ask' workbook/loop/diff.sh 03
     check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
-    asked "diff shows the key" 'any_above' make diff-03 YES=1
+    asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
     check "diff ends well" ends_well
-    asked "step between the keys" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
+    asked "step between reference solutions" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
 fi
 
 # ------------------------ watch

@@ -53,10 +53,10 @@ check "nothing ran: exit status 2" [ $? -eq 2 ]
 
 printf '%s\n' '03 one_tile good' '03 many_tiles secret' '04 one_tile secret' '03 broken' >"$scratch/cases"
 "$suite" --cases "$scratch/cases" "$program" none cpu --filter 'ends/@(passes|given_case)' >"$said" 2>&1
-check "a held-out case fails: exit status 1" [ $? -eq 1 ]
-held_out='^ok	held-out case 1	.*	one_tile	$\|^FAIL	held-out case 2	.*	many_tiles	$'
-check "held-out cases join the record" [ "$(grep -c "$held_out" "$record")" -eq 2 ]
-check "and are counted" grep -qx '  held-out cases: 1 of 2 right' "$said"
+check "a private case fails: exit status 1" [ $? -eq 1 ]
+private='^ok	private case 1	.*	one_tile	$\|^FAIL	private case 2	.*	many_tiles	$'
+check "private cases join the record" [ "$(grep -c "$private" "$record")" -eq 2 ]
+check "and are counted" grep -qx '  private cases: 1 of 2 correct' "$said"
 check "but not told" eval '! grep -q secret "$said" "$record"'
 WB_CASE=bad run
 check "one case alone" [ "$(shown tests)" = "given_case " ]
@@ -74,7 +74,7 @@ SUITE_HOW="get nothing" run
 check "the machine was too busy: exit status 3" [ $status -eq 3 ]
 check "and the record says so" grep -qx starved "$record"
 SUITE_HOW="get nothing" run --cases "$scratch/cases"
-check "with held-out cases, too" [ $status -eq 3 ]
+check "with private cases, too" [ $status -eq 3 ]
 SUITE_HOW=kill run
 check "the program is killed: exit status 2" [ $status -eq 2 ]
 check "and it says so" grep -q 'died of signal 9' "$said"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # train.sh - make train (train/): gradients of all layers, and layers that the check must reject; a short run with the
-# answer keys; runs that are interrupted, with checkpoints that are no good; kernels that die, hang or give NaN; two
-# wrong ones whose gradient must be named. Exit status: 0, or 1 and what failed.
+# reference solutions; runs that are interrupted, with checkpoints that are no good; kernels that die, hang or give NaN;
+# two wrong ones whose gradient must be named. Exit status: 0, or 1 and what failed.
 set -u
 . tests/prove/frame.sh
 out=build/cpu/train
@@ -45,7 +45,7 @@ verdict $? "a training that the clock ends says so, and the shell says nothing"
 mkdir "$scratch/class" && ln -s "$PWD/problems" "$PWD/workbook" "$PWD/train" "$scratch/class"
 (cd "$scratch/class" && train/train.sh cpu problems) >"$said" 2>&1
 [ $? -eq 2 ] && grep -q 'IMPL=naive trains without kernels$' "$said"
-verdict $? "skeletons are not trained with, and no answer keys are advised where there are none"
+verdict $? "skeletons are not trained with, and no reference solutions are advised where there are none"
 named() { # WRONG WHICH WHAT: of the last layer, the gradients that are off
     WRONG=$1 STEPS=20 TRAIN="$narrow length=0 samples=1" train/train.sh cpu solutions "$runs" >"$said" 2>&1
     [ $? -eq 1 ] && awk -F'\t' '$2 == 1 && !($4 <= $5) { off = off $1 $3 } END { print off }' \
@@ -58,7 +58,7 @@ for list in train/wrong/*.diff; do
     number=$(basename "$list" .diff)
     for name in $(awk -v list="$list" -v tell=names -f workbook/loop/edit.awk); do
         awk -v list="$list" -v entry="$name" -f workbook/loop/edit.awk solutions/"$number"/*.cu 2>&1 >/dev/null >"$said"
-        verdict $? "$name of $list fits the key"
+        verdict $? "$name of $list applies to the reference solution"
     done
 done
 

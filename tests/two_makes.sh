@@ -49,11 +49,11 @@ two
 check "an edited skeleton fails twice" ended_with 2
 check "both have run its tests" both '^[0-9]* passed, [1-9][0-9]* failed'
 check "the record is whole" whole failed
-check "both have waited, and said so once" both '^waiting: another make builds here (process held)$'
+check "both have waited, and said so once" both '^waiting: another make is building here (process held)$'
 if [ -d solutions ]; then
     cp solutions/02/weighted_row_sum.cu $kernel
     two
-    check "the answer key passes twice" ended_with 0
+    check "the reference solution passes twice" ended_with 0
     check "both have run its tests again" both '^[0-9]* passed, 0 failed'
     check "the record is whole again" whole passed
 fi

@@ -45,7 +45,7 @@ small() {
     lessons="text=$out/lessons.txt $keys"
     # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/whole" log="$result/curve" compare="$result/compare_small.tsv"
-    ok $? "the CPU's model, with the keys"
+    ok $? "the CPU's model, with the reference solutions"
     sed '1d; s/^/solutions	/' "$result/curve" >>"$result/train.tsv"
     # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/parts" length=0 until=800 >/dev/null

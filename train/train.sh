@@ -18,7 +18,7 @@ out=build/$backend/train
 runs=${3:-$out}
 say() { echo "train: $*" >&2; exit 2; }
 mkdir -p "$runs" build/plots
-keys=$([ ! -d solutions ] || echo ', IMPL=solutions with the answer keys')
+keys=$([ ! -d solutions ] || echo ', IMPL=solutions with the reference solutions')
 case ${RESUME:-0} in 0 | 1) ;; *) say "RESUME=$RESUME: 1 goes on with an interrupted run" ;; esac
 case $impl in
 problems | solutions | naive) ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# record.sh BACKEND OUTDIR [PART...] - runs the answer keys through everything that is recorded of them, and goes on
-# whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record), where
-# nothing can be built.
+# record.sh BACKEND OUTDIR [PART...] - runs the reference solutions through everything that is recorded of them, and
+# goes on whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record),
+# where nothing can be built.
 #
 #   suites    every suite on its key, the key's variants and the library, and the machinery's own
 #   bench     times of all problems, with variants
@@ -27,7 +27,7 @@ for part; do
     case " $all " in *" $part "*) ;; *) echo "record: what is $part? Parts: $all" >&2; exit 2 ;; esac
 done
 if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
-    echo "record: there are no answer keys here, so there is nothing to record" >&2
+    echo "record: there are no reference solutions here, so there is nothing to record" >&2
     exit 2
 fi
 parts=${*:-$all}
@@ -35,7 +35,7 @@ name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
 numbers=$(printf '%s\n' ${WB_NUMBERS:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
-[ -n "$numbers" ] || { echo "record: no suite is here" >&2; exit 2; }
+[ -n "$numbers" ] || { echo "record: there are no suites here" >&2; exit 2; }
 python=${PYTHON:-python3}
 in_bundle=no
 [ -f Makefile ] || in_bundle=yes
