@@ -23,7 +23,7 @@ if (term eq "dumb") {
 } else {
     set multiplot
     set lmargin at screen 0.1
-    set title "Your kernel, inside gpt-oss: 20 steps of AdamW on the workbook's lessons".source_line(source)
+    set title "Your kernel inside gpt-oss: 20 steps of AdamW on the workbook's lessons".source_line(source)
     set size 1, 0.54
     set origin 0, 0.46
     set bmargin 0.5

@@ -47,13 +47,13 @@ ln "$here/lib/libworkbook.so.$version" "$scratch/running"
 check "make install again" made install PREFIX="$here"
 check "writes into no library that may be in use" [ ! "$scratch/running" -ef "$here/lib/libworkbook.so.$version" ]
 echo "# mine" >>"$here/lib/pkgconfig/workbook.pc"
-check "what was changed is not overwritten" refused "$here" "workbook.pc is there, and is not what"
+check "what was changed is not overwritten" refused "$here" "workbook.pc exists and was not installed"
 check "make uninstall" made uninstall PREFIX="$here"
 check "leaves what was changed, and yours" [ "$(files "$here")" = "include/yours.h lib/pkgconfig/workbook.pc " ]
-check "a file of another's is not overwritten" refused "$here" "workbook.pc is there, and is not what"
+check "a file of another's is not overwritten" refused "$here" "workbook.pc exists and was not installed"
 check "and nothing else is written then" [ "$(files "$here")" = "include/yours.h lib/pkgconfig/workbook.pc " ]
 check "a folder that cannot be written is named" refused "$here/include/yours.h" \
-    "yours.h/include: choose a folder of yours"
+    "yours.h/include: choose another folder"
 
 stage=$scratch/stage
 check "DESTDIR" made install PREFIX=/usr DESTDIR="$stage"

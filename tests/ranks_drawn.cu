@@ -617,7 +617,7 @@ static bool is_told(const op &a, const op &b)
 static bool by_bytes_alone(const op &message, const op &kernel, const std::set<int> &named)
 {
     return message.what == MESSAGES && kernel.what == KERNEL && !by_whole_pages(kernel, message) &&
-           named.count(message.id) && strstr(printed, "is no longer what it was when it was sent");
+           named.count(message.id) && strstr(printed, "changed after it was sent");
 }
 
 Test(ranks_drawn, what_may_meet_is_told)

@@ -128,7 +128,7 @@ missing() { # STATUS SENTENCE WHAT
 skeleton=problems/07/flash_sinks.cu
 if grep -qxF "$(sha256sum <$skeleton | cut -d' ' -f1)  $skeleton" workbook/loop/shipped.sha256; then
     train/train.sh cpu problems "$runs" >"$said" 2>&1
-    missing $? "flash_sinks.cu is as it was shipped" "an untouched skeleton is not trained with"
+    missing $? "flash_sinks.cu is as shipped" "an untouched skeleton is not trained with"
 fi
 for wrong in nothing_of_the_kind '../../x'; do
     WRONG=$wrong train/train.sh cpu solutions "$runs" >"$said" 2>&1

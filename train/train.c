@@ -60,14 +60,14 @@ static void read_option(char *name)
     *value++ = 0;
     int i = 0;
     while (i < OPTIONS && strcmp(name, options[i].name) != 0) i++;
-    if (i == OPTIONS) FAIL("what is %s? There is no such option", name);
+    if (i == OPTIONS) FAIL("unknown option %s", name);
     if (options[i].word) {
         *options[i].word = value;
         return;
     }
     const long number = strtol(value, &end, 10);
     if (!*value || *end || number < options[i].least || number > options[i].most)
-        FAIL("%s=%s: a whole number from %d to %d is needed", name, value, options[i].least, options[i].most);
+        FAIL("%s=%s: must be a whole number from %d to %d", name, value, options[i].least, options[i].most);
     *options[i].number = (int)number;
 }
 
@@ -288,16 +288,17 @@ int main(int count, char **arguments)
         if (options[i].number) *options[i].number = options[i].usual;
     for (int i = 1; i < count; i++) read_option(arguments[i]);
     rate = atof(rate_text);
-    if (!(rate > 0 && rate < 1)) FAIL("rate=%s: a number between 0 and 1 is needed", rate_text);
+    if (!(rate > 0 && rate < 1)) FAIL("rate=%s: must be a number between 0 and 1", rate_text);
     if (c.q_heads % c.kv_heads) FAIL("there is no such model: kv_heads divides q_heads");
     if (c.head_dim & (c.head_dim - 1)) FAIL("there is no such model: head_dim is 16, 32, 64 or 128");
     if (strcmp(parallel, "data") != 0 && strcmp(parallel, "context") != 0)
-        FAIL("parallel=%s: there are data and context", parallel);
+        FAIL("parallel=%s: must be data or context", parallel);
     split = parallel[0] == 'c';
     if (split && c.full > 0 && !(ring_path && ring_backward_path))
         FAIL("layers that see all of a sequence on several ranks are problems 17 and 18, with which BACKEND=cuda "
              "trains");
-    if (split && c.full > 0 && c.head_dim < 64) FAIL("17 and 18 have no head_dim=%d: 64 or 128", c.head_dim);
+    if (split && c.full > 0 && c.head_dim < 64)
+        FAIL("17 and 18 do not support head_dim=%d, only 64 and 128", c.head_dim);
     read_text();
     if (ask_recipe) return puts(recipe) < 0;
     if (by_ranks > 1) see_parts(by_ranks);
@@ -319,7 +320,7 @@ int main(int count, char **arguments)
     if (ranks.all > 1) printf("; %d ranks", ranks.all);
     printf(split ? ", which share each sequence\n" : "\n");
     const int begin = begin_together(&m);
-    if (begin > 0) printf("goes on from %s after step %d\n", checkpoint_path, begin);
+    if (begin > 0) printf("continuing from %s after step %d\n", checkpoint_path, begin);
     if (!first) log_path = NULL;
     const bool whole = run(&m, begin, x, y);
     take_batch(x, y, 0);  // rank 0 compares its part of it, chunks as sequences of their own
