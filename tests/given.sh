@@ -48,7 +48,7 @@ try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such prob
     rm -f $made
 }
 (eval ": $expanded"; eval "echo '$pasted'") >"$said" 2>&1
-check "what is tried would be noticed" [ -e $made ]
+check "an attempt would be noticed" [ -e $made ]
 rm -f $made
 try grade SUBMISSION OUT="$scratch/out"
 try grade OUT SUBMISSION="$scratch/none"

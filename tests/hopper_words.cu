@@ -534,7 +534,7 @@ Test(hopper, pipeline)
 static void check_report(void (*run)(void), const char *kind, const char *words, const char *line)
 {
     if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
-        cr_skip_test("a GPU says nothing of this: it hangs, or computes");
+        cr_skip_test("a GPU does not report this: it hangs, or computes");
     check_reported(run_in_a_child(run));
     char first[128];
     snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);

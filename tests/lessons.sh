@@ -142,12 +142,12 @@ names() { # FOLDER
                     if (!(any in target)) sub(/-[^-]*$/, "-%", any)
                     if (!(any in target)) complain("names make " goal[i] ", and there is none")
                     else if (any in no && (typed || first) && line !~ /if you have|such as/)
-                        complain("has one type make " goal[i] ", which needs keys")
+                        complain("tells the reader to type make " goal[i] ", which needs keys")
                 }
             }
             if (!copy) next
             if (line ~ /IMPL=solutions|WRONG=/ && typed && line !~ /if you have/ && before_line !~ /if you have/)
-                complain("has one type what needs keys: " line)
+                complain("tells the reader to type what needs reference solutions: " line)
             before_line = line
             for (rest = line; match(rest, /[A-Za-z0-9_.*-]+(\/[A-Za-z0-9_.*-]*)+|[A-Za-z0-9_-]+[.][a-z]+/); ) {
                 before = substr(rest, 1, RSTART - 1)

@@ -80,7 +80,7 @@ echo "// more" >>problems/05/flash_gqa.cu && touch -t 203001010000 problems/05/f
 "$score" progress >"$scratch/touched"
 check "progress: other contents are" grep -q '^05 .* changed since: make test-05$' "$scratch/touched"
 check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
-check "progress: passed, but for what no test here could tell" \
+check "progress: passed, except for tests that cannot run here" \
     says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
 asked "next: what to type: the case of the missing test, not of the first that fails" \
@@ -92,7 +92,7 @@ asked "next: what to type, if there is no case" 'make test-01 VERBOSE=1$' "$scor
 printf 'x\nFAIL\t%s\t2\t0\tB=1\\n\033[2J;rm x\t\t\n' "$(test_of 01 1)" >build/grade/01.results
 run "$score" next
 says 'make test-01 VERBOSE=1' && ! grep -q "$(printf '\033')" "$said"
-verdict $? "next: a case that is none is not typed"
+verdict $? "next: an invalid case is not suggested"
 passing 01 | record 01 passed
 asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$score" next
 asked "after the tests of 01 and 02: 03" '^Next: .*make test-03$' "$score" after build/grade 01 02
@@ -128,22 +128,22 @@ echo 'printf "blocks\tmultiplied\tproducts\tsent\n1\t2560000\t0\t0\n" >"$2"' >bu
 chmod +x build/cpu/problems/03_worker
 predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
 asked "predict: without a number the question alone" 'How many times as many' make predict-03
-asked "predict: what was counted stands beside what was predicted" '^  counted    2$' predict 3
+asked "predict: the count is shown next to the prediction" '^  counted    2$' predict 3
 mkdir kept && mv problems/predictions.tsv kept && mkfifo problems/predictions.tsv
-refused "predict: what is no file is not written to" 'predictions' predict 3
-asked "next: nor read; the question stays" 'A question of 03 ' env P=03 "$score" next
+refused "predict: writes only to a regular file" 'predictions' predict 3
+asked "next: does not read it either; the question stays" 'A question about 03 ' env P=03 "$score" next
 rm problems/predictions.tsv
 printf '%s\n' '$(touch here)' '99999	x	1e999' '04	`touch here`' | cat - kept/predictions.tsv >problems/predictions.tsv
 asked "predict: a table may hold anything, and per cents are numbers" '^  counted    2: right$' predict 200%
 check "predict: nothing of a table is run, and what is predicted is kept" \
     eval '[ ! -e here ] && [ "$(grep -c "^03	multiplied	" problems/predictions.tsv)" -eq 2 ]'
-refused "predict: what is no number" 'GUESS=a lot: a number' predict 'a lot'
+refused "predict: a GUESS that is not a number" 'GUESS=a lot: a number' predict 'a lot'
 echo failed >build/grade/05.state
 refused "predict: before it has passed nothing is counted" 'once it has passed .its state: unfinished' \
     env GUESS=1 workbook/loop/predict.sh 5
 echo passed >build/grade/05.state
 run env P=03 "$score" next
-check "next: what was predicted is not asked again" eval '! says "A question of"'
+check "next: an answered question is not asked again" eval '! says "A question about"'
 
 # What a student's file can influence, in any form, ends no program and hangs none.
 rm build/grade/06.* && mkdir build/grade/06.results build/grade/06.state && mkfifo build/grade/06.log
@@ -297,8 +297,8 @@ check "start: then the file is what it was" same problems/04/flash_causal.cu "$s
 run env MAKE=true workbook/loop/reset.sh 04 start
 grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
-verdict $? "start: what I wrote for 03 stands in 04, in a gap and outside, beside the gaps of 04"
-check "start: what of mine stood where 04 changes lines is named" says '^    .*kernel<<<.*// mine beside'
+verdict $? "start: my code for 03 is in 04, in a gap and outside, beside the gaps of 04"
+check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mine beside'
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
 echo >>problems/03/flash_forward.cu
 refused "start: a file that has changed since" 'passed and changed since' workbook/loop/reset.sh 04 start
@@ -312,7 +312,7 @@ refused "diff without solutions/: one line" '^diff-03: there is no reference sol
     env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
-    refused "diff asks, and refuses where there is nobody to ask" 'nobody to ask' workbook/loop/diff.sh 03
+    refused "diff asks first, and refuses without a terminal" 'nobody to ask' workbook/loop/diff.sh 03
     check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
     asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
     check "diff ends well" ends_well

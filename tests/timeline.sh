@@ -178,7 +178,7 @@ same_work 17
 awk -F'\t' '$2 == "products" { keys[$1] = keys[$1] substr($5, length($5)) }
     END { for (l = 1; l < 8; l += 2) print keys[l] }' "$of_it" >"$said"
 [ "$(paste -sd ' ' "$said")" = "000332211 111003322 222110033 333221100" ]
-verdict $? "17: whose keys each product reads"
+verdict $? "17: each product shows whose keys it reads"
 ! grep 'rank [0-9] stream:.*waits\|computes nothing' "$of_it.text" >"$said"
 verdict $? "17: no stream of products waits"
 for line in 'rank 0 stream' 'rank 0 wire'; do pictured "$line"; done

@@ -40,12 +40,12 @@ done
 wait $run
 [ $? -eq 1 ] && grep -q '^The training ends here: no step in 20 s' "$said" && cat "$scratch/errors" >>"$said" &&
     ! grep -qi 'alarm' "$scratch/errors"
-verdict $? "a training that the clock ends says so, and the shell says nothing"
+verdict $? "a training stopped by the clock says so, without a shell message"
 # a class's copy has no keys
 mkdir "$scratch/class" && ln -s "$PWD/problems" "$PWD/workbook" "$PWD/train" "$scratch/class"
 (cd "$scratch/class" && train/train.sh cpu problems) >"$said" 2>&1
 [ $? -eq 2 ] && grep -q 'IMPL=naive trains without kernels$' "$said"
-verdict $? "skeletons are not trained with, and no reference solutions are advised where there are none"
+verdict $? "skeletons are not trained with, and reference solutions are suggested only if they exist"
 named() { # WRONG WHICH WHAT: of the last layer, the gradients that are off
     WRONG=$1 STEPS=20 TRAIN="$narrow length=0 samples=1" train/train.sh cpu solutions "$runs" >"$said" 2>&1
     [ $? -eq 1 ] && awk -F'\t' '$2 == 1 && !($4 <= $5) { off = off $1 $3 } END { print off }' \
@@ -73,11 +73,11 @@ yes aaaaaaaaaaaaaaab | tr -d '\n' | head -c 300000 >"$scratch/by_heart"
 # shellcheck disable=SC2086
 small "text=$scratch/by_heart" "checkpoint=$scratch/coarse" rate=1e-1 $keys &&
     grep -q '^But on these weights rounding alone may move' "$said"
-verdict $? "where bounds say little, that is said"
+verdict $? "weak bounds are reported as such"
 # shellcheck disable=SC2086
 small $keys checkpoint="$scratch/whole" && ! small $keys checkpoint="$scratch/parts" until=10 && ! same &&
     cp "$scratch/parts" "$scratch/half" && small $keys checkpoint="$scratch/parts" && same
-verdict $? "10 steps and 10 more from the checkpoint give the same bits as 20"
+verdict $? "10 steps and 10 more from the checkpoint are bitwise identical to 20"
 go() { STEPS=40 train/train.sh cpu naive "$runs" >>"$said" 2>&1; }
 : >"$said"
 ! TRAIN="$narrow length=0 samples=4 until=27" go && TRAIN="$narrow length=0 samples=4" RESUME=1 go &&
@@ -102,7 +102,7 @@ head -n 1 "$scratch/half" | sed "s/ seed=1 / seed=$(printf '\033')[2J /" >"$scra
 refused "with a word that a terminal would obey" 'seed=?\[2J there'
 small checkpoint="$scratch/no/such/folder"
 [ $? -eq 2 ] && grep -q '^train: the checkpoint .* cannot be written' "$said"
-verdict $? "a checkpoint that cannot be written is said so"
+verdict $? "a checkpoint that cannot be written is reported"
 
 # Kernels that fail.
 fails() { # NAME SENTENCE

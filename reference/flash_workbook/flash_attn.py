@@ -308,8 +308,8 @@ def packed_mask(Q, K, starts, *how):
         return Mask(Q.shape[2], K.shape[2], 128, *lists[:-2]), *lists[-2:]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
-               "before it is captured in a CUDA graph" + ", and make them outside of torch.inference_mode: those made "
-               "inside do not reveal whether they have changed" * any(x is not None and x.is_inference() for x in starts))
+               "before it is captured in a CUDA graph" + ", and make them outside of torch.inference_mode: inside it, "
+               "changes cannot be detected" * any(x is not None and x.is_inference() for x in starts))
     foreign = torch.ones(K.shape[2], dtype=torch.bool, device="cpu")
     seen = torch.tensor([1, 0, 0], device="cpu")[:, None].repeat(1, Q.shape[2])
     for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):

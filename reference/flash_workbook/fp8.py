@@ -46,7 +46,7 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
     kinds = torch.bfloat16, torch.float32
     tensors("quantise_fp8", Q=(Q, "B Hq Nq D", kinds), K=(K, "B Hkv Nk D", kinds), V=(V, "B Hkv Nk D", kinds))
     if 0 in K.shape or Q.shape[1] % K.shape[1]:
-        raise ValueError(f"quantise_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: heads of Q must be a multiple of K's, "
+        raise ValueError(f"quantise_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: Q needs a multiple of K's heads, "
                          "with at least one key")
     if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128, 256):
         return Eight(*quantised(*(x.detach() for x in (Q, K, V)), hadamard, lib.path if lib else ""))
@@ -116,7 +116,7 @@ def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[fl
     (B, Hq, Nq, D), (Hkv, Nk) = Q.shape, K.shape[1:3]
     tiles = (Nk - 1) // KEYS + 1
     if not Hkv or Hq % Hkv:
-        raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: heads of Q must be a multiple of K's")
+        raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: Q needs a multiple of K's heads")
     sizes = [(B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS), (B, Hq, Nq), (B, Hkv, tiles), (B, Hkv, tiles)]
     for x, size, name in zip((Q, K, V, *exponents), sizes, Eight._fields):
         wanted = torch.int8 if name.endswith("exponent") else torch.float8_e4m3fn
