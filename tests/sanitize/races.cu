@@ -213,7 +213,7 @@ int main(int argc, char **argv)
                    (unsigned)status, printed);
         }
     }
-    printf("seed %u: %d programs without a race, %d with; wrong reports for %d, none for %d\n", first,
-           clean, racing, wrong, missed);
+    printf("seed %u: %d programs without a race, %d with; wrong reports for %d, none for %d\n", first, clean, racing,
+           wrong, missed);
     return wrong || missed * 50 > racing;
 }
