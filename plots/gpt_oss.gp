@@ -29,7 +29,7 @@ if (term eq "dumb") {
     set bmargin 0.5
     unset key
     set format x ""
-    set ylabel "loss, nats a byte"
+    set ylabel "loss, nats per byte"
     plot for [impl in impls] losses(impl) using 1:2 with linespoints linestyle line_of(impl) notitle
     set size 1, 0.46
     set origin 0, 0

@@ -14,7 +14,7 @@ look(run) = run eq "naive" ? 1 : run eq "problems" ? 2 : run eq "wrong" || run e
 
 set title "A language model of bytes learns the lessons".source_line(source)
 set xlabel "step"
-set ylabel "loss, nats a byte"
+set ylabel "loss, nats per byte"
 set key maxrows 2
 if (words(runs) > 2) set key inside top right maxrows 4
 eval output_to("loss")

@@ -226,7 +226,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         const double warm = fmin(1, step / 20.0), cosine = 0.55 + 0.45 * cos(3.14159265358979 * step / steps);
         model_update(m, step, rate * warm * cosine);
         spent += spent_now() - start, sum += loss, count++;
-        if (split && step == begin + 1) printf("%.2f GB of arrays a rank\n", (double)array_bytes() / 1e9);
+        if (split && step == begin + 1) printf("%.2f GB of arrays per rank\n", (double)array_bytes() / 1e9);
 
         const bool sampled = step % sample == 0 || step == steps;
         double held_out = 0;
@@ -238,7 +238,8 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         }
         if (sampled && (split || ranks.mine == 0)) held_out = held_out_loss(m, x, y);
         if (sampled && ranks.mine == 0) {
-            printf("step %5d/%d  held-out loss %.4f, %.2f bits a byte\n", step, steps, held_out, held_out / 0.69314718);
+            printf("step %5d/%d  held-out loss %.4f, %.2f bits per byte\n", step, steps, held_out,
+                   held_out / 0.69314718);
             if (length > 0) write_sample(m, batch * c.context / ranks.all);
         }
         if (log) {
@@ -315,7 +316,7 @@ int main(int count, char **arguments)
     unsigned char *const x = malloc(rows), *const y = malloc(rows);
     if (!x || !y) FAIL("no memory for a batch");
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes a step, %s attention",
+    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes per step, %s attention",
            m.at.count, c.layers, text_size[0], text_size[1], rows * ranks.all, m.attention->name);
     if (ranks.all > 1) printf("; %d ranks", ranks.all);
     printf(split ? ", which share each sequence\n" : "\n");

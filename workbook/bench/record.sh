@@ -130,7 +130,7 @@ has_torch() {
 }
 needs_torch() { # PART: whether it can be run
     [ "$backend" = cuda ] && has_torch && return
-    ends "not run" "$1" 0 "there is no PyTorch with a GPU here"
+    ends "not run" "$1" 0 "PyTorch with a GPU is not available here"
     return 1
 }
 # What a program in Python prints, as a table. PyTorch brings its own libraries: the bundle's are not for it.
@@ -226,7 +226,7 @@ torch() {
 gpt_oss() {
     if ! "$python" -c 'import torch, transformers' >/dev/null 2>&1 || { [ "$backend" = cuda ] && ! has_torch; }; then
         gpu_too=$([ "$backend" = cpu ] || echo ' and a GPU')
-        ends "not run" gpt_oss 0 "there is no PyTorch with transformers$gpu_too here"
+        ends "not run" gpt_oss 0 "PyTorch with transformers$gpu_too is not available here"
         return
     fi
     table_of 400 gpt_oss gpt_oss.tsv reference/gpt_oss.py

@@ -50,7 +50,7 @@ END {
     }
     printf "%.4g TFLOP/s of bf16 products", tflops
     if (mma && mma < 0.99 * tflops) printf " (about %.3g by mma.sync, which tile.cuh uses)", mma
-    printf ", %.4g GB/s; the roofs meet at %.0f FLOPs a byte\n", gbps, 1e3 * tflops / gbps
+    printf ", %.4g GB/s; the rooflines meet at %.0f FLOPs per byte\n", gbps, 1e3 * tflops / gbps
     if (!count) { print "  only the naive baseline was measured"; exit }
     printf "  %-" width "s %10s  %-12s %9s", "shape", "FLOPs/byte", "bound by", "at most"
     for (i = 1; i <= impls; i++) printf "  %17.17s", impl[i]
