@@ -139,7 +139,7 @@ missing $? "kv_heads divides q_heads" "a model that cannot be is refused"
 
 is_in() { [ "$(wc -l <"$scratch/table")" -gt "$2" ] && ! grep -vxFf "$1" "$scratch/table" >"$said"; } # TEXT LINES
 train/lesson.sh plots/data/h200/train_wrong.tsv >"$scratch/table" && is_in problems/capstone/README.md 20
-verdict $? "the lesson's table is what plots/data has"
+verdict $? "the lesson's table agrees with plots/data"
 
 # Which kernel is wrong: three recorded runs. Of all answers one is right, and it fits the gradients that are off.
 answers=$(train/which.sh | sed -n '/^A number is/,/^Which kernel/s/^  \([A-Za-z_0-9]*\): .*/\1/p')
@@ -158,7 +158,7 @@ done
 for table in plots/data/*/train_context.tsv; do
     [ -f "$table" ] || continue # not recorded
     train/context.sh "$table" >"$scratch/table" && is_in train/README.md 2
-    verdict $? "the table of long sequences is what $table has"
+    verdict $? "the table of long sequences agrees with $table"
 done
 
 # The layers of a GPU, there or on the CPU layer, against the host's, and against wrong ones.

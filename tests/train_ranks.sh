@@ -161,7 +161,7 @@ verdict $? "ranks end with whoever started them"
 : >"$said"
 go $out/train ranks=2 steps=3 backward=build/cpu/solutions/09_worker forward=$out/wrong_kernels/07_crashes/07_worker
 [ $? -eq 1 ] && soon nobody_runs && grep -q 'step 1: the training ends here. 07 .*the worker died of signal 6' "$said"
-verdict $? "a kernel that crashes ends all ranks, with its sentence"
+verdict $? "a kernel that crashes ends all ranks, with its message"
 
 # As anybody starts it, in a folder of this script: others train in build/cpu/train meanwhile.
 made() { # WHAT WORDS...

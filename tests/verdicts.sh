@@ -87,7 +87,7 @@ for wrong in "sink_is_one:it is divided by something else" "sink_left_out_of_L:L
     "window_one_too_many:the mask (#"; do
     says "11/${wrong%%:*}" Nq=70,D=16,W=9,seed=1
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
-    verdict $? "a failure of ${wrong%%:*} says: ${wrong#*:}"
+    verdict $? "a failure of ${wrong%%:*} prints: ${wrong#*:}"
 done
 for wrong in "waits_before_the_products:could it stand after" "nothing_under_the_way_home:can be kept for it"; do
     says "18/${wrong%%:*}" B=1,Hq=2,Hkv=1,Nq=32,D=64,ranks=2,seed=1,overlapped=1

@@ -13,7 +13,7 @@ made() { ${MAKE:-make} --no-print-directory BACKEND="$backend" "$@"; }
 
 made "$out/score" "$out/suite" "$out/diagnose" "$out/mask" "$out/bench" "$out/tests/02_test" \
     "$out/solutions/02_worker" >"$said" 2>&1
-verdict $? "what is copied is built"
+verdict $? "the copied problems build"
 mkdir -p "$copy/$out" || exit 2
 git ls-files -co --exclude-standard | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done |
     tar -cf - -T - | tar -xf - -C "$copy" || exit 2
@@ -68,7 +68,7 @@ check "the solution of 22 is correct in a case with window and sinks" \
 made "$out/wrong/21/O_not_rescaled/21_worker" "$out/tests/21_test" >"$said" 2>&1
 check "a copied wrong solution is caught" \
     env out="$out" BACKEND="$backend" ROW="$scratch/row" sh tests/prove/caught.sh 21 O_not_rescaled
-check "and its mistake named" says 'O is not rescaled' \
+check "and its bug is named" says 'O is not rescaled' \
     env WB_BACKEND="$backend" WB_WORKER="$out/wrong/21/O_not_rescaled/21_worker" "$out/diagnose" 21
 check "hint-21" says 'tail' made hint-21
 check "mask-21" says '^21 flash_copy' made mask-21 N=12
@@ -82,17 +82,17 @@ for name in sum flash backward; do check "has ${name}_copy" grep -w "${name}_cop
 check "lessons, checkpoints and suites agree" sh tests/checkpoints.sh 20 21 22
 check "lessons and code agree" sh tests/lessons.sh 20 21 22
 check "hints and gaps agree" sh tests/hints.sh
-check "what is included is allowed" sh tests/prove/includes.sh
+check "all includes are allowed" sh tests/prove/includes.sh
 if command -v clang-format >/dev/null; then
     check "all is formatted" sh -c 'git ls-files "*20*" "*21*" "*22*" | grep "[.]\(c\|cu\)$" | xargs clang-format --dry-run -Werror'
 fi
 
-check "class-copy takes them along" made class-copy DEST="$scratch/class"
+check "class-copy includes them" made class-copy DEST="$scratch/class"
 check "and leaves out their solutions" sh -c "cd '$scratch/class' && ls problems/2[012]/README.md workbook/loop/shipped/20/sum_copy.cu &&
     ls tests/21_flash_copy.c plots/22_backward_copy.gp &&
     ! ls solutions"
 check "class-copy UPTO=20 ends with 20" made class-copy UPTO=20 DEST="$scratch/upto"
-check "of 21 and 22 there is nothing" sh -c "cd '$scratch/upto' && ls problems/20 && ! find . -path '*2[12]*' | grep 'problems/\|shipped/\|tests/' &&
+check "nothing of 21 and 22 is left" sh -c "cd '$scratch/upto' && ls problems/20 && ! find . -path '*2[12]*' | grep 'problems/\|shipped/\|tests/' &&
     ! grep 'flash_copy\|backward_copy' workbook/problems.c workbook/loop/shipped.sha256 README.md &&
     grep sum_copy workbook/problems.c"
 check "and its first page says so" grep 'ends with problem 20' "$scratch/upto/README.md"
