@@ -249,7 +249,7 @@ def test_who_writes_to_what_is_kept_is_told():
 
 def test_refusals_say_why():
     Q = torch.zeros(1, 2, 10, 16, dtype=torch.bfloat16, device=device)
-    with pytest.raises(ValueError, match=f"works on tensors of device {device}, but these are on meta"):
+    with pytest.raises(ValueError, match=f"works on tensors on device {device}, but these are on meta"):
         flash_workbook.library().call("flash_gqa", [Q.to("meta")], None)
     with pytest.raises(flash_workbook.Refused, match="scale = -1"):
         attention(Q, Q, Q, scale=-1.0)

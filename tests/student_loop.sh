@@ -118,7 +118,7 @@ for number in $numbers; do
     passing "$number" | record "$number" passed
 done
 asked "next: everything has passed" '^Everything has passed' "$score" next
-check "next: and a question about the problem that passed last" says '^A question of 18 that no test asks'
+check "next: and a question about the problem that passed last" says '^A question about 18 that no test asks'
 run "$score" next --number
 check "next --number: nothing is left" test ! -s "$said"
 
@@ -238,7 +238,7 @@ rm problems/03/attempt.cu
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
-asked "a problem that has just passed: suggests make sanitize" 'results are right; make sanitize-03' tested 03
+asked "a problem that has just passed: suggests make sanitize" 'results are correct; make sanitize-03' tested 03
 run tested 03
 check "and only once" eval "! says 'make sanitize-03'"
 cp "$scratch/shipped/03"/* problems/03/
@@ -279,7 +279,7 @@ awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\/
 verdict $? "step: with COMMENTS=1, gaps in the code and comments after it"
 check "step: says how many lines of code change, counted as on the map" \
     says '^[0-9]+ lines of code change from problems/03/flash_forward.cu to shipped/04/flash_causal.cu'
-refused "step: a problem without a predecessor" '^step-02: 02 grows out of no other problem; make next' make step-02
+refused "step: a problem without a predecessor" '^step-02: 02 starts from no other problem; make next' make step-02
 refused "step: a problem that is not there" 'no problem 98, only 01 02 ' make step-98
 asked "step-4 is step-04" '^-// mine alone' make step-4
 refused "step: without solutions/ no reference solutions" '^step-04: there is no reference solution here' \
@@ -288,7 +288,7 @@ refused "step: without solutions/ no reference solutions" '^step-04: there is no
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
 rm -f build/grade/03.* problems/04/*.[1-9]
-refused "start: only after the problem before" 'begins with your 03, which has not passed' make start-04
+refused "start: only after the problem before" 'starts from your 03, which has not passed' make start-04
 sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
     "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
 passing 03 | record 03 passed
@@ -305,8 +305,8 @@ echo >>problems/03/flash_forward.cu
 refused "start: refuses a file that has changed since its tests" \
     'passed and changed since' workbook/loop/reset.sh 04 start
 sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
-refused "start: a file without its gaps" 'does not have the gaps any more' env MAKE=true workbook/loop/reset.sh 04 start
-refused "start: a problem without a predecessor" '02 grows out of no other problem' workbook/loop/reset.sh 02 start
+refused "start: a file without its gaps" 'no longer has the gaps' env MAKE=true workbook/loop/reset.sh 04 start
+refused "start: a problem without a predecessor" '02 starts from no other problem' workbook/loop/reset.sh 02 start
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff
@@ -314,7 +314,7 @@ refused "diff without solutions/: one line" '^diff-03: there is no reference sol
     env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
-    refused "diff asks first, and refuses without a terminal" 'nobody to ask' workbook/loop/diff.sh 03
+    refused "diff asks first, and refuses without a terminal" 'without a terminal' workbook/loop/diff.sh 03
     check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
     asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
     check "diff ends well" ends_well
@@ -352,10 +352,10 @@ end
 chmod +x "build/$BACKEND/suite"
 export FOUND=deadlock
 run tested 03
-says 'says the same of N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
+says 'reports the same for N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
 verdict $? "the check build does not repeat the report of a failure"
 FOUND=race
 run tested 03
-says 'the check build says of N=1:' && says 'who waits'
+says 'the check build reports for N=1:' && says 'who waits'
 verdict $? "another is shown"
 exit $failed
