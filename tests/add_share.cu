@@ -52,7 +52,7 @@ Test(add_share, right)
             const size_t of = (i / D / all * rows + row) * D + i % D;
             const float is = is_float ? to.as_float[i] : wb_from_bf16(to.as_bits[i]);
             if (row < 0 || row >= rows) {
-                cr_assert(is == before[i] && L.as_float[i / D] == L_before[i / D], "row %d of %d is touched", row,
+                cr_assert(is == before[i] && L.as_float[i / D] == L_before[i / D], "row %d of %d was modified", row,
                           rows);
                 continue;
             }

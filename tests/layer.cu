@@ -1,5 +1,5 @@
-// layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is
-// reported in the right words. Small kernels, each before its test; valid CUDA. What every answer key does (dynamic
+// layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is reported
+// in the right words. Small kernels, each before its test; valid CUDA. What every reference solution does (dynamic
 // shared memory, a stack for each thread, a run of each block) their suites prove.
 #include "in_a_child.h"
 

@@ -76,10 +76,10 @@ static bool compare(step *s, attention by, enum rounding as_kernels, const char 
         }
         printf("\n");
         if (worst >= 0 && !*fault)
-            snprintf(
-                fault, sizeof fault,
-                "FAIL  With %s, %s of layer %d is off by %.2g of its size, and rounding explains %.2g: look at %s.\n",
-                by.name, names[worst], l, error[worst], bound[worst], culprits[worst]);
+            snprintf(fault, sizeof fault,
+                     "FAIL  With %s, %s of layer %d has a relative error of %.2g; rounding explains at most %.2g: look "
+                     "at %s.\n",
+                     by.name, names[worst], l, error[worst], bound[worst], culprits[worst]);
     }
     printf("%s", fault);
     for (int i = 0; i < DRAWS; i++) free(rounded[i]);
@@ -102,8 +102,9 @@ bool compare_gradients(model *m, const unsigned char *text, const unsigned char 
     right &= compare(&s, (attention){"09", naive.forward, kernels->backward}, P_AND_DS_ROUNDED,
                      (const char *[]){"dQ", "dK", "dV", ""});
     if (right)
-        printf("PASS  Every gradient of the attention weights is as near to that of naive attention as rounding lets "
-               "it be.\n");
+        printf(
+            "PASS  Every gradient of the attention weights is as close to that of naive attention as rounding allows "
+            "it be.\n");
     if (s.coarse)
         printf("But on these weights rounding alone may move %d of the %d by more than %g of their size, and a mistake "
                "of that\nsize is not seen. Other weights tell more: train longer, or with another SEED.\n",

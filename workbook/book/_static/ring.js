@@ -1,5 +1,5 @@
-// ring.js - a figure: what the ranks of a ring compute and send, step by step, as the answer keys of 17 (forward) and
-// 18 (back) queue it. tests/book holds plan() against what the CPU layer records of them.
+// ring.js - a figure: what the ranks of a ring compute and send, step by step, as the reference solutions of 17
+// (forward) and 18 (back) queue it. tests/book holds plan() against what the CPU layer records of them.
 'use strict';
 
 book.ring = (() => {
