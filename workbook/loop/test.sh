@@ -247,7 +247,7 @@ diagnose() {
 repair() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] || return 0
     [ "${REPAIR:-15}" != 0 ] || return 0
-    built "$out/repair" >/dev/null 2>&1 || return 0
+    [ -x "$out/repair" ] || return 0
     echo "  now searching for an edit that fixes it: ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
