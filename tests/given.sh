@@ -13,7 +13,7 @@ refused() { # TARGET CASE WHAT: of a right function; make's last line has the st
     verdict $? "make $1 CASE=$2 ends with status 2, and says: $3"
 }
 for target in run test sanitize; do
-    refused $target-13 Nq=1 "names no D: Nq and D are needed"
+    refused $target-13 Nq=1 "has no D: Nq and D are required"
     refused $target-02 cols=32 "has no rows: rows and cols are required"
 done
 for target in test sanitize; do

@@ -73,7 +73,7 @@ ROWS
 says 'wait for each other' "events that wait for each other"
 for text in "32.0 1 wait - 0 0 a#1" "1.0 1 guess - 1 0 a#1" ff; do
     echo "$text" | record block
-    says 'no record of a block' "no row: '$text'"
+    says 'not a record of a block' "no row: '$text'"
 done
 ! workbook/timeline/timeline.sh solutions 03 >"$said" 2>&1 &&
     grep -q 'solutions/03/.* solutions has 10 16, and of rings 17 18$' "$said"
@@ -108,7 +108,7 @@ record ring <<'ROWS'
 ROWS
 lasts "3.09 ms" "a message that waits for a product, and a product that waits for it"
 grep -q '^  rank 1 wire: messages 33 % (0 % of them under products), waits 33 %: 33 % for rank 0 at x.cu:3$' "$said" &&
-    grep -A 2 'rank 1 computes nothing longest, 2.06 ms from 0.00 on:$' "$said" |
+    grep -A 2 'the longest idle time of rank 1, 2.06 ms from 0.00 on:$' "$said" |
     grep -qx ' *rank 1 stream: waits for ncclRecv() from rank 0 at x.cu:9'
 verdict $? "the same as text"
 bar "3 waits 0.000 1032.000 waits for rank 0 at x.cu:3" "a receiver waits for the other rank"
@@ -146,7 +146,7 @@ for picture in key:timeline_10 one:timeline_10_one_tile; do
     verdict $? "plots/${picture#*:}.svg is what make timeline-10 draws, of ${picture%:*}"
 done
 ! "$out/solutions/10_worker" --record "$scratch/none" --block 9 --case Nq=300,Nk=128,D=128 >"$said" 2>&1 &&
-    grep -q 'of block 9: the launch has 3, numbered from 0$' "$said"
+    grep -q 'for block 9: the launch has 3 blocks, numbered from 0$' "$said"
 verdict $? "a block that is not in the launch"
 
 # ------------------------ of rings, keys and others
@@ -179,7 +179,7 @@ awk -F'\t' '$2 == "products" { keys[$1] = keys[$1] substr($5, length($5)) }
     END { for (l = 1; l < 8; l += 2) print keys[l] }' "$of_it" >"$said"
 [ "$(paste -sd ' ' "$said")" = "000332211 111003322 222110033 333221100" ]
 verdict $? "17: each product shows whose keys it reads"
-! grep 'rank [0-9] stream:.*waits\|computes nothing' "$of_it.text" >"$said"
+! grep 'rank [0-9] stream:.*waits\|longest idle' "$of_it.text" >"$said"
 verdict $? "17: no stream of products waits"
 for line in 'rank 0 stream' 'rank 0 wire'; do pictured "$line"; done
 grep -q 'role="img"' "$of_it.svg" && grep -qx 'rank 3 stream: products 90 %, other kernels and copies 10 %' "$of_it.svg"
@@ -199,7 +199,7 @@ awk -F'\t' '$2 == "messages" { to[$1] = $3 + $4; keys[$1] = substr($5, length($5
     END { for (r = 0; r < 4; r++) { w = 2 * r + 2; print r, keys[w], to[w], work[w - 1]
           if (keys[w] != r || to[w] >= work[w - 1]) bad = 1 } exit bad }' "$of_it" >"$said"
 verdict $? "18: the last message is the rank's own gradients, overlapped with products"
-! grep 'rank [0-9] stream:.*waits\|computes nothing' "$of_it.text" >"$said"
+! grep 'rank [0-9] stream:.*waits\|longest idle' "$of_it.text" >"$said"
 verdict $? "18: no stream of products waits"
 ring 18 nothing_under_the_way_home
 [ "$(grep -c 'rank [0-9] stream: waits for ncclRecv() ' "$of_it.text")" = 4 ]
