@@ -196,7 +196,7 @@ def test_deterministic_flag():
 
 
 def test_tokens_before_heads(case):
-    """As flash-attn has them: the same bits."""
+    """As flash-attn has them: bitwise identical."""
     tensors, dO, how = case
     sinks = tensors[3] if len(tensors) > 3 else None
     rest = (how.get("causal", True), how.get("window", 0), how.get("sink_tokens", 0), None, True, "")
