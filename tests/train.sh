@@ -52,8 +52,8 @@ named() { # WRONG WHICH WHAT: of the last layer, the gradients that are off
         "$runs/wrong/$(echo "$1" | tr / _)/compare.tsv" | grep -qx "$2" && grep -q "^FAIL .*$3" "$said"
     verdict $? "make train WRONG=$1 fails, and names its gradient"
 }
-named no_scale_in_dK 09dWk 'With 09, dWk of layer 1 is off .*: look at dK[.]'
-named 07/no_sinks '.*07dWo' 'With 07, dWo of layer 1 is off .*look at O'
+named no_scale_in_dK 09dWk 'With 09, dWk of layer 1 has a relative error of .*: look at dK[.]'
+named 07/no_sinks '.*07dWo' 'With 07, dWo of layer 1 has a relative error of .*look at O'
 for list in train/wrong/*.diff; do
     number=$(basename "$list" .diff)
     for name in $(awk -v list="$list" -v tell=names -f workbook/loop/edit.awk); do

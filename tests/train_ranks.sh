@@ -152,7 +152,7 @@ start() {
 }
 start && kill -KILL "$(cut -d' ' -f3 /proc/$started/task/$started/children)"
 wait $started
-[ $? -eq 137 ] && soon nobody_runs && grep -q '^train: rank 2 died of signal 9, and the others end$' "$said"
+[ $? -eq 137 ] && soon nobody_runs && grep -q '^train: rank 2 died of signal 9; the other ranks end$' "$said"
 verdict $? "a rank that dies ends all, and is named"
 start && kill -KILL $started
 { wait $started; } 2>/dev/null
@@ -173,6 +173,6 @@ made() { # WHAT WORDS...
 }
 made '2 ranks' context=64 length=0
 verdict $? "make train RANKS=2 IMPL=solutions: every gradient is right"
-PARALLEL=context made '2 ranks, which share each sequence' context=160 length=20
+PARALLEL=context made '2 ranks, which split each sequence' context=160 length=20
 verdict $? "make train RANKS=2 PARALLEL=context IMPL=solutions: the same"
 exit $failed

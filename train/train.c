@@ -319,7 +319,7 @@ int main(int count, char **arguments)
     printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes per step, %s attention",
            m.at.count, c.layers, text_size[0], text_size[1], rows * ranks.all, m.attention->name);
     if (ranks.all > 1) printf("; %d ranks", ranks.all);
-    printf(split ? ", which share each sequence\n" : "\n");
+    printf(split ? ", which split each sequence\n" : "\n");
     const int begin = begin_together(&m);
     if (begin > 0) printf("continuing from %s after step %d\n", checkpoint_path, begin);
     if (!first) log_path = NULL;
