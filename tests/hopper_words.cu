@@ -231,15 +231,15 @@ Test(hopper, product_AB)
     X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before", SCORES)                       \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
     X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "scale_rows(O, twice)")     \
-    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 are over: 8 of 8 arrivals missing",          \
+    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 have completed: 8 of 8 arrivals missing",    \
       "K.send(")                                                                                                       \
     X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
     X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)                       \
     X(ONE_ARRIVAL_LESS, "tile overwritten too early", "its end was never announced", "K.send(")                        \
-    X(ONE_ARRIVAL_MORE, "deadlock", "for K.empty[0], phase 0; 0 are over: 1 of 9 arrivals missing", "K.send(")         \
+    X(ONE_ARRIVAL_MORE, "deadlock", "for K.empty[0], phase 0; 0 have completed: 1 of 9 arrivals missing", "K.send(")   \
     X(ONE_WARP_NEVER_RELEASES, "warps of a group disagree", "V.tile[1]", "mma_AB_async(O, P")                          \
     X(FEWER_BYTES_PROMISED, "bytes not promised", "have arrived at Q_full, only", "copy_in(")                          \
-    X(TWICE_THE_BYTES, "deadlock", "for Q_full, phase 0; 0 are over: 32768 bytes promised, 16384 have come",           \
+    X(TWICE_THE_BYTES, "deadlock", "for Q_full, phase 0; 0 have completed: 32768 bytes promised, 16384 have arrived",  \
       "s.Q_full.wait(0)")                                                                                              \
     X(SIGNALS_READY_FORGOTTEN, "signal not ready", "signals_ready() is missing", "load_async(s.Q[g]")                  \
     X(NO_BARRIER_AFTER_INIT, "signal not ready", "__syncthreads() is missing", "s.V.init(8)")                          \
@@ -249,7 +249,7 @@ Test(hopper, product_AB)
     X(NO_GROUP_BARRIER, "written tile not visible", "has not synchronized with this warp since", "copy_out(")          \
     X(STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing", "store_async(O_map")                    \
     X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 are missing", "turn.wait()")                                \
-    X(TOO_MANY_REGISTERS, "deadlock", "registers a thread more", "registers_up<240>")                                  \
+    X(TOO_MANY_REGISTERS, "deadlock", "more registers per thread", "registers_up<240>")                                \
     X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group issue the same",               \
       "products_done<1>(S)")                                                                                           \
     X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \

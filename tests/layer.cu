@@ -787,7 +787,7 @@ __global__ void async_misaligned(const float *in)
 Test(cpu_layer, report_misaligned_asynchronous_copy)
 {
     reports([] { RUN(async_misaligned, float_result, 8, 1, 1); },
-            {"misaligned asynchronous copy", "destination lies 4", "// 4 bytes off"});
+            {"misaligned asynchronous copy", "destination is 4", "// 4 bytes off"});
 }
 
 __global__ void divide(int *x, int y) { *x = 7 / y; }
