@@ -19,7 +19,7 @@ try() { # WHAT LIBRARY SENTENCE [HOSTILE]
 try "a crash" "$out/hostile/01.so" 'it crashed: signal 11' crash
 try "an endless loop" "$out/hostile/01.so" 'no answer in 6 s' endless
 try "exit(0)" "$out/hostile/01.so" 'it ended the program with status 0' exit_zero
-try "no result" "$out/hostile/01.so" 'but the oracle says' writes_nothing
+try "no result" "$out/hostile/01.so" 'but the oracle has' writes_nothing
 try "nothing to load" "$out/hostile/none.so" 'none.so'
 
 "$out/bench" 17 --impl "key=$out/solutions/17.so" --naive >"$said" 2>&1
