@@ -360,8 +360,7 @@ static wb_status attend(const wb_ring &ring, bool *right)
         for (int x = 0; x < ring_pass::NAMES; x++)
             printf("%s %s off by %.1e%s", x ? "," : "", ring_pass::names[x], far[x] < 1e30f ? far[x] : NAN,
                    *ring_pass::names[x] == 'L' ? "" : " of its length");
-        printf(": %s\nworkspace of a rank: %.1f MiB\n", *right ? "right" : "WRONG",
-               (double)pass.bytes / (1 << 20));
+        printf(": %s\nworkspace of a rank: %.1f MiB\n", *right ? "right" : "WRONG", (double)pass.bytes / (1 << 20));
     }
     times t;
 #ifndef __CUDACPU__
