@@ -30,7 +30,7 @@ judged() { awk -f workbook/bench/verdict.awk "$1" >"$said" 2>&1; }
 judged "$table"
 check "no verdict on the host" [ ! -s "$said" ]
 judged plots/data/h200/02_weighted_row_sum.tsv
-check "of bytes in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
+check "a verdict on bytes is in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
 judged plots/data/h200/06_flash_window.tsv
 check "the verdict tells what a window saves as the sequence grows" \
     grep -q '^key, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
@@ -48,5 +48,5 @@ check "an unknown GPU gets none" grep -q 'no verdict: the peaks of this GPU are 
 "$out/bench" 08 --impl "library=$out/lib/libworkbook_all.so" --shape B=1,Hq=2,Nq=800,D=64 \
     --shape B=1,Hq=2,Nq=100,D=64 --out "$table" >"$said" 2>&1
 workspaces=$(awk -F'\t' '$2 == "library" { printf "%d ", ($19 - $20 > 0) }' "$table")
-check "what the workspace of a function of the library takes is counted" [ "$workspaces" = "1 0 " ]
+check "the workspace of a library function is counted" [ "$workspaces" = "1 0 " ]
 exit $failed

@@ -120,7 +120,7 @@ printf '#include "inner.cu"\n__global__ void outer(int *p)\n{\n    __shared__ in
 printf '__global__ void inner(int *p) { *p = 1; }\n' >"$scratch/beside/inner.cu"
 printf '#include <cuda_runtime.h>\n#include "beside/outer.cu"\nvoid host(int *p) { outer<<<1, 1>>>(p); }\nint x = undeclared;\n' |
     given
-refused "a mistake behind an included file" in.cu:4 undeclared
+refused "an error after an included file" in.cu:4 undeclared
 sed -i 's/x = 1,/x = 1, undeclared = 1,/' "$scratch/beside/outer.cu"
 cp "$in" "$scratch/again" && given <"$scratch/again"
 refused "one in an included file" outer.cu:5 undeclared

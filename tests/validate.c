@@ -156,6 +156,6 @@ Test(types, elements_come_back)
             cr_expect(wb_get(types[k].type, array, i) == types[k].back[i], "%s: element %zu is %g",
                       wb_type_name(types[k].type), i, wb_get(types[k].type, array, i));
         for (size_t i = 3 * types[k].bytes; i < sizeof array; i++)
-            cr_expect(array[i] == 0x55, "%s: wrote behind its elements", wb_type_name(types[k].type));
+            cr_expect(array[i] == 0x55, "%s: wrote past its elements", wb_type_name(types[k].type));
     }
 }

@@ -223,7 +223,7 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
 
 
 def shard(x, group, dim=2):
-    """This rank's rows of x, which is whole: chunk r along dim, and behind it chunk 2R-1-r."""
+    """This rank's rows of x, which is whole: chunk r along dim, followed by chunk 2R-1-r."""
     ring = Ring(group, x.shape[dim])
     pieces = x.split(ring.chunks, dim)
     return torch.cat([pieces[ring.rank], pieces[-1 - ring.rank]], dim)
