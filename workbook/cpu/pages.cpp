@@ -26,8 +26,7 @@ void expect_tile(int sequence, int sequences, call_site site)
 {
     if (current) current->sequences = sequences;
     if (sequence < sequences) return;
-    report(
-        "no such tile", site,
-        "a team's share of the keys begins after the last tile: gap share, first_of(total, k, teams) has to be less "
-        "than total for each k < teams; seen where its first tile is sought:");
+    report("no such tile", site,
+           "a team's share of the keys begins after the last tile: gap share, first_of(total, k, teams) has to be less "
+           "than total for each k < teams; seen where its first tile is sought:");
 }
