@@ -282,8 +282,7 @@ check "step: says how many lines of code change, counted as on the map" \
 refused "step: a problem without a predecessor" '^step-02: 02 starts from no other problem; make next' make step-02
 refused "step: a problem that is not there" 'no problem 98, only 01 02 ' make step-98
 asked "step-4 is step-04" '^-// mine alone' make step-4
-refused "step: without solutions/ no reference solutions" '^step-04: there is no reference solution here' \
-    env KEYS=1 workbook/loop/step.sh 04
+refused "step: without solutions/" '^step-04: there is no reference solution here' env KEYS=1 workbook/loop/step.sh 04
 
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
@@ -292,8 +291,7 @@ refused "start: only after the problem before" 'starts from your 03, which has n
 sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
     "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
 passing 03 | record 03 passed
-refused "start: refuses code that does not compile" \
-    'does not compile. Nothing was changed' env MAKE=false workbook/loop/reset.sh 04 start
+refused "start: compiles first" 'not compile. Nothing was' env MAKE=false workbook/loop/reset.sh 04 start
 check "start: then the file is unchanged" same problems/04/flash_causal.cu "$scratch/shipped/04/flash_causal.cu"
 run env MAKE=true workbook/loop/reset.sh 04 start
 grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
@@ -302,16 +300,14 @@ verdict $? "start: my code for 03 is in 04, in a gap and outside, beside the gap
 check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mine beside'
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
 echo >>problems/03/flash_forward.cu
-refused "start: refuses a file that has changed since its tests" \
-    'passed and changed since' workbook/loop/reset.sh 04 start
+refused "start: no file that has changed since its tests" 'passed and changed since' workbook/loop/reset.sh 04 start
 sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
 refused "start: a file without its gaps" 'no longer has the gaps' env MAKE=true workbook/loop/reset.sh 04 start
 refused "start: a problem without a predecessor" '02 starts from no other problem' workbook/loop/reset.sh 02 start
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff
-refused "diff without solutions/: one line" '^diff-03: there is no reference solution here' \
-    env YES=1 workbook/loop/diff.sh 03
+refused "diff without solutions/" '^diff-03: there is no reference solution here' env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
     refused "diff asks first, and refuses without a terminal" 'without a terminal' workbook/loop/diff.sh 03
