@@ -1045,33 +1045,47 @@ def test_numbers_that_want_a_gradient():
         flash_workbook.attention(q, q, q, scale=one)
 
 
-@pytest.mark.parametrize("softcap", [0.0, 2.0])
-@pytest.mark.parametrize("causal", [False, True])
-def test_other_rows_do_not_reach_a_sequence(softcap, causal):
-    """NaN in rows of no sequence; and in those of another one, where each is called alone."""
-    T, D, call = 300, 64, flash_workbook.flash_attn_varlen_func
-    q, k, v = (randn(T, 2, D) for _ in "qkv")
-    for ends, isolated in (([0, 150], False), ([0, 150, 300], True)):
-        cu = torch.tensor(ends, dtype=torch.int32, device=device)
-        results = []
-        for bad in (0.0, torch.nan, torch.inf):
-            x = [y.clone() for y in (q, k, v)]
-            for y in x:
-                y[150:] = bad
-            x = [y.requires_grad_() for y in x]
-            flash_workbook.isolate(isolated)
-            try:
-                O, L, _ = call(*x, cu, cu, softcap=softcap, causal=causal, return_attn_probs=True, window_size=(140, 9))
-                dO = torch.ones_like(O)
-                dO[150:] = bad
-                got = [O, L.T, *torch.autograd.grad(O, x, dO)]
-            finally:
-                flash_workbook.isolate(False)
-            results.append([y[:150] for y in got])
-            if not isolated:
-                assert not any(y[150:].any() for y in (got[0], *got[2:])) and (got[1][150:] == -torch.inf).all()
-        for other in results[1:]:
-            assert all(map(torch.equal, results[0], other)) and torch.isfinite(other[0]).all()
+@drawn(24)
+def test_other_rows_do_not_reach_a_sequence(chance):
+    """NaN and infinities in rows of one sequence, and in those of none before, between and behind: each other has what
+    it has alone."""
+    D, Hkv, causal, softcap = chance.choice([16, 32, 64, 128]), chance.randint(1, 2), *chance.choices([0, 0, 1, 2], k=2)
+    Hq, window, how = 2 * Hkv, chance.choice([(-1, -1), (-1, -1), (40, 9)]), {"return_attn_probs": True}
+    lengths = [(n, chance.choice([n, n, chance.randint(0, 150)])) for n in (chance.randint(1, 150) for _ in range(3))]
+    bad, dirty = chance.choice([torch.nan, torch.inf, -torch.inf]), chance.choice([0, 1, 2, None])
+    ends = [list(itertools.accumulate(chance.choice([0, 0, 9]) + n for n in (0, *x))) for x in zip(*lengths)]
+    used = [torch.tensor(x, dtype=torch.int32, device=device) for x in zip(*lengths)]
+    cu = [torch.tensor(x, dtype=torch.int32, device=device) for x in ends]
+    q, k, v, dO = (torch.full((x[-1] + chance.choice([0, 30]), h, D), bad, device=device).bfloat16()
+                   for h, x in ((Hq, ends[0]), (Hkv, ends[1]), (Hkv, ends[1]), (Hq, ends[0])))
+    k, v, dO = k[: min(len(k), len(v))], v[: min(len(k), len(v))], torch.full_like(q, bad)
+    how |= {"softcap": float(softcap), "causal": bool(causal), "window_size": window}
+    if chance.random() < 0.3:
+        how["alibi_slopes"] = torch.rand(Hq, device=device)
+    each = [[slice(at, at + n) for at, n in zip(x, y)] for x, y in zip(ends, zip(*lengths))]
+    for s, (rows, keys) in enumerate(zip(*each)):
+        for x, at in ((q, rows), (k, keys), (v, keys), (dO, rows)):
+            if s != dirty or chance.random() < 0.2:
+                x[at] = randn(*x[at].shape)
+    x = [y.clone().requires_grad_() for y in (q, k, v)]
+    O, L, _ = flash_workbook.flash_attn_varlen_func(*x, *cu, seqused_q=used[0], seqused_k=used[1], **how)
+    got = [O.clone(), L.T.clone(), *torch.autograd.grad(O, x, dO)]
+    for s, at in enumerate(zip(*each)):
+        at = [at[i] for i in (0, 0, 0, 1, 1)]
+        if s != dirty:
+            alone = [y[i].detach()[None].requires_grad_() for y, i in zip(x, (at[0], at[3], at[3]))]
+            O, L, _ = flash_workbook.flash_attn_func(*alone, **how)
+            want = [O, L.mT, *torch.autograd.grad(O, alone, dO[None, at[0]])]
+            close_logs(got[1][at[0]], want[1][0])
+            for y, i, wanted in zip(got[::2] + got[3::2], at[::2] + at[3::2], want[::2] + want[3::2]):
+                assert y[i].isfinite().all() and (y[i] - wanted[0]).norm() <= LIMIT * wanted.norm() + 2**-9
+        for y, i in zip(got, at):
+            y[i] = -torch.inf if y is got[1] else 0
+    assert not any(y.any() for y in got[::2] + got[3::2]) and (got[1] == -torch.inf).all()
+    q[:, :], q[len(q) // 2 :], cu = 1.0, bad, torch.tensor([0, len(q) // 2], dtype=torch.int32, device=device)
+    for _ in "12":  # the second by the mask that the first has made
+        O = flash_workbook.flash_attn_varlen_func(*[q.detach()] * 3, cu, cu)
+        assert (O[: len(q) // 2] == 1).all() and not O[len(q) // 2 :].any()
 
 
 def test_starts_are_named():

@@ -267,7 +267,7 @@ static inline void refuses_misaligned(void)
     REFUSED(offset, 8, WB_BAD_ARGUMENT, "aligned");
     for (int k = 0; k < count; k++)
         if (wb_tensor_alignment(&tensors[k]) == 16)
-            REFUSED(offset, 16 * ((256 / count + 1) * count + k) + 8, WB_BAD_ARGUMENT, "aligned");
+            REFUSED(offset, 16 * ((16 / count + 1) * count + k) + 8, WB_BAD_ARGUMENT, "aligned");
 }
 
 // The tests of bad input that suites have alike. Behind the suite: what else is refused of sizes.

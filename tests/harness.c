@@ -304,17 +304,9 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
     if (c->prior)
         say(r, "\n  before the call each byte of outputs%s was %d: what is there means nothing",
             problem()->signature == WB_DECODE ? " and workspace" : "", WB_NAN_BYTE - c->prior);
-    if (c->one_buffer) say(r, "\n  the inputs lie in one buffer, each right behind another");
-    if (c->caller)
-        say(r, "\n  the call comes %s",
-            c->caller == 1   ? "from another thread than those before"
-            : c->caller == 2 ? "on a stream of its own"
-                             : "from another thread than those before, on a stream of its own");
     if (c->late > 1)
-        say(r,
-            "\n  %s running at the same time, on a stream of its own: "
-            "what both keep in one place, as in a __device__ variable, is the other's",
-            c->late == 2 ? "another call is" : "each of four other calls is");
+        say(r, "\n  another call is running at the same time, on a stream of its own: "
+               "what both keep in one place, as in a __device__ variable, is the other's");
     else if (c->late)
         say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
                "work that is queued elsewhere does not wait for them, and reads NaN");

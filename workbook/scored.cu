@@ -1,6 +1,9 @@
 // scored.cu - attention and its gradients, L's too, where a score is more than scale * q k and a mask is an interval of
 // keys for each query (workbook.h: wb_scored). In the words of tile.cuh, for any GPU. One kernel walks over keys, for O
 // and for dQ; the other over queries, for dK and dV. P is computed again from L, as in problem 08.
+//
+// 0 * NaN is NaN: of a tile that it shares with another sequence a row gets that one's. A block whose sums are NaN makes
+// them AGAIN, by products that pass over what a row does not see.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -100,21 +103,45 @@ TILE_FN void score(reg_tile<ROWS, Cols> &S, const statistics &now, const tensors
 }
 
 // Products become P, and dP the gradient of Q K^T, which is not yet times scale.
-template <bool ON_SIDE, int Cols> TILE_FN void gradient(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &dP,
-                                                        const statistics &now, const tensors &t, int i0, int j0,
-                                                        bool all)
+template <bool ON_SIDE, bool AGAIN, int Cols> TILE_FN void gradient(reg_tile<ROWS, Cols> &S, reg_tile<ROWS, Cols> &dP,
+                                                                    const statistics &now, const tensors &t, int i0,
+                                                                    int j0, bool all)
 {
     const auto query = [&](element e) { return i0 + (ON_SIDE ? e.col : e.row); };
     bend(S, t);
     each(dP, [&](float &x, element e) { x -= now.delta[query(e)]; });
     if (t.scores.softcap > 0) each(dP, [&](float &x, element e) { x *= 1 - S[e] * S[e]; });
     score<ON_SIDE>(S, now, t, i0, j0, all);
-    each(S, [&](float &s, element e) { s = exp2_fast(s - now.L[query(e)]); });
+    if (AGAIN) each(dP, [&](float &x, element e) { x = S[e] == -INFINITY ? 0 : x; });
+    each(S, [&](float &s, element e) { s = AGAIN && s == -INFINITY ? 0 : exp2_fast(s - now.L[query(e)]); });
     each(dP, [&](float &x, element e) { x *= S[e]; });
 }
 
-// A block owns 64 queries of a head and walks over the keys that one of them sees.
-template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_kernel(const tensors t)
+// C += A B; AGAIN: an element a row of B, and none of a row whose weight in A is 0.
+template <bool AGAIN, int Cols, int Depth>
+TILE_FN void product(reg_tile<ROWS, Cols> &C, const reg_tile<ROWS, Depth> &A, const smem_tile<Depth, Cols> &B)
+{
+    if (!AGAIN) mma_AB(C, A, B);
+    for (int k = 0; AGAIN && k < Depth; k++) {
+        TILE_UNROLL
+        for (int i = 0; i < 2; i++) {  // the lane's upper row, and its lower
+            const float a = __shfl_sync(0xffffffffu, A.x[0][k / 8][2 * i + k % 2], lane_id() / 4 * 4 + k % 8 / 2);
+            each(C, [&](float &c, element e) {
+                if (e.row_slot == i && a != 0) c += a * __bfloat162float(B.at[k][e.col]);
+            });
+        }
+    }
+}
+
+template <int Cols> TILE_FN bool has_nan(reg_tile<ROWS, Cols> &sum)
+{
+    bool nan = false;
+    each(sum, [&](float x, element) { nan |= x != x; });
+    return nan;
+}
+
+// A block owns 64 queries of a head and walks over the keys that one of them sees. Returns whether a sum is NaN.
+template <int D, bool BACK, bool AGAIN> TILE_FN bool queries(const tensors &t)
 {
     constexpr int BC = STEP<D>;
     extern __shared__ uint4 shared[];
@@ -162,8 +189,8 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_k
         mma_ABt(S, Q_reg, K_smem);
         if (BACK) {
             mma_ABt(dS, dO_reg, V_smem);  // dP = dO V^T
-            gradient<false>(S, dS, now, t, warp_row, j0, all);
-            mma_AB(sum, dS, K_smem);  // dQ += dS K
+            gradient<false, AGAIN>(S, dS, now, t, warp_row, j0, all);
+            product<AGAIN>(sum, dS, K_smem);  // dQ += dS K
             continue;
         }
         bend(S, t);
@@ -176,7 +203,7 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_k
         }
         each(S, [&](float &s, element e) { s = exp2_fast(s - m[e]); });
         l = l + row_sum_part(S);
-        mma_AB(sum, S, V_smem);  // O += P V
+        product<AGAIN>(sum, S, V_smem);  // O += P V
     }
 
     // store
@@ -188,11 +215,12 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_k
         store(t.L + row + warp_row, (m + log2(l)) * (1 / LOG2_E), rows - warp_row);
     }
     store((BACK ? t.dQ : t.O) + (row + warp_row) * D, sum, rows - warp_row);
+    return has_nan(sum);
 }
 
 // A block owns 64 keys of a key head, and walks over the queries from the first to the last that sees one of them, in
-// all heads of the group. Tiles lie on their sides: rows are keys.
-template <int D> __global__ __launch_bounds__(THREADS) void keys_kernel(const tensors t)
+// all heads of the group. Tiles lie on their sides: rows are keys. Returns whether a sum is NaN.
+template <int D, bool AGAIN> TILE_FN bool keys(const tensors &t)
 {
     constexpr int BQ = STEP<D>;
     extern __shared__ uint4 shared[];
@@ -249,13 +277,28 @@ template <int D> __global__ __launch_bounds__(THREADS) void keys_kernel(const te
         reg_tile<ROWS, BQ> S = {}, dS = {};
         mma_ABt(S, K_reg, Q_smem);    // S^T = K Q^T
         mma_ABt(dS, V_reg, dO_smem);  // dP^T = V dO^T
-        gradient<true>(S, dS, now, t, 0, block_key + warp_key, all);
-        mma_AB(dV, S, dO_smem);  // dV += P^T dO
-        mma_AB(dK, dS, Q_smem);  // dK += dS^T Q
+        gradient<true, AGAIN>(S, dS, now, t, 0, block_key + warp_key, all);
+        product<AGAIN>(dV, S, dO_smem);  // dV += P^T dO
+        product<AGAIN>(dK, dS, Q_smem);  // dK += dS^T Q
     }
     each(dK, [&](float &x, element) { x *= t.scale; });
     store(t.dK + (key + warp_key) * D, dK, rows - warp_key);
     store(t.dV + (key + warp_key) * D, dV, rows - warp_key);
+    return has_nan(dK) || has_nan(dV);
+}
+
+// The second time in a call, and with the blocks a multiprocessor that the first has: it takes no registers from that.
+template <int D> constexpr int BLOCKS = D == 16 ? 5 : D == 128 ? 3 : 4;
+template <int D, bool BACK> __device__ __noinline__ void queries_again(const tensors t) { queries<D, BACK, true>(t); }
+template <int D> __device__ __noinline__ void keys_again(const tensors t) { keys<D, true>(t); }
+
+template <int D, bool BACK> __global__ __launch_bounds__(THREADS, BLOCKS<D> - BACK) void queries_kernel(const tensors t)
+{
+    if (__syncthreads_or(queries<D, BACK, false>(t))) queries_again<D, BACK>(t);
+}
+template <int D> __global__ __launch_bounds__(THREADS, D == 64 ? 2 : BLOCKS<D> - 1) void keys_kernel(const tensors t)
+{
+    if (__syncthreads_or(keys<D, false>(t))) keys_again<D>(t);
 }
 
 // delta = rowsum(dO * O) - dL, in float32: dS = P (dP - delta). A warp a row.

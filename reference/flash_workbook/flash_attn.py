@@ -2,7 +2,7 @@
 tokens before heads, causal masks and windows aligned at the bottom right. What no function of the library does is
 refused by the argument's name.
 """
-import ctypes, functools, os
+import ctypes, functools
 from typing import List, Optional, Tuple
 
 import torch
@@ -280,53 +280,35 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 # where there would be one each. Backward, too, but for sequences of causal squares, or without a mask: 08's and 09's
 # kernels, a call each.
 
-alone = os.environ.get("WB_ALONE") == "1"  # a call a sequence: see isolate()
-
-
-def isolate(on=True):
-    """Whether flash_attn_varlen_func calls its kernels once a sequence, or WB_ALONE=1 in the environment. Unless it
-    does, NaN and infinities in v of one sequence reach rows of others in the same tile of 64 keys, and in the backward
-    pass those of q, k and dO do: 0 times NaN is NaN. Rows of no sequence reach nobody either way."""
-    global alone
-    alone = on
-    operators.forget_mask()
-
-
-def each_alone(Q, K, starts, slopes, of):
-    """of(rows of queries, of keys, starts and slopes) for each sequence that has both."""
-    for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
-        if nq and nk:
-            rows, keys = slice(at, at + nq), slice(start, start + nk)
-            cu_q, cu_k = (torch.tensor([0, n], dtype=torch.int32, device=Q.device) for n in (nq, nk))
-            of(rows, keys, (cu_q, None, cu_k, None), None if slopes is None else slopes[..., rows].contiguous())
-
-
 def packed_mask(Q, K, starts, *how):
-    """As lists, as what is seen, and which rows of K no sequence has: none, or [Tk]."""
+    """As lists, as what is seen, and `foreign` [end, 1]: which rows of K no sequence has, up to the last that one has.
+    [end, 0]: none."""
     of = Q, *starts, (Q.shape[2], K.shape[2], *how)
     if lists := operators.kept_mask(*of):
-        return Mask(Q.shape[2], K.shape[2], 128, *lists[:-2]), *lists[-2:]
+        return Mask(Q.shape[2], len(lists[-1]), 128, *lists[:-2]), *lists[-2:]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph" + ", and make them outside of torch.inference_mode: inside it, "
                "changes cannot be detected" * any(x is not None and x.is_inference() for x in starts))
-    foreign = torch.ones(K.shape[2], dtype=torch.bool, device="cpu")
+    foreign, end = torch.ones(K.shape[2], 1, dtype=torch.bool, device="cpu"), 1
     seen = torch.tensor([1, 0, 0], device="cpu")[:, None].repeat(1, Q.shape[2])
     for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
-        foreign[start : start + nk] = False
+        foreign[start : start + nk], end = False, max(end, start + nk)
         first, last, place = bounds(nq, nk, *how)
         some = first <= last
         seen[:, at : at + nq] = torch.where(some, torch.stack([first, last, place]) + start, seen[:, at : at + nq])
     seen = seen.to(Q.device)
-    mask, seen = intervals(*seen[:2], K.shape[2]), seen.int()
-    foreign = foreign.to(Q.device) if foreign.any() else foreign[:0].to(Q.device)
+    mask, seen, foreign = intervals(*seen[:2], end), seen.int(), foreign[:end]
+    foreign = (foreign if foreign.any() else foreign[:, :0]).to(Q.device)
     operators.keep_mask(*of, [*mask[3:], seen, foreign])
     return mask, seen, foreign
 
 
 def used_alone(x, foreign):
-    """x [.., T, D] with zeros in the rows that no sequence uses: what is there may be NaN, which no P of 0 makes 0."""
-    return x.masked_fill(foreign[:, None], 0) if foreign.numel() else x
+    """x [.., end, D] with zeros in the rows that no sequence uses: kernels get NaN from there out of their sums, but
+    slowly."""
+    x = x[..., : len(foreign), :]
+    return x.masked_fill(foreign, 0) if foreign.numel() else x
 
 
 def sequences(starts, Tq, Tk):
@@ -359,16 +341,9 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
             if nk and rows.start < rows.stop:
                 q, k, v = Q[:, :, rows], *(x[:, :, of : of + nk] for x in (K, V))
                 O[:, :, rows], L[:, :, rows] = forward(q, k, v, None, right == 0, 0, 0, scale, same_bits, path)
-    elif alone and len(cu_q) > 2:
-        O, L = nothing(Q, K, V)
-
-        def of(rows, keys, starts, slopes):
-            O[:, :, rows], L[:, :, rows] = varlen(Q[:, :, rows], K[:, :, keys], V[:, :, keys], None, *starts, slopes,
-                                                  left, right, chunk, softcap, scale, same_bits, path)
-        each_alone(Q, K, starts, slopes, of)
     else:
         mask, seen, foreign = packed_mask(Q, K, starts, left, right, chunk)
-        V, K = used_alone(V, foreign), used_alone(K, foreign) if softcap else K
+        V, K = used_alone(V, foreign), K[:, :, : len(foreign)]
         O, L = (scored(Q, K, V, seen, slopes, softcap, scale, path) if softcap or slopes is not None else
                 masked(Q, K, V, *mask.fitting(Q, K), scale, path))
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
@@ -396,21 +371,15 @@ def varlen_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: T
             parts = backward(do, q, k, v, None, o, l, not full, window, 0, scale, same_bits, path)
             for whole, part, i, n in zip(got, parts, (at, of, of), (nq, nk, nk)):
                 whole[:, :, i : i + n] = part
-    elif alone and len(cu_q) > 2 and Q.numel() and K.numel():
-        def of(rows, keys, starts, slopes):
-            part = varlen_backward(dO[:, :, rows], None if dL is None else dL[:, :, rows], Q[:, :, rows],
-                                   K[:, :, keys], V[:, :, keys], None, O[:, :, rows], L[:, :, rows], *starts, slopes,
-                                   left, right, chunk, softcap, scale, same_bits, path)
-            got[0][:, :, rows], got[1][:, :, keys], got[2][:, :, keys] = part
-        each_alone(Q, K, starts, slopes, of)
     elif Q.numel() and K.numel():
         _, seen, foreign = packed_mask(Q, K, starts, left, right, chunk)
         none, (k, v) = (seen[0] > seen[1])[:, None], (used_alone(x, foreign) for x in (K, V))
         got = gradients(dO.masked_fill(none, 0), dL, Q.masked_fill(none, 0), k, v, O, L, seen, slopes, softcap, scale,
                         path)
+        got[1:] = (pad(x, (0, 0, 0, K.shape[2] - len(foreign))) for x in got[1:])
     if sinks is None:
         return got
-    delta = (dO.float() * O).sum(3) - (0 if dL is None else dL)
+    delta = torch.where(O == 0, 0, dO.float() * O).sum(3) - (0 if dL is None else dL)
     return [*got, -((sinks[:, None] - L).exp() * delta).sum((0, 2))]
 
 
@@ -455,7 +424,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
                                               is v_descale is None):
         try:
             if (s_aux is learnable_sink is seqused_k is None and dropout_p == softcap == attention_chunk == 0 and
-                    causal in (True, False) and not alone and type(softmax_scale) in (float, type(None)) and
+                    causal in (True, False) and type(softmax_scale) in (float, type(None)) and
                     not (q.requires_grad and torch.is_grad_enabled())):
                 left, right = usual_window(window_size)
                 O, L = packed_at_best(q, k, v, cu_seqlens_q, seqused_q, cu_seqlens_k, left, 0 if causal else right,

@@ -667,7 +667,8 @@ Two packed(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &cu_q
     const auto mask = find({&cu_q, &used, &cu_k, &none}, {Q.size(0), K.size(0), left, right, 0}, Q.device());
     TORCH_CHECK_VALUE(!mask.empty() && !mask[6].numel(), "another mask, or keys of no sequence");
     const at::AutoDispatchBelowADInplaceOrView below;
-    return masked(Q, K, V, mask[0], mask[1], mask[2], mask[3], mask[4], 128,
+    const int64_t end = mask[6].size(0);  // behind it no sequence has keys
+    return masked(Q, K.slice(0, 0, end), V.slice(0, 0, end), mask[0], mask[1], mask[2], mask[3], mask[4], 128,
                   scale.value_or(1 / std::sqrt((double)Q.size(2))), "", true);
 }
 

@@ -216,27 +216,24 @@ static const field fields[] = {
     INTEGER_AT("ranks", ranks, 1, WB_MOST_RANKS),
     INTEGER_AT("part", part, 0, WB_MOST_RANKS),
     INTEGER_AT("stray", stray, 0, 3),
-    INTEGER_AT("short_workspace", short_workspace, 0, 2),
+    INTEGER_AT("short_workspace", short_workspace, 0, 1),
     {"seed", SEED, 0, 0, 0},
     {"input", INPUT, 0, 0, 0},
     {"logits", LOGITS, 0, 0, 0},
     INTEGER_AT("offset", offset, 0, MOST_OFFSET),
-    INTEGER_AT("one_buffer", one_buffer, 0, INT_MAX),
-    INTEGER_AT("one_tensor", one_tensor, 0, 4),
     INTEGER_AT("nan_from", nan_from, 0, MOST_ROWS),
     INTEGER_AT("nan_keys", nan_keys, 0, MOST_ROWS),
     INTEGER_AT("nan_queries", nan_queries, 0, MOST_ROWS),
     INTEGER_AT("nan_head", nan_head, 0, MOST_ROWS),
-    INTEGER_AT("caller", caller, 0, 3),
-    INTEGER_AT("late", late, 0, 3),
+    INTEGER_AT("late", late, 0, 2),
     INTEGER_AT("watched", watched, 0, 1),
-    INTEGER_AT("overlapped", overlapped, 0, 2),
+    INTEGER_AT("overlapped", overlapped, 0, 1),
     INTEGER_AT("order", order, 0, INT_MAX),
     INTEGER_AT("products", products, 0, MOST_ROWS),
     INTEGER_AT("processors", processors, 0, 1024),
     INTEGER_AT("shared_kb", shared_kb, 0, 227),
     INTEGER_AT("prior", prior, 0, 255),
-    INTEGER_AT("place", place, 0, 3),
+    INTEGER_AT("place", place, 0, 1),
     INTEGER_AT("shared", shared, 0, 2),
     INTEGER_AT("cut", cut, 0, 1),
     INTEGER_AT("dry", dry, 0, 1),
@@ -706,9 +703,8 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const pattern_kind kind = patterns[c->input].kind;
     if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
     const bool light = c->input == WB_LIGHT;
-    // of V, above 2^40; not where dO has it as well
-    const bool fixed = c->levels || c->one_tensor == 3;
-    const int above = fixed ? 0 : (int)(mix(c->seed + (uint64_t)c->shape.kv_len) % 51);
+    const int above = c->levels ? 0  // of V, above 2^40
+                                : (int)(mix(c->seed + (uint64_t)c->shape.kv_len) % 51);
     const int of_V = c->input == WB_LARGE ? 40 + above : c->input == WB_SMALL ? -40 : 0;
     const int of_dO = c->input == WB_LARGE ? 40 - above : of_V;
     if (*t->name == 'V')
@@ -875,17 +871,8 @@ static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
     wb_pages_free(&p);
 }
 
-bool wb_keys_are_queries(const wb_case *c)
-{
-    return c->one_tensor % 2 == 0 && c->one_tensor && c->shape.q_heads == c->shape.kv_heads &&
-           c->shape.q_len == c->shape.kv_len;
-}
-
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
 {
-    const wb_tensor K = as("K", false, *t), Q = as("Q", false, *t);
-    if ((c->one_tensor == 1 || c->one_tensor == 2) && strcmp(t->name, "V") == 0) t = &K;
-    if (wb_keys_are_queries(c) && strcmp(t->name, "K") == 0) t = &Q;
     if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
         memcpy(data, list_named(c, t->name), t->bytes);
         return;

@@ -98,23 +98,17 @@ typedef struct wb_case {
     wb_logits logits;
     float sink_logit;
     char null[16];  // "K": the function is given a null pointer for K
-    // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of its alignment,
-    // and in half of the cases the last tensor lies first; beyond 4096 one of them alone
+    // every tensor starts this many bytes past a multiple of 256; beyond 256 one of them alone
     int offset;
-    int one_buffer;  // inputs lie in one, each as near behind another as alignment lets it, in this order of many
-    // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O; 4: K is Q, where
-    // they are as large, and V its own
-    int one_tensor;
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
     int nan_head;            // n + 1: V of head n, of B Hkv, is NaN whole, which no other head's results may show
-    int caller;              // 1: the call comes from another thread of the host; 2: on a stream of its own; 3: both
     // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and another call meanwhile, on
-    // another, before or after, 3: four others; of flash_ring a call before, on the same streams and in the same
+    // another, before or after; of flash_ring a call before, on the same streams and in the same
     // buffers, with other contents
     int late;
     int watched;  // 1: touching keys that should be skipped ends the run: layer_requests.h
     // 1: scores under which no product runs end the run: layer_requests.h; of flash_ring 1: what it
-    // sends, and under what, is asked, too; 2: as far as of a drawn case
+    // sends, and under what, is asked, too
     int overlapped;
     int order;          // in which order threads run that nothing orders: layer_requests.h
     int products;       // numbers of room for an output more, a record of the products of matrices: layer_requests.h
@@ -126,7 +120,7 @@ typedef struct wb_case {
     // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1. Of
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
-    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 128 KB more
+    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
     // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given from 1 to 40
     // threads by it; 0: as many as always
     int processors;
@@ -138,10 +132,8 @@ typedef struct wb_case {
     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
     // table; of flash_block_mask, what follows its lists
     int cut;
-    int dry;  // 1: the CPU layer looks at launches and runs none of their blocks
-    // 1: buffers begin where those of the process's last such case did; 2: and the workspace has what that left there;
-    // 3: each begins where that of two tensors before did, Q where O was
-    int place;
+    int dry;          // 1: the CPU layer looks at launches and runs none of their blocks
+    int place;        // 1: buffers begin where those of the process's last such case did
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
     int levels;       // of flash_fp8
     int ranks;        // of flash_ring: how many take part; 1 unless given
@@ -188,9 +180,6 @@ size_t wb_tensor_alignment(const wb_tensor *t);
 
 // Which of these tensors has this name; -1: none.
 int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
-
-// Whether K is Q's memory: one_tensor is 2 or 4, and they are as large.
-bool wb_keys_are_queries(const wb_case *c);
 
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);

@@ -128,8 +128,8 @@ static void look(const session_turn turns[], int count, bool asleep)
 static void begin(const session_turn turns[], int count)
 {
     look(turns, count, false);
-    for (int i = 0; i < count; i++) {  // another call is under way meanwhile, or four are (wb_case)
-        const int late = turns[i].c ? turns[i].c->late : 0, calls = late < 2 ? 1 : late == 2 ? 2 : 5;
+    for (int i = 0; i < count; i++) {  // another call may be under way meanwhile (wb_case)
+        const int calls = turns[i].c && turns[i].c->late == 2 ? 2 : 1;
         turns[i].s->before = turns[i].s->own.seconds, turns[i].s->since = turns[i].s->own.looked;
         turns[i].s->limit = calls * session_timeout();
     }

@@ -1,47 +1,21 @@
 // exchange.c - see exchange.h.
 #include "worker/exchange.h"
 
-#include "case/mix.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-// The order in which tensors lie: inputs in one buffer come last, in any order. Returns how many these are.
-static int order_of(const wb_tensor *tensors, int count, const wb_case *c, size_t guard, int order[])
-{
-    const bool join = c->one_buffer && guard && !c->products;
-    int n = 0, joint = 0;
-    for (int input = 0; input < 2; input++)
-        for (int k = 0; k < count; k++)
-            if ((join && !tensors[k].output) == input) order[n++] = k, joint += input;
-    for (int k = 1; k < joint; k++) {
-        int *const at = &order[count - joint], other = (int)(mix((uint64_t)(c->one_buffer + k)) % (uint64_t)(k + 1)),
-                   was = at[k];
-        at[k] = at[other], at[other] = was;
-    }
-    return joint;
-}
-
 size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c, size_t guard,
                           wb_zone zones[WB_MAX_TENSORS])
 {
-    int order[WB_MAX_TENSORS];
-    const int first = count - order_of(tensors, count, c, guard, order);
-    size_t at = 4096, group = 0;
-    for (int n = 0; n < count; n++) {
-        const int k = order[n];
-        const bool joined = n > first, ends = n < first || n == count - 1;
-        if (!joined) group = at;
-        zones[k] = (wb_zone){.start = at, .joined = joined};
-        zones[k].data = joined ? 0 : guard + wb_tensor_offset(&tensors[k], k, count, c->offset);
-        at += zones[k].data + tensors[k].bytes + (ends ? guard : 0);
-        // Where the next one of the buffer may lie; else pages, so that `place` fixes its begin.
-        const size_t to = !ends ? wb_tensor_alignment(&tensors[order[n + 1]]) : guard ? 4096 : 1;
-        at = group + (at - group + to - 1) / to * to;
-        zones[k].bytes = at - zones[k].start;
-        if (ends) at = (at + 255) / 256 * 256;
+    size_t at = 4096;
+    for (int k = 0; k < count; k++) {
+        zones[k] = (wb_zone){.start = at, .data = guard + wb_tensor_offset(&tensors[k], k, count, c->offset)};
+        // pages, so that `place` fixes its begin
+        const size_t bytes = zones[k].data + tensors[k].bytes + guard, page = guard ? 4096 : 1;
+        zones[k].bytes = (bytes + page - 1) / page * page;
+        at = (at + zones[k].bytes + 255) / 256 * 256;
     }
     return at;
 }

@@ -55,7 +55,6 @@ typedef struct wb_exchange {
 typedef struct wb_zone {
     size_t start, bytes;
     size_t data;  // the tensor's own first byte, from `start`
-    bool joined;  // where another zone ends, in the same buffer
 } wb_zone;
 
 // How many bytes past a multiple of 256 tensor k of `count` begins (wb_case's offset). Nothing but its type says where
@@ -63,14 +62,11 @@ typedef struct wb_zone {
 static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int offset)
 {
     const size_t align = wb_tensor_alignment(t), n = (size_t)(offset / 16);
-    return offset <= 256                    ? (size_t)offset
-           : offset <= 4096                 ? (size_t)(offset * (2 * k + 3) / 16) * align % 256
-           : n % (size_t)count == (size_t)k ? align * (2 * (n % 7) + 1) + (size_t)offset % 16
-                                            : 0;
+    if (offset <= 256) return (size_t)offset;
+    return n % (size_t)count == (size_t)k ? align * (2 * (n % 7) + 1) + (size_t)offset % 16 : 0;
 }
 
-// Lays out the tensors of a case, with `guard` bytes on both sides of each, or of all inputs where they lie in one
-// buffer (wb_case's one_buffer; not without guards, nor beside a record of products); returns the bytes of the whole.
+// Lays out the tensors of a case, with `guard` bytes on both sides of each; returns the bytes of the whole.
 size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c, size_t guard,
                           wb_zone zones[WB_MAX_TENSORS]);
 

@@ -26,8 +26,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,13 +107,11 @@ static size_t least_workspace(const wb_case *c, const wb_ring *ring)
 
 // A workspace of as many bytes as its function asks for, `guard` bytes of WB_NAN_BYTE on both sides of them; inside it
 // is what the case says.
-enum { WORKSPACE_ROOM = (128 << 10) + 8 };  // short_workspace=2
 static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t guard, int place, char **buffer,
                                  wb_workspace *w)
 {
     const decode_shape shape = wb_decode_shape(c);
     *w = (wb_workspace){NULL, ring ? workspace_of(&c->shape, ring) : workspace_of(&shape, NULL)};
-    if (c->short_workspace == 2) w->bytes += WORKSPACE_ROOM;
     const size_t bytes = (guard + w->bytes + guard + 4095) / 4096 * 4096;
     const wb_status status = w->bytes > (size_t)1 << 48 ? WB_OUT_OF_MEMORY
                                                         : new_buffer(false, (void **)buffer, NULL,
@@ -137,18 +133,6 @@ static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t g
     if (wb_name_buffer && guard == 0 && w->bytes > 0)
         wb_name_buffer(w->at, "workspace", wb_type_name(WB_FLOAT32), 4, dim);
     return WB_OK;
-}
-
-// What a call whose buffers have places (case.h) has left in the first MiB of its workspace: kept, or there again.
-static wb_status left_in(const wb_workspace *w, bool again)
-{
-    static wb_workspace kept;
-    if (again)
-        return kept.at ? wb_copy_to_device(w->at, kept.at, kept.bytes < w->bytes ? kept.bytes : w->bytes) : WB_OK;
-    free(kept.at);
-    kept.bytes = w->bytes < 1 << 20 ? w->bytes : 1 << 20;
-    kept.at = malloc(kept.bytes);
-    return kept.at ? wb_copy_to_host(kept.at, w->at, kept.bytes) : WB_OK;
 }
 
 // Whether the guards are as they were; says in `x` if not.
@@ -308,7 +292,7 @@ static void second_end(const second_call *s, int count)
 // behind it.
 static bool ends(const wb_case *c, const wb_tensor *t)
 {
-    return wb_what_was_asked && !c->one_buffer && (wb_case_cut(c, t) || (c->cut && t->type == WB_INT32));
+    return wb_what_was_asked && (wb_case_cut(c, t) || (c->cut && t->type == WB_INT32));
 }
 
 // What the function is told of the rank that this process is.
@@ -327,46 +311,6 @@ static wb_status call(const wb_problem *problem, const wb_case *c, void *const p
     const wb_status status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
     if (memcmp(&given, &c->shape, sizeof given) == 0) return status;
     return wb_fail(WB_BAD_ARGUMENT, "%s has changed the shape, the caller's const argument", problem->name);
-}
-
-// A call from another thread than main's: always the same one, which waits for the next between them.
-typedef struct one_call {
-    const wb_problem *problem;
-    const wb_case *c;
-    void *const *pointers;
-    wb_stream stream;
-    wb_status status;
-    char *message;
-    size_t room;
-} one_call;
-static struct {
-    one_call *now;
-    sem_t asked, done;
-} other_thread;
-
-static void *answer_calls(void *unused)
-{
-    for (one_call *of;; sem_post(&other_thread.done)) {
-        while (sem_wait(&other_thread.asked)) continue;
-        of = other_thread.now;
-        of->status = call(of->problem, of->c, of->pointers, of->stream);
-        if (of->status != WB_OK) snprintf(of->message, of->room, "%s", wb_last_message());
-    }
-    return unused;
-}
-
-static wb_status call_elsewhere(one_call *call)
-{
-    static bool there;
-    pthread_t thread;
-    if (!there && (sem_init(&other_thread.asked, 0, 0) || sem_init(&other_thread.done, 0, 0) ||
-                   pthread_create(&thread, NULL, answer_calls, NULL)))
-        return wb_fail(WB_OUT_OF_MEMORY, "no thread could be started");
-    there = true;
-    other_thread.now = call;
-    sem_post(&other_thread.asked);
-    while (sem_wait(&other_thread.done)) continue;
-    return call->status;
 }
 
 // How many threads a case may ask for. OpenBLAS tries without end to get a buffer where addresses have run out: each of
@@ -393,24 +337,14 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     wb_status status = is_rank ? wb_rank_device(ring.rank, ring.ranks) : WB_OK;
     if (status != WB_OK) return status;
     if (wb_launch_few && c->dry) wb_launch_few(0);
-    if (c->products) count--;                               // the last: the record stays where it is
-    const bool backwards = c->offset > 256 && c->seed % 2;  // the last tensor lies first
-    int joint = -1;                                         // whose buffer has the joined ones, too
+    if (c->products) count--;  // the last: the record stays where it is
     for (int k = 0; k < count; k++) {
-        if (!zones[k].joined) continue;
-        for (joint = 0; tensors[joint].output || zones[joint].joined;) joint++;
-        zones_here[joint].bytes += zones[k].bytes;
-    }
-    for (int n = 0; n < count; n++) {
-        const int k = backwards ? count - 1 - n : n;
         char *zone = shared + zones[k].start;
-        if (zones[k].joined) continue;
         if (moved) {
             if (ends(c, &tensors[k]))
                 zones_here[k].bytes = zones[k].data + tensors[k].bytes - wb_case_cut(c, &tensors[k]);
             const size_t filled = c->dry ? 0 : exact && tensors[k].output ? zones[k].data : zones_here[k].bytes;
-            const int place =
-                c->place && !exact && !problem->on_host ? (c->place == 3 ? k + count - 2 : k) % count : -1;
+            const int place = c->place && !exact && !problem->on_host ? k : -1;
             const size_t room = zones_here[k].bytes + (zones_here[k].bytes == 0);  // a rank may have no rows
             status = new_buffer(problem->on_host, &buffers[k], zone, room, filled, place);
             if (status != WB_OK) return status;
@@ -423,16 +357,6 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
                            tensors[k].dim);
         }
     }
-    for (int k = 0; k < count; k++) {
-        if (!zones[k].joined) continue;
-        if (moved) buffers[k] = (char *)buffers[joint] + (zones[k].start - zones[joint].start);
-        pointers[k] = address(c, &tensors[k], moved ? buffers[k] : shared + zones[k].start, zones[k].data);
-    }
-
-    const int keys = wb_tensor_named(tensors, count, "K");  // Q, K and V follow one another
-    if (wb_keys_are_queries(c)) pointers[keys] = pointers[keys - 1];
-    if (c->one_tensor == 1 || c->one_tensor == 2) pointers[keys + 1] = pointers[keys];
-    if (c->one_tensor == 3) pointers[count - 1] = pointers[wb_tensor_named(tensors, count, "O")];  // the last is dO
 
     if (exact && problem->on_host && openblas_set_num_threads)
         openblas_set_num_threads(4);  // however few cores there are: a race needs two
@@ -451,10 +375,9 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (status != WB_OK) return status;
         const wb_tensor scratch = {.name = "workspace"};
         workspace.at = address(c, &scratch, workspace.at, 0);
-        if (c->place == 2 && !exact && (status = left_in(&workspace, true)) != WB_OK) return status;
-        if (c->short_workspace == 1) workspace.bytes -= workspace.bytes < 16 ? workspace.bytes : 16;
+        if (c->short_workspace) workspace.bytes -= workspace.bytes < 16 ? workspace.bytes : 16;
         pointers[count] = &workspace;
-        x->workspace_bytes = workspace.bytes - (c->short_workspace == 2 ? WORKSPACE_ROOM : 0);
+        x->workspace_bytes = workspace.bytes;
         x->workspace_least = least_workspace(c, is_rank ? &ring : NULL);
     }
 
@@ -464,14 +387,10 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     pointers[count + 1] = strcmp(c->null, "ring") == 0 ? NULL : (void *)&given;
     if (c->late && !problem->on_host && (status = inputs_late(tensors, zones, buffers, count, 0, &stream)) != WB_OK)
         return status;
-    const bool own_stream = c->caller > 1 && !stream && !problem->on_host;
-    if (own_stream && (status = wb_late_begin(NULL, NULL, 0, &stream)) != WB_OK) return status;
-    enum { MOST_BESIDE = 4 };
-    second_call beside[MOST_BESIDE];
-    const int others = is_rank || problem->on_host || c->late < 2 ? 0 : c->late == 2 ? 1 : MOST_BESIDE;
-    for (int k = 0; k < others; k++)
-        if ((status = second_begin(c, tensors, zones, count, shared, has_workspace, &beside[k])) != WB_OK)
-            return status;
+    second_call beside;
+    const bool two = c->late == 2 && !is_rank && !problem->on_host;
+    if (two && (status = second_begin(c, tensors, zones, count, shared, has_workspace, &beside)) != WB_OK)
+        return status;
 
     // All shared pages were touched when the test filled them; this makes them resident here, before the peak is read.
     for (int k = 0; k < count && !c->dry; k++)
@@ -500,17 +419,13 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (status != WB_OK) return status;
     }
     if (wb_record_queued && is_rank) wb_record_queued(true);
-    const int mine = (int)((c->seed + (uint64_t)c->shape.batch) % (uint64_t)(others + 1));
-    for (int n = 0; n <= others && x->status == WB_OK; n++) {
-        const second_call *other = n == mine ? NULL : &beside[n - (n > mine)];
-        if (others && wb_not_on) wb_not_on(other ? stream : beside[0].stream);
+    const int mine = two && (c->seed + (uint64_t)c->shape.batch) % 2;
+    for (int n = 0; n <= two && x->status == WB_OK; n++) {
+        if (two && wb_not_on) wb_not_on(n == mine ? beside.stream : stream);
         x->status =
-            other ? call(problem, &other->c, other->pointers, other->stream)
-            : c->caller % 2
-                ? call_elsewhere(&(one_call){problem, c, pointers, stream, WB_OK, x->message, sizeof x->message})
-                : call(problem, c, pointers, stream);
+            n == mine ? call(problem, c, pointers, stream) : call(problem, &beside.c, beside.pointers, beside.stream);
     }
-    if (others && wb_not_on) wb_not_on(NULL);
+    if (two && wb_not_on) wb_not_on(NULL);
     if (wb_record_queued && is_rank) wb_record_queued(false);
     if (x->status != WB_OK && *wb_last_message()) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
     if (wb_what_was_asked) x->asked = wb_what_was_asked();
@@ -540,14 +455,11 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     x->device_bytes = wb_memory_peak() - device_before + (problem->on_host ? 0 : statics);
     x->device_kept = wb_memory_current() > device_before ? wb_memory_current() - device_before : 0;
 
-    for (int k = 0; k < others && x->device_status == WB_OK; k++) second_end(&beside[k], count);
+    if (two && x->device_status == WB_OK) second_end(&beside, count);
     if (stream && x->device_status == WB_OK && (status = wb_late_end(stream)) != WB_OK) return status;
-    if (has_workspace && c->place && !exact && x->device_status == WB_OK) status = left_in(&workspace, false);
-    if (status != WB_OK) return status;
     if (has_workspace && (status = workspace_end(workspace_guard, workspace_buffer, &workspace, x)) != WB_OK)
         return status;
     for (int k = 0; moved && k < count; k++) {
-        if (zones[k].joined) continue;
         const bool fetched = x->device_status == WB_OK && !(is_rank && x->status == WB_OK) && !c->dry;
         status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones_here[k].bytes, fetched);
         if (status != WB_OK) return status;
