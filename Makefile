@@ -1,6 +1,6 @@
 # The FlashAttention workbook. `make help` lists what you can do.
 #
-#   IMPL=problems|solutions   whose code: yours (the default) or the answer key
+#   IMPL=problems|solutions   whose code: yours (the default) or the reference solution
 #   BACKEND=cpu|cuda          where kernels run; cuda where there are nvcc and a GPU
 #   ARCH=80                   compute capability to compile for (cuda; the GPU's own by default)
 #   SEED=7  CASE=B=1,Nq=5,D=16  TEST=memory  other inputs; one case, one test alone
@@ -20,56 +20,56 @@ endif
 
 # ------------------------------------------------------------------------------------------ begin
 
-demo: setup  ## see it work: every answer key against its naive baseline, and charts
+demo: setup  ## see it work: every reference solution against its naive baseline, and charts
 	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(NUMBERS:%=$B/solutions/%.so) $(RINGS:%=$B/solutions/%)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 setup:  ## install what is missing (setup.sh)
 	@./setup.sh
-next: $B/score  ## the one thing to do now, and a question; P=03 in that problem
+next: $B/score  ## the next thing to do, and a question; P=03: in that problem
 	@$< next
-progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
+progress: $B/score  ## the state, points and next step of each problem; runs nothing
 	@$< progress
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" \
 	    -f workbook/loop/help.awk Makefile
-book:  ## the lessons as a site, from the disk; EDITION=instructors: and the wrong solutions
+book:  ## the lessons as a site, opened from the disk; EDITION=instructors: with the wrong solutions
 	@workbook/book/book.sh $(PYTHON)
 
 # ------------------------------------------------------------------------------ work on a problem
 
-test-%: $B/suite FORCE  ## test-03 [COVERAGE=1]: the tests of one problem (and which of your lines no case runs)
+test-%: $B/suite FORCE  ## test-03 [COVERAGE=1]: the tests of one problem (and your lines that no case runs)
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $*
 test: $B/suite  ## the tests of all problems; fails if one that was started fails
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
-watch: $B/suite  ## watch P=03: the tests of a problem again at every save, until Ctrl-C
+watch: $B/suite  ## watch P=03: runs the tests of a problem at every save, until Ctrl-C
 	@exec workbook/loop/watch.sh $(NUMBERS)
 hint-%: $B/score FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer
 	@$< hint $*
-run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
+run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once and print its results
 	@+$(BUILD) -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
-ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17, 18 on so many ranks, checked
+ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17 or 18 on that many ranks; checks the results
 	@workbook/start/ring.sh $(BACKEND) $(IMPL) $(call given,N D HEADS CAUSAL RUNS PASS)
-sanitize-%: $B/score FORCE  ## sanitize-03: look at every access: races, stray accesses, barriers
+sanitize-%: $B/score FORCE  ## sanitize-03: checks every memory access: races, stray accesses, barriers
 	@workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
 sanitize: $B/score  ## the same for all problems
 	@workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
-mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8, mask-15 mask=tree/7: who sees what; also an SVG
+mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8, mask-15 mask=tree/7: which query attends to which key; also an SVG
 	@mkdir -p build/plots
 	@$B/mask $* $(call given,N W sinks mask BR BC) --svg build/plots/mask_$*.svg
-timeline-%: FORCE  ## timeline-10 CASE=... [BLOCK=n]: what a block, or a ring, does over time
+timeline-%: FORCE  ## timeline-10 CASE=... [BLOCK=n]: what a block or a ring does over time
 	@workbook/timeline/timeline.sh $(IMPL) $*
-reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept beside it
+reset-%: FORCE  ## reset-03: restore the shipped skeleton; your file is kept beside it
 	@workbook/loop/reset.sh $*
-blank-%: FORCE  ## blank-03: the contract alone instead of the file with gaps; reset-03 goes back
+blank-%: FORCE  ## blank-03: a file without gaps, with the contract only; reset-03 goes back
 	@workbook/loop/reset.sh $* blank
-start-%: $B/score FORCE  ## start-04: the shipped one with what is yours in your file of the problem before
+start-%: $B/score FORCE  ## start-04: the shipped file with your code from the problem before
 	@workbook/loop/reset.sh $* start
-diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
+diff-%: $B/score FORCE  ## diff-03: your file against the reference solution; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
-step-%: FORCE  ## step-04: from your file of the problem before to the one shipped (KEYS=1: keys; COMMENTS=1)
+step-%: FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: reference solutions)
 	@workbook/loop/step.sh $*
-predict-%: $B/score FORCE  ## predict-04 GUESS=0.5: answers a question of make next; shows your number and the count
+predict-%: $B/score FORCE  ## predict-04 GUESS=0.5: answers make next's question; shows your number and the counted one
 	@workbook/loop/predict.sh $*
 report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
@@ -78,7 +78,7 @@ compile_commands.json: FORCE  ## for editors with clangd: how each file is compi
 
 # ---------------------------------------------------------------------------------------- measure
 
-bench-%: FORCE  ## bench-03: time and memory beside baseline and key (WITH_VARIANTS=1: variants)
+bench-%: FORCE  ## bench-03: time and memory, with baseline and reference solution (WITH_VARIANTS=1: variants)
 	@workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
@@ -88,16 +88,16 @@ plot-roofline: FORCE
 	@plots/plot.sh roofline $(BACKEND)
 plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU
 	@plots/plot.sh all $(BACKEND) $(NUMBERS)
-tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed as edited copies (bench/tune.sh)
+tune-%: FORCE  ## tune-07 TRY=FILE: times other tile sizes in edited copies (bench/tune.sh)
 	@workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* \
 	    "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
-duel: $B/lib/libworkbook_all.so  ## the library beside others in drawn shapes: SEED= LIMIT= ONLY= PEERS= LARGEST=
+duel: $B/lib/libworkbook_all.so  ## the library against others on random shapes: SEED= LIMIT= ONLY= PEERS= LARGEST=
 	@PYTHON=$(PYTHON) workbook/bench/duel.sh $(BACKEND)
-record:  ## all that is recorded of the keys on a GPU; PART=suites, bench, peers ... (record.sh)
+record:  ## records the reference solutions on a GPU; PART=suites, bench, peers ... (record.sh)
 	@workbook/bench/record.sh $(BACKEND) build/record $$PART
 bundle: $B/score  ## programs for a GPU machine without our tools: make bundle BACKEND=cuda ARCH=90a
 	@workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
-compile-gpu:  ## compile everything for four generations of GPUs; needs none
+compile-gpu:  ## compile everything for four generations of GPUs; needs no GPU
 	@ls $(wildcard $(addsuffix /*.cu,workbook workbook/* reference problems/* solutions/* \
 	    solutions/*/variants)) | \
 	    xargs -P "$$WB_JOBS" -n 1 workbook/bench/compile_gpu.sh
@@ -106,30 +106,30 @@ compile-gpu:  ## compile everything for four generations of GPUs; needs none
 
 train:  ## train a language model with your 07 and 09: WRONG= STEPS= SEED= TEXT= RESUME=1 RANKS=
 	@train/train.sh $(BACKEND) $(IMPL)
-which:  ## which kernel is wrong? three trainings, their curves and gradients; SAY="A 07 NAME" answers
+which:  ## which kernel is wrong? three trainings with curves and gradients; SAY="A 07 NAME" answers
 	@train/which.sh
-gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; wants PyTorch, transformers
+gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; needs PyTorch, transformers
 	@mkdir -p $B/results
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv && plots/plot.sh gpt_oss $(BACKEND)
-lib: $B/lib/libworkbook.so  ## keys, or what is faster, as one library (solutions/library.c)
+lib: $B/lib/libworkbook.so  ## reference solutions, or faster kernels, as one library (solutions/library.c)
 install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-config and CMake
 	@solutions/install.sh $(BACKEND)
-uninstall:  ## PREFIX=/usr/local: take it away
+uninstall:  ## PREFIX=/usr/local: removes it
 	@solutions/install.sh --remove
-torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); wants pytest
+torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs pytest
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
 	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py transformers_test.py)
 wheel:  ## dist/*.whl: the library for PyTorch, for GPUs of 80, 90a and 120, or ARCH="80 90a"
 	@BACKEND=$(if $(NVCC),$(if $(filter file,$(origin BACKEND)),cuda,$(BACKEND)),$(BACKEND)) \
 	    $(PYTHON) reference/pip_wheel.py
-bench-host: lib  ## from PyTorch: the host's time of a call, beside SDPA; wants a GPU
+bench-host: lib  ## from PyTorch: the host's time of a call, compared with SDPA; needs a GPU
 	@mkdir -p $B/results
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) reference/bench_host.py >$B/results/bench_host.tsv
 	@cat $B/results/bench_host.tsv
 
 # ----------------------------------------------------------- run a class (workbook/class/README.md)
 
-class-copy:  ## DEST=dir [UPTO=12]: the workbook for a class: no keys, no history, nothing after 12
+class-copy:  ## DEST=dir [UPTO=12]: the workbook for a class: no reference solutions, no history, nothing after 12
 	@workbook/class/class_copy.sh "$$DEST"
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submission in a sandbox, or try a case
 	@workbook/class/grade.sh $${UNSAFE:+--unsafe} -- \
@@ -142,15 +142,15 @@ gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1]: an aut
 
 # ------------------------------------------------------------------------------ the workbook itself
 
-check:  ## prove the workbook (tests/proofs.txt); ONLY=wrong/06: these rows; ALL=1: proved ones, too
+check:  ## tests the workbook (tests/proofs.txt); ONLY=wrong/06: these rows; ALL=1: unchanged rows, too
 	@tests/prove/prove.sh $(BACKEND) $(if $(filter STAGE,$(COMMANDED)),"$$STAGE",check) $(NUMBERS)
-check-all:  ## prove all of it, as for a release
+check-all:  ## tests all of it, as for a release
 	@tests/prove/prove.sh $(BACKEND) release $(NUMBERS)
 class-test: $B/suite  ## a simulated class, attacks included, must get the grades it deserves
 	@tests/class/run.sh
 new-problem:  ## N=20 NAME=flash_copy FROM=03: a new problem, as a copy (workbook/README.md)
 	@workbook/loop/new_problem.sh "$$N" "$$NAME" "$$FROM"
-tables:  ## fill the tables of plots/h200.md and lessons with what is recorded (plots/tables.awk)
+tables:  ## fill the tables of plots/h200.md and lessons with the recorded figures (plots/tables.awk)
 	@plots/tables.sh
 format:  ## clang-format all C, C++ and CUDA files in place
 	clang-format -i $(FORMATTED)

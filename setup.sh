@@ -19,7 +19,7 @@ done
 container="Container only: open the folder in an editor that knows dev containers, or use the two lines of README.md,"
 container="$container \"Your machine\"."
 if [ "$(uname -s)" != Linux ]; then
-    echo "setup: $(uname -s): sandbox, workers and the execution layer want Linux. $container" >&2
+    echo "setup: $(uname -s): the sandbox, the workers and the execution layer need Linux. $container" >&2
     exit 1
 fi
 
@@ -71,14 +71,14 @@ elif [ -n "$check" ]; then
     exit 1
 else
     if ! command -v apt-get >/dev/null; then
-        echo "setup: missing: $missing. I know apt-get, and it is not here: install these by hand." >&2
+        echo "setup: missing: $missing. Only apt-get is supported, and it is not here: install these by hand." >&2
         command -v dnf >/dev/null && echo "setup: Fedora has no package of Criterion, the C library. $container" >&2
         exit 1
     fi
     sudo=
     if [ "$(id -u)" -ne 0 ]; then
         sudo=sudo
-        command -v sudo >/dev/null || { echo "setup: not root, and there is no sudo: run this as root" >&2; exit 1; }
+        command -v sudo >/dev/null || { echo "setup: neither root nor sudo: run this as root" >&2; exit 1; }
     fi
     echo "setup: missing: $missing"
     echo "setup: $sudo apt-get installs: $packages"
@@ -105,5 +105,5 @@ if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
 else
     echo "setup: no CUDA Toolkit: kernels run on the CPU execution layer, everything else works."
     echo "       To compile for a GPU get the Toolkit, 12.0 or later, from https://developer.nvidia.com/cuda-downloads"
-    echo "       (choose the toolkit alone; a GPU's driver is best installed by whoever runs the machine)."
+    echo "       (choose only the toolkit; leave a GPU's driver to the machine's administrator)."
 fi

@@ -10,7 +10,7 @@ y_column = "tflops"
 y_factor = 1000
 y_title = "GFLOP/s, higher is better"
 roof_name = "roof_sgemm"
-roof_title = "what OpenBLAS reaches on one tile, times threads: %.0f GFLOP/s"
+roof_title = "OpenBLAS on one tile, times threads: %.0f GFLOP/s"
 load 'plots/speed.gp'
 
 chart_title = "01 tiled attention on the CPU: D = 64, one head, float32"

@@ -10,7 +10,7 @@ y_column = "gbps"
 y_factor = 1
 y_title = "GB/s, higher is better"
 roof_name = "roof_copy"
-roof_title = "what a copy in device memory reaches: %.0f GB/s"
+roof_title = "copy in device memory: %.0f GB/s"
 load 'plots/speed.gp'
 
 chart_title = "02 weighted row sum: the matrix is all there is"

@@ -8,9 +8,9 @@ chart_title = "08 flash gqa backward: causal, D = 128, 16 heads, 16384 tokens in
 where = "D=128,Hq=16,Hkv=16"
 y_column = "tflops"
 y_factor = 1
-y_title = "TFLOP/s of 5 products, higher is better"
+y_title = "TFLOP/s of 5 matrix products, higher is better"
 roof_name = "roof_gemm"
-roof_title = "what a cuBLAS product of 8192 x 8192 reaches: %.0f TFLOP/s"
+roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 # What needs a workspace is for D = 64 and 128; older tables have D = 16 alone.

@@ -10,7 +10,7 @@ y_column = "gbps"
 y_factor = 1
 y_title = "GB/s, the cache read once, higher is better"
 roof_name = "roof_copy"
-roof_title = "what a copy in device memory reaches: %.0f GB/s"
+roof_title = "copy in device memory: %.0f GB/s"
 load 'plots/speed.gp'
 
 on_gpu = count(memory_data, "", where) > 1

@@ -10,7 +10,7 @@ y_column = "gbps"
 y_factor = 1
 y_title = "GB/s, the cache read once, higher is better"
 roof_name = "roof_copy"
-roof_title = "what a copy in device memory reaches: %.0f GB/s"
+roof_title = "copy in device memory: %.0f GB/s"
 load 'plots/speed.gp'
 time_fit_from = 4096
 load 'plots/time.gp'
@@ -27,7 +27,7 @@ load 'plots/memory.gp'
 
 # The relative error of O against the length of the cache.
 if (exists("error_data") && error_data ne "") {
-    set title "14 flash decode int8: how far O is off, 4 sequences, 8 heads over 2 of K and V, D = 128".source_line(error_source).unit_line("relative error")
+    set title "14 flash decode int8: error of O, 4 sequences, 8 heads over 2 of K and V, D = 128".source_line(error_source).unit_line("relative error")
     set xlabel "keys of each sequence"
     set ylabel "relative error of O, lower is better"
     set logscale y 10

@@ -10,7 +10,7 @@ y_column = "tflops"
 y_factor = 1
 y_title = "TFLOP/s of visible pairs, higher is better"
 roof_name = "roof_gemm"
-roof_title = "what a cuBLAS product of 8192 x 8192 reaches: %.0f TFLOP/s"
+roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 on_gpu = count(memory_data, "", "B=1,Hq=16,D=16") > 1

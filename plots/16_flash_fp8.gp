@@ -23,7 +23,7 @@ load 'plots/memory.gp'
 
 # What reference/peers_fp8.py has: the relative error of O against the number of keys.
 if (exists("error_data") && error_data ne "") {
-    set title "16 flash fp8: how far O in e4m3 is off, 192 queries of one head, D = 128".source_line(error_source).unit_line("relative error")
+    set title "16 flash fp8: error of O in e4m3, 192 queries of one head, D = 128".source_line(error_source).unit_line("relative error")
     set xlabel "keys"
     set ylabel "relative error of O, lower is better"
     set logscale y 10

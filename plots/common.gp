@@ -45,7 +45,7 @@ style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 :
                : impl eq "flex" ? 7 : impl eq "flashinfer" ? 22 : impl eq "bf16" ? 23 : impl eq "torch_ring_cudnn" ? 5 : impl eq "torch_allgather_cudnn" ? 21 : impl eq "ulysses_cudnn" ? 22 : impl eq "library" ? 20 : impl eq "alone" ? 6 : variants eq "" || impl eq word(variants, 1) ? 8 : impl eq word(variants, 2) ? 19 : 23
 bf16_is = "13, cache in bf16"
 spaced(name) = system(sprintf("echo '%s' | tr _ ' '", name))
-name_of(impl) = impl eq "key" ? "answer key" : impl eq "fa2" ? "FlashAttention-2" : impl eq "fa3" ? "FlashAttention-3" : impl eq "fa4" ? "FlashAttention-4" : impl eq "fa4_same_bits" ? "FlashAttention-4, same bits" : impl eq "cudnn" ? "cuDNN" \
+name_of(impl) = impl eq "key" ? "reference solution" : impl eq "fa2" ? "FlashAttention-2" : impl eq "fa3" ? "FlashAttention-3" : impl eq "fa4" ? "FlashAttention-4" : impl eq "fa4_same_bits" ? "FlashAttention-4, deterministic" : impl eq "cudnn" ? "cuDNN" \
               : impl eq "flex" ? "FlexAttention" : impl eq "flashinfer" ? "FlashInfer" : impl eq "bf16" ? bf16_is : impl eq "library_one_level" ? "make lib, one level" : impl eq "library" ? "make lib" : impl eq "torch_ring_cudnn" ? "PyTorch's ring" : impl eq "torch_allgather_cudnn" ? "PyTorch's all-gather" : impl eq "ulysses_cudnn" ? "Ulysses, cuDNN" \
               : impl eq "alone" ? "a GPU alone" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
 
@@ -83,7 +83,7 @@ count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='
                                               impl, where, file))) - 1
 # Those of the implementations that the file has at these shapes.
 has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
-# Variants of the answer key go by the names of their files; the first of a chart has a style of its own.
+# Variants of the reference solution go by the names of their files; the first of a chart has a style of its own.
 variants = ""
 variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v variants=1 -v impl= -v where='%s' '%s'", where, file)))
 present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where).has(file, "library", where) \

@@ -6,7 +6,7 @@
 #   -v claim=1      a sentence on both passes instead, in lines of 100, for README.md
 BEGIN {
     FS = "\t"
-    title["forward"] = "forward"; title["backward"] = "backward"; title["same_bits"] = "backward, the same bits each time"
+    title["forward"] = "forward"; title["backward"] = "backward"; title["same_bits"] = "backward, deterministic"
     title["window_forward"] = "window, forward"; title["window_backward"] = "window, backward"
     title["sinks_forward"] = "window and sink tokens, forward"; title["sinks_backward"] = "window and sink tokens, backward"
     title["logits_forward"] = "window and sink logits, forward"; title["logits_backward"] = "window and sink logits, backward"
@@ -61,17 +61,16 @@ function print_wrapped(text,    words, word, i, together, line) {
 END {
     for (i = 1; i <= wrongs; i++) print wrong[i] >"/dev/stderr"
     if (!rows) exit 1
-    for (k = 1; k <= kinds; k++) shapes += n[order[k]]
     if (claim) {
-        text = "In " shapes " duels in shapes drawn by chance, on an " gpu " (" date ", commit " commit "), the library"
-        text = text " was ahead of the fastest of the others there (in brackets the worst: their time over the library's):"
+        text = "On random shapes on an " gpu " (" date ", commit " commit "), the library was faster than the fastest other library in"
         for (k = 1; k <= 2; k++)
             if (n[order[k]])
-                text = text (listed++ ? ";" : "") " " title[order[k]] " in " percent(order[k]) sprintf(" (%.2f)", ratio[order[k], 1])
+                text = text (listed++ ? " and in" : "") sprintf(" %s of %d %s passes (worst case %.2fx)", \
+                    percent(order[k]), n[order[k]], title[order[k]], ratio[order[k], 1])
         print_wrapped(text ".")
         exit wrongs > 0
     }
-    print "| | shapes | ahead in | median | a tenth lies below | least |\n|---|---|---|---|---|---|"
+    print "| | shapes | faster in | median | 10th percentile | minimum |\n|---|---|---|---|---|---|"
     for (k = 1; k <= kinds; k++) {
         kind = order[k]
         if (n[kind])
@@ -81,7 +80,7 @@ END {
     print_wrapped("Recorded on an " gpu ", driver " driver ", " date ", commit " commit ": seed " seeds ".")
     for (k = 1; k <= kinds && worst; k++) for (i = 1; i <= worst && i <= n[order[k]]; i++) print row[order[k], i]
     if (worst) {
-        printf "\nof %d choices %d took over 3 %% longer than another kernel of ours\n", choices, slowers
+        printf "\n%d of %d selected kernels took over 3 %% longer than another kernel of the library\n", slowers, choices
         for (i = 1; i <= slowers; i++) print slower[i]
     }
     exit wrongs > 0

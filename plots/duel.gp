@@ -34,8 +34,8 @@ if (term eq "png") { set terminal pngcairo size 1260,1.5*(90+180*rows) font "Dej
 do for [chart in "sorted work"] {
     eval output_to(chart)
     if (chart eq "work") { set logscale x 10; set xrange [1e-2:1e5]; set xtics 1e-2, 100; set format x "10^{%L}" }
-    heading = chart eq "work" ? "Best other / ours, above 1 the library is ahead; against the work of a shape, 10^9 operations" \
-                              : "Best other / ours, above 1 the library is ahead; shapes drawn by chance, %, the worst first"
+    heading = chart eq "work" ? "Fastest other / ours, above 1 ours is faster; against the work of a shape, 10^9 operations" \
+                              : "Fastest other / ours, above 1 ours is faster; random shapes, %, the worst first"
     if (term ne "dumb") { set multiplot layout rows,3 title heading.source_line(source)."\n" }
     do for [kind in kinds] {
         set title spaced(kind).beyond(kind, "1").beyond(kind, "-1") offset 0,-0.7

@@ -10,7 +10,7 @@ losses(impl) = sprintf("< awk -F'\\t' 'BEGIN { print \"step\\tloss\\ttruth\" } $
                        ."if ($2 == \"%s\") print $3 \"\\t\" $4 \"\\t\" t[$3] }' '%s'", impl, chart_data)
 ours = system(sprintf("awk -F'\t' '$1 == \"loss\" && $2 ~ /^(key|yours)$/ { print $2; exit }' '%s'", chart_data))
 line_of(impl) = impl eq "float32" ? 5 : impl eq "eager" ? 1 : style_of(impl)
-title_of(impl) = impl eq "float32" ? "eager, float32" : (impl eq "key" ? "answer keys" : impl).", bf16"
+title_of(impl) = impl eq "float32" ? "eager, float32" : (impl eq "key" ? "reference solutions" : impl).", bf16"
 impls = "float32 eager ".ours
 
 set xtics 0, 5
@@ -23,13 +23,13 @@ if (term eq "dumb") {
 } else {
     set multiplot
     set lmargin at screen 0.1
-    set title "Your kernel, inside gpt-oss: 20 steps of AdamW on the workbook's lessons".source_line(source)
+    set title "Your kernel inside gpt-oss: 20 steps of AdamW on the workbook's lessons".source_line(source)
     set size 1, 0.54
     set origin 0, 0.46
     set bmargin 0.5
     unset key
     set format x ""
-    set ylabel "loss, nats a byte"
+    set ylabel "loss, nats per byte"
     plot for [impl in impls] losses(impl) using 1:2 with linespoints linestyle line_of(impl) notitle
     set size 1, 0.46
     set origin 0, 0

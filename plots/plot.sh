@@ -31,7 +31,7 @@ gpt_oss | duel)
     data=${WB_DATA:-$newest} kind='measured here:'
     [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | head -n $most | xargs) kind='recorded:'
     if ! awk '!/^#/ && $1 != "kind" { n++ } END { exit !n }' ${data:-/dev/null}; then
-        echo "plot: no $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
+        echo "plot: no chart of $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
         exit 1
     fi
     of=${data%% *} gpu=$(field "${data%% *}" gpu)

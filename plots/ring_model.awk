@@ -1,5 +1,5 @@
 # ring_model.awk - what a ring of R GPUs would do, from what four of them did: awk -f plots/ring_model.awk prints the
-# table of problems/17/README.md. Causal, B 1, 32 query heads on 8, D 128, bfloat16, zigzag: in each step a GPU works
+# table of problems/17/methods.md. Causal, B 1, 32 query heads on 8, D 128, bfloat16, zigzag: in each step a GPU works
 # on two whole pairs of chunks, or three at the first.
 #
 # Measured (4 H200 of one host, 2026-11-21): 700 TFLOP/s, one GPU's share alone; 0.036 ms that a call of the kernel and

@@ -17,8 +17,8 @@ y_from = lowest / 2 < 1 ? lowest / 2 : 1; y_to = (has_e4m3 ? 4 : 2.2) * peak_tfl
 memory_roof(x) = 1e-3 * peak_gbps * x
 ridge = 1e3 * peak_tflops / peak_gbps
 
-set title "Roofline: which roof bounds each problem, and how near it comes".source_line(source)
-set xlabel "FLOPs a byte, if each input is read once and each output written once"
+set title "Roofline: which roofline limits each problem, and how close it comes".source_line(source)
+set xlabel "FLOPs per byte, with each input read once and each output written once"
 set ylabel "TFLOP/s"
 set logscale x 10
 set logscale y 10

@@ -30,7 +30,7 @@ awk -f plots/roofline.awk $tables >"$data" || exit 1
 # shellcheck disable=SC2086
 peak() { cat $tables | sed -n "s/^# $1: \([^ ]*\).*/\1/p" | grep . || echo 0; } # of each table
 if ! [ -s "$data" ]; then
-    echo "plot: nothing for a roofline chart: the peaks of $gpu are not known, or no main shape was measured"
+    echo "plot: nothing for a roofline chart: the peaks of $gpu are unknown, or no main shape was measured"
     exit 1
 fi
 source=$(for table in $tables; do

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 2
 text=$(mktemp) || exit 2
 trap 'rm -f "$text"' EXIT
 status=0
-for file in README.md plots/h200.md problems/*/README.md problems/*/hopper.md; do
+for file in README.md plots/h200.md problems/*/*.md; do
     grep -q '<!-- \(recorded\|duel\): ' "$file" || continue
     awk -f plots/tables.awk plots/data/h200/*.tsv plots/data/h200x2/*.tsv plots/data/h100/*.tsv "$file" >"$text" || { status=1; continue; }
     if [ "${1:-}" = --check ]; then

@@ -8,13 +8,13 @@ set offsets 0, 0, 0, 0
 loss(run) = sprintf("< awk -F'\\t' '/^#/ { next } $1 == \"run\" || $1 == \"%s\"' '%s'", run, data)
 held(run) = sprintf("< awk -F'\\t' '/^#/ { next } $1 == \"run\" || ($1 == \"%s\" && $5 != \"-\")' '%s'", run, data)
 runs = system(sprintf("awk -F'\\t' '!/^#/ && $1 != \"run\" && !seen[$1]++ { printf \"%%s \", $1 }' '%s'", data))
-title_of(run) = run eq "naive" ? "naive attention" : run eq "problems" ? "your kernels" : run eq "solutions" ? "answer keys" \
+title_of(run) = run eq "naive" ? "naive attention" : run eq "problems" ? "your kernels" : run eq "solutions" ? "reference solutions" \
               : run eq "wrong" ? "a wrong kernel" : run eq "device" ? "kernels" : run
 look(run) = run eq "naive" ? 1 : run eq "problems" ? 2 : run eq "wrong" || run eq "A" ? 8 : run eq "B" ? 2 : 3
 
 set title "A language model of bytes learns the lessons".source_line(source)
 set xlabel "step"
-set ylabel "loss, nats a byte"
+set ylabel "loss, nats per byte"
 set key maxrows 2
 if (words(runs) > 2) set key inside top right maxrows 4
 eval output_to("loss")

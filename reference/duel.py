@@ -117,7 +117,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
 
 # ------------------------ timing
 if not importlib.util.find_spec("torch") or not __import__("torch").cuda.is_available():
-    sys.exit("duel: wants PyTorch, and a GPU that PyTorch finds")
+    sys.exit("duel: needs PyTorch, and a GPU that PyTorch finds")
 os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook_all.so")])[0]
 import torch
 import peers
@@ -391,7 +391,7 @@ def main():
                                                                   or 300), (os.environ.get("ONLY")
                                                                       or "").split(), time.time()
     if not {*only} <= {*KINDS}:
-        sys.exit(f"duel: what is {' '.join({*only} - {*KINDS})} in ONLY? The kinds are {', '.join(KINDS)}")
+        sys.exit(f"duel: unknown {' '.join({*only} - {*KINDS})} in ONLY; the kinds are {', '.join(KINDS)}")
     wanted = lambda kind: not only or kind in only
     heading(True)
     print(f"# seed: {seed}, {limit:g} s{', only ' * bool(only)}{' '.join(only)}")

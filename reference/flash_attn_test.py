@@ -223,7 +223,7 @@ def test_wide_heads(chance):
     D, causal = chance.choice([136, 192, 192, 200, 256]), chance.random() < 0.5
     DV, Nk = chance.choice([D, 128, 96]), max(Nq, Nk) if causal else Nk
     if flash_workbook.library().lib.wb_device_capability() != 9:
-        pytest.skip("for sm_90 alone")
+        pytest.skip("only on sm_90")
     q, k, v = (laid_out(chance, B, n, h, d).detach() for n, h, d in ((Nq, Hq, D), (Nk, Hkv, D), (Nk, Hkv, DV)))
     Q, K, V = (x.transpose(1, 2) for x in (q, k, v))
     sinks, scale = chance.choice([None, torch.randn(Hq, device=device)]), chance.choice([None, 0.05])
@@ -256,7 +256,7 @@ def test_wide_heads(chance):
 def test_wide_sequences(chance):
     """Of any lengths, also none, and of more queries than keys."""
     if flash_workbook.library().lib.wb_device_capability() != 9:
-        pytest.skip("for sm_90 alone")
+        pytest.skip("only on sm_90")
     lengths = [[chance.choice([0, chance.randint(1, 150)]) for _ in range(4)] for _ in range(2)]
     cu = [torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device) for x in lengths]
     (D, DV), causal = chance.choice([(192, 128), (256, 256), (144, 80)]), chance.random() < 0.5
@@ -333,12 +333,12 @@ def test_arguments_are_as_the_page_says():
                                                                                                 values)
     lines = [f"| `{name}` | {' | '.join(of.get(function, '') for function in calls)} |\n" for name, of in rows.items()]
     page = os.path.join(os.path.dirname(__file__), "arguments.md")
-    head = ("# What becomes of flash-attn's arguments\n\nserved: as in flash-attn, within what README.md says of "
-            "shapes and masks. refused: a value\nother than the default is a NotImplementedError that names the "
-            "argument. not read: a hint to\nflash-attn's kernels. Made from what the functions do:\n`WRITE=1 make "
-            "torch` (flash_attn_test.py).\n\nA cache is of bf16, of int8 with `k_scale` and `v_scale`, or of e4m3: "
-            "`k_descale` and `v_descale`\nare of that one. Queries are in bf16. `attention_fp8` has e4m3 for a "
-            "forward pass.\n\n" + f"| | {' | '.join(f'`{x}`' for x in calls)} |\n" + "|---" * 4 + "|\n")
+    head = ("# flash-attn's arguments\n\nserved: as in flash-attn, within the limits on shapes and masks in README.md. "
+            "refused: a value other\nthan the default raises a NotImplementedError that names the argument. "
+            "not read: a hint to\nflash-attn's kernels. `WRITE=1 make torch` generates this page by calling the "
+            "functions\n(flash_attn_test.py).\n\nA cache is bf16, int8 (with `k_scale` and `v_scale`) or e4m3 (with "
+            "`k_descale` and `v_descale`).\nQueries are bf16. For a forward pass in e4m3 use `attention_fp8`.\n\n"
+            f"| | {' | '.join(f'`{x}`' for x in calls)} |\n" + "|---" * 4 + "|\n")
     if os.environ.get("WRITE"):
         open(page, "w").write(head + "".join(lines))
     assert open(page).read() == head + "".join(lines)
@@ -709,10 +709,10 @@ def test_kvcache_refuses_by_name():
         call(q.to(eight.dtype), eight, eight)
     for given, word in (({"k_descale": scales}, "k_descale"), ({"v_descale": scales[0, :, 0].double()}, "v_descale"),
                         ({"v_scale": scales}, "k_scale")):
-        with pytest.raises(ValueError, match=word + " is to be"):
+        with pytest.raises(ValueError, match=word + " must be"):
             call(q, eight, eight, **given)
     for wrong in (None, scales[..., 1:], scales.double()):
-        with pytest.raises(ValueError, match="v_scale is to be"):
+        with pytest.raises(ValueError, match="v_scale must be"):
             call(q, bytes_, bytes_, causal=True, k_scale=scales, v_scale=wrong)
     with pytest.raises(Refused, match="head_dim = 136"):
         call(randn(1, 1, 2, 136), *[randn(1, 64, 2, 136)] * 2)
@@ -843,7 +843,7 @@ def test_block_mask_as_listed_and_refusals():
         flash_workbook.attention(Q.requires_grad_(), K, K, block_mask=mask)
     with pytest.raises(ValueError, match="256 x 200"):
         flash_workbook.attention(K, K, K, block_mask=mask)
-    with pytest.raises(Exception, match="make the mask before"):
+    with pytest.raises(Exception, match="build the mask outside"):
         torch.compile(flash_workbook.attention, fullgraph=True)(K, K, K, block_mask=mask)
 
 
@@ -889,7 +889,7 @@ def test_quantise_fp8_is_the_librarys(chance):
 
 
 @drawn(8)
-@pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
+@pytest.mark.skipif(not full_has_gradients(), reason="needs sm_90")
 def test_quantise_fp8_at_once(chance):
     """In bf16, by one kernel: the bits that torch makes of the same numbers in float32; and what Hadamard leaves as it
     was."""
@@ -908,7 +908,7 @@ def test_quantise_fp8_at_once(chance):
         flash_workbook.quantise_fp8(Q.float(), K, V, hadamard=True)
 
 
-@pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
+@pytest.mark.skipif(not full_has_gradients(), reason="needs sm_90")
 def test_fp8_compiles_whole():
     Q, K = randn(1, 4, 130, 64).transpose(1, 2).contiguous().transpose(1, 2), randn(1, 2, 130, 64)
     call = lambda q: flash_workbook.attention_fp8(q, K, K)
@@ -929,7 +929,7 @@ def meant(eight, Nk):
 
 
 @drawn(8)
-@pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
+@pytest.mark.skipif(not full_has_gradients(), reason="needs sm_90")
 def test_fp8(chance):
     (B, Hq, Hkv, Nq, Nk, _), D, causal = sizes(chance), chance.choice([64, 128]), chance.random() < 0.5
     Nq = Nk if causal else Nq
@@ -1020,9 +1020,9 @@ def test_derivatives_that_there_are_not():
         total = lambda x: call(x).float().sum()
         for wrong in (lambda: torch.func.jvp(call, (q,), (q,)), lambda: torch.func.grad(total)(q),
                       lambda: torch.func.vmap(torch.func.grad(total))(q[None])):
-            with pytest.raises(NotImplementedError, match="torch.func|forward mode"):
+            with pytest.raises(NotImplementedError, match="torch.func|forward-mode"):
                 wrong()
-        with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
+        with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward-mode"):
             call(torch.autograd.forward_ad.make_dual(q, q))
     for call in calls[:4]:
         x = q.clone().requires_grad_()
@@ -1117,7 +1117,7 @@ def test_kvcache_under_autocast():
     with torch.autocast(device, torch.bfloat16):
         assert torch.equal(call(q, new, new), call(*(x.bfloat16() for x in (q, new, new))))
         for k, v, name in ((new.half(), new, "k"), (new, new.half(), "v")):
-            with pytest.raises(TypeError, match=f"{name} is float16, and bfloat16 is wanted"):
+            with pytest.raises(TypeError, match=f"{name} is float16, expected bfloat16"):
                 call(q, k, v)
 
 
@@ -1137,7 +1137,7 @@ def test_pointers_that_are_null():
 # ------------------------ GPUs
 
 
-@pytest.mark.skipif(device == "cpu", reason="wants a GPU")
+@pytest.mark.skipif(device == "cpu", reason="needs a GPU")
 @pytest.mark.parametrize("what", ["func", "varlen", "kvcache"])
 def test_captured_in_a_graph(what):
     q, k = randn(2, 3, 4, 64), randn(2, 64, 2, 64)

@@ -31,20 +31,20 @@ try:
     import flash_workbook
     from timing import FLUSH_BYTES, Verdicts, heading, said, times
 except ImportError as error:
-    sys.exit(f"gpt_oss.py wants PyTorch and transformers 5 or later, and here: {error}.")
+    sys.exit(f"gpt_oss.py needs PyTorch and transformers 5 or later: {error}.")
 
 if int(transformers.__version__.split(".")[0]) < 5:
-    sys.exit(f"gpt_oss.py wants transformers 5 or later, and here is {transformers.__version__}.")
+    sys.exit(f"gpt_oss.py needs transformers 5 or later, found {transformers.__version__}.")
 backend = os.environ.get("BACKEND") or ("cuda" if torch.cuda.is_available() else "cpu")
 if backend == "cuda" and not torch.cuda.is_available():
-    sys.exit("gpt_oss.py with BACKEND=cuda wants a GPU that PyTorch can use, and there is none.")
+    sys.exit("gpt_oss.py with BACKEND=cuda needs a GPU that PyTorch can use; there is none.")
 path = sys.argv[1] if len(sys.argv) > 1 else f"build/{backend}/lib/libworkbook.so"
 ours = "yours" if "/problems/" in path else "key"
 try:
     lib = flash_workbook.Library(path)
     lib.lib.flash_sink_logits_backward
 except (OSError, AttributeError) as error:
-    sys.exit(f"gpt_oss.py wants problems 11 and 12 in {path}, which `make lib BACKEND={backend}` builds: {error}.")
+    sys.exit(f"gpt_oss.py needs problems 11 and 12 in {path}, which `make lib BACKEND={backend}` builds: {error}.")
 transformers.logging.set_verbosity_error()
 
 
@@ -55,7 +55,7 @@ def attention(module, query, key, value, mask, scaling, dropout=0.0, sliding_win
     """Called by the model. query [B, Hq, n, D], key and value [B, Hkv, N, D], as views of other layouts. s_aux [Hq]:
     the sinks."""
     if mask is not None or dropout or query.dtype != torch.bfloat16:
-        raise ValueError("the workbook's attention is for bf16 without padding and dropout")
+        raise ValueError("the workbook's attention supports bf16 without padding and dropout")
     before = key.shape[2] - query.shape[2]
     # With a cache the queries are the last n of N positions. 11 wants as many queries as keys: rows of zeros go before,
     # and away again.
@@ -229,7 +229,7 @@ written = {impl: generate(model, impl, truth) for impl in (ours, "eager")}
 compare(ours, *({"generated": written[impl][1]} for impl in (ours, "eager")))
 for impl, (words, _) in written.items():
     print(f"# generated, {impl}: {words}")
-print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times as far from eager in float32 as eager in bf16 is.",
+print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times the error of eager in bf16.",
       file=sys.stderr)
 
 if backend == "cuda":

@@ -35,7 +35,7 @@ wb_status naive_gpu_sink_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float 
                                             const float *L, const bf16 *dO, const attention_shape *shape,
                                             wb_stream stream);
 
-// flash_decode with one block a query head, whatever the GPU and the lengths: its warps take the keys in turn, each a
+// flash_decode with one block per query head, whatever the GPU and the lengths: its warps take the keys in turn, each a
 // key at a time. Wants no workspace.
 wb_status naive_gpu_decode(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const int *page_table,
                            const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,

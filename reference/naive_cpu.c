@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// e^x for x <= 0, vectorisable, relative error below 3e-7. The baseline gets as good an exponential as the answer key,
-// so that the two differ in what they keep in memory and in nothing else.
+// e^x for x <= 0, vectorisable, relative error below 3e-7. The baseline gets as good an exponential as the reference
+// solution, so that the two differ in what they keep in memory and in nothing else.
 static inline float exp_fast(float x)
 {
     const float shifter = 0x1.8p23f;
@@ -94,7 +94,7 @@ wb_status naive_cpu(float *O, float *L, const float *Q, const float *K, const fl
     const int Nq = shape->q_len, Nk = shape->kv_len, D = shape->head_dim;
     const size_t heads = (size_t)shape->batch * shape->q_heads;
     float *S = malloc((size_t)Nq * Nk * sizeof *S);
-    if (!S) return wb_fail(WB_OUT_OF_MEMORY, "naive_cpu: no room for %zu scores", (size_t)Nq * Nk);
+    if (!S) return wb_fail(WB_OUT_OF_MEMORY, "naive_cpu: no memory for %zu scores", (size_t)Nq * Nk);
 
     for (size_t head = 0; head < heads; head++) {
         const size_t q = head * Nq * D, k = head * Nk * D;

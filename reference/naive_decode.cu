@@ -1,4 +1,4 @@
-// naive_decode.cu - decoding with one block a query head: a warp takes a key at a time, its lanes share the head
+// naive_decode.cu - decoding with one block per query head: a warp takes a key at a time, its lanes share the head
 // dimension.
 #include "naive.h"
 

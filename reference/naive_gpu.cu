@@ -309,7 +309,7 @@ static wb_status prepare(sizes *x, const attention_shape *shape, int matrices, s
 {
     const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(shape->kv_len);
     if (rows > INT_MAX || 2 * pitch > INT_MAX)
-        return wb_fail(WB_UNSUPPORTED, "naive_gpu: %zu rows of %d keys are more than cuBLAS counts", rows,
+        return wb_fail(WB_UNSUPPORTED, "naive_gpu: %zu rows of %d keys are more than cuBLAS can count", rows,
                        shape->kv_len);
     *x = {rows, pitch, shape->q_heads / shape->kv_heads * shape->q_len, shape->batch * shape->kv_heads};
     return need_work_space(matrices * naive_gpu_score_bytes(shape) + more);

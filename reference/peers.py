@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a user would call instead of an answer key, timed the way `bench` times it: PyTorch's attention backends.
+"""What a user would call instead of a reference solution, timed the way `bench` times it: PyTorch's attention backends.
 
     python3 reference/peers.py > plots/data/h200/peers.tsv        needs a GPU and PyTorch; about a minute
 

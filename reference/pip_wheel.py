@@ -40,7 +40,7 @@ of the machine that built it; for a GPU with its driver alone. NumPy is not want
 
 
 def build_sdist(directory, config_settings=None):
-    raise NotImplementedError("flash_workbook is made from a checkout of the workbook: there is no source package")
+    raise NotImplementedError("flash_workbook is built from a checkout of the workbook; there is no source package")
 
 
 if __name__ == "__main__":  # make wheel: for other machines than this one

@@ -43,10 +43,10 @@ def arguments():
     parser.add_argument("--check", type=int, metavar="N", default=2048, help="rows of the check, 0 for none")
     asked = parser.parse_args()
     if "RANK" not in os.environ:
-        parser.error("wants to be started by torchrun: torchrun --nproc-per-node RANKS reference/ring_peers.py")
+        parser.error("start it with torchrun: torchrun --nproc-per-node RANKS reference/ring_peers.py")
     for N in [asked.check, *(N for N, _ in asked.cases)]:
         if N % (2 * int(os.environ["WORLD_SIZE"])):
-            parser.error(f"N = {N}: the others want a multiple of twice the ranks")
+            parser.error(f"N = {N}: the other methods need a multiple of twice the ranks")
     return asked
 
 
@@ -166,9 +166,9 @@ def measure(N, causal, backward):
         name, why = way[0], ""
         try:
             if name.startswith("torch_") and not on_gpu:
-                raise NotImplementedError("context_parallel has none of the CPU's kernels")
+                raise NotImplementedError("context_parallel does not support CPU kernels")
             if name.startswith("ulysses") and any(heads % R for heads in asked.heads):
-                raise NotImplementedError(f"ulysses wants heads that {R} ranks can share out")
+                raise NotImplementedError(f"ulysses needs heads that are divisible among {R} ranks")
             if asked.check and not backward:
                 errors[name] = error_of(*way[1:], causal)
             before = on_gpu and (torch.cuda.reset_peak_memory_stats(), torch.cuda.memory_allocated())[1]

@@ -172,11 +172,11 @@ def contract(group, device):
     refused = {  # what is said, and what must be in it
         "gradients of 32": (raised(lambda: call(wide.clone().requires_grad_(), wide)), R > 1 and "head_dim = 32"),
         "twice": (raised(once), "second derivatives"),
-        "no group": (raised(lambda: call(group=None)), "group: a torch.distributed process group is wanted"),
+        "no group": (raised(lambda: call(group=None)), "group: expected a torch.distributed process group"),
         "fullgraph": (raised(lambda: compiled(fullgraph=True)) if R == 1 else "", R == 1 and "ring_attention"),
         "float16": (raised(lambda: call(q.half())), "bfloat16"),
         "unlike lengths": (raised(lambda: call(q[:, :, 1:])),
-                           "as many queries as keys on each rank, and here are 8 and 9"),
+                           "as many queries as keys on each rank, got 8 and 9"),
         "N": (raised(lambda: call(N=9 * R + 2)), "9 keys, where shard() gives it"),
         "N of ranks": (raised(lambda: call(*(x[:, :, : 7 - rank] for x in (q, k)))),
                        R > 1 and f"rows unless given) {7 * R} on rank 0 and {6 * R}"),
@@ -222,7 +222,7 @@ def folder(tmp_path_factory):
     """Where four processes, or as many as there are GPUs, have told of each number of ranks."""
     most, folder = min(4, torch.cuda.device_count()) if on_gpu else 4, tmp_path_factory.mktemp("ring")
     if library().lib.wb_device_capability() != 9:
-        pytest.skip("has a backward on sm_90 alone")
+        pytest.skip("has a backward pass only on sm_90")
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
     meeting = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     start = lambda ranks: [sys.executable, __file__, *map(str, (folder, meeting.port, most, *ranks))]
@@ -248,7 +248,7 @@ def folder(tmp_path_factory):
 def told(request, folder):
     R = request.param
     if on_gpu and torch.cuda.device_count() < R:
-        pytest.skip(f"wants {R} GPUs")
+        pytest.skip(f"needs {R} GPUs")
     return [json.load(open(folder / f"told{R}.{rank}")) for rank in range(R)]
 
 

@@ -30,7 +30,7 @@ def inputs(B, Hq, Hkv, N, D, how):
     Q, K, V, dO = (torch.randn(B, h, N, D, device=device).bfloat16() for h in (Hq, Hkv, Hkv, Hq))
     sinks = [torch.randn(Hq, device=device)] if how.pop("logits", False) else []
     if how.get("causal") is False and flash_workbook.library().lib.wb_device_capability() != 9:
-        pytest.skip("has a backward on sm_90 alone")
+        pytest.skip("has a backward pass only on sm_90")
     return [x.requires_grad_() for x in (Q, K, V, *sinks)], dO, how
 
 
@@ -105,7 +105,7 @@ def test_right(sizes):
             assert min(distances(wrong, want)) > LIMIT, name  # in what shows it least
 
 
-@pytest.mark.skipif(device == "cpu", reason="wants a GPU")
+@pytest.mark.skipif(device == "cpu", reason="needs a GPU")
 def test_streams():
     """Calls on two streams, whose inputs come late: each waits for its own stream's, and for nothing else."""
     side, out = [torch.cuda.Stream() for _ in range(2)], []
@@ -196,7 +196,7 @@ def test_deterministic_flag():
 
 
 def test_tokens_before_heads(case):
-    """As flash-attn has them: the same bits."""
+    """As flash-attn has them: bitwise identical."""
     tensors, dO, how = case
     sinks = tensors[3] if len(tensors) > 3 else None
     rest = (how.get("causal", True), how.get("window", 0), how.get("sink_tokens", 0), None, True, "")
@@ -222,7 +222,7 @@ def test_head_dims_between():
 def test_wide_head_dims():
     """Forward alone: as an operator; compiled."""
     if flash_workbook.library().lib.wb_device_capability() != 9:
-        pytest.skip("for sm_90 alone")
+        pytest.skip("only on sm_90")
     for dims in ((192, 192, 128), (160, 160, 160)):
         x = [torch.randn(1, h, 33, D, device=device).bfloat16() for h, D in zip((4, 2, 2), dims)]
         torch.library.opcheck(flash_workbook.forward, (*x, None, True, 0, 0, None, True, ""))
@@ -249,7 +249,7 @@ def test_who_writes_to_what_is_kept_is_told():
 
 def test_refusals_say_why():
     Q = torch.zeros(1, 2, 10, 16, dtype=torch.bfloat16, device=device)
-    with pytest.raises(ValueError, match=f"works on tensors of device {device}, and these are on meta"):
+    with pytest.raises(ValueError, match=f"works on tensors on device {device}, but these are on meta"):
         flash_workbook.library().call("flash_gqa", [Q.to("meta")], None)
     with pytest.raises(flash_workbook.Refused, match="scale = -1"):
         attention(Q, Q, Q, scale=-1.0)
@@ -264,7 +264,7 @@ def test_refusals_say_why():
 
 
 @pytest.mark.skipif(not os.path.exists("pyproject.toml") or not importlib.util.find_spec("pip"),
-                    reason="wants a checkout, and pip")
+                    reason="needs a checkout, and pip")
 def test_pip_installs(tmp_path):
     backend = os.environ.get("BACKEND") or ("cuda" if device == "cuda" else "cpu")
     as_built = {"WERROR": "1"} if "-Werror" in open(f"build/{backend}/flags.mk").read() else {}
@@ -276,7 +276,7 @@ def test_pip_installs(tmp_path):
     assert f" {tmp_path}/flash_workbook/libworkbook.so, version" in said
 
 
-@pytest.mark.skipif(device == "cpu", reason="wants a GPU")
+@pytest.mark.skipif(device == "cpu", reason="needs a GPU")
 def test_graph_captures_forward_and_backward(case):
     # whose graph is gone: it would tie the default stream to the capture
     want = [x.detach() for x in results(attention, case)]
@@ -289,7 +289,7 @@ def test_graph_captures_forward_and_backward(case):
     assert same(got, want)
 
 
-@pytest.mark.skipif(device == "cpu", reason="wants a GPU")
+@pytest.mark.skipif(device == "cpu", reason="needs a GPU")
 def test_compiled_with_graphs(case):
     torch._dynamo.reset()
     compiled = torch.compile(attention, fullgraph=True, mode="reduce-overhead")

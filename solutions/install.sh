@@ -17,7 +17,7 @@ trap 'rm -rf "$scratch"' EXIT
 writable() { # FOLDER...
     for folder; do
         if ! mkdir -p "$to/$folder" 2>"$scratch/why" || [ ! -w "$to/$folder" ]; then
-            fail "cannot write into $to/$folder: choose a folder of yours, make install PREFIX=\$HOME/.local, or say sudo make install"
+            fail "cannot write into $to/$folder: choose another folder, make install PREFIX=\$HOME/.local, or use sudo make install"
         fi
     done
 }
@@ -31,7 +31,7 @@ remove() {
 if [ "$1" = --remove ]; then
     [ -f "$to/$list" ] || fail "there is no $to/$list: nothing was installed there"
     sed 's/^[^ ]*  //' "$to/$list" | grep -Fxv -f "$scratch/ours" | while IFS= read -r file; do
-        [ ! -e "$to/$file" ] || echo "install: $to/$file is not as it was installed, and stays"
+        [ ! -e "$to/$file" ] || echo "install: $to/$file has changed since it was installed, and is kept"
     done
     remove
     rmdir "$to/lib/cmake/workbook" "$to/share/workbook" 2>/dev/null || true
@@ -87,7 +87,7 @@ END
 writable include lib lib/pkgconfig lib/cmake/workbook share/workbook
 while IFS= read -r file; do
     if { [ -e "$to/$file" ] || [ -L "$to/$file" ]; } && ! grep -Fxq "$file" "$scratch/ours"; then
-        fail "$to/$file is there, and is not what make install has put there: move it away, or choose another PREFIX"
+        fail "$to/$file exists and was not installed by make install: move it away, or choose another PREFIX"
     fi
 done <"$scratch/files"
 remove # so that nothing is written into a library that runs

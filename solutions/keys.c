@@ -1,5 +1,5 @@
-// keys.c - what the answer keys take (predict.h). A key differs from its skeleton in the gaps alone, so it does not say
-// so itself. Tiles are those of its launch.
+// keys.c - what the reference solutions take (predict.h). A key differs from its skeleton in the gaps alone, so it does
+// not say so itself. Tiles are those of its launch.
 #include "predict.h"
 
 wb_microseconds flash_forward_microseconds_key, flash_causal_microseconds_key, flash_gqa_microseconds_key,

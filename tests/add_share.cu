@@ -52,7 +52,7 @@ Test(add_share, right)
             const size_t of = (i / D / all * rows + row) * D + i % D;
             const float is = is_float ? to.as_float[i] : wb_from_bf16(to.as_bits[i]);
             if (row < 0 || row >= rows) {
-                cr_assert(is == before[i] && L.as_float[i / D] == L_before[i / D], "row %d of %d is touched", row,
+                cr_assert(is == before[i] && L.as_float[i / D] == L_before[i / D], "row %d of %d was modified", row,
                           rows);
                 continue;
             }
@@ -79,7 +79,7 @@ Test(add_share, refuses)
     };
     refused({x, 0, NULL, NULL, NULL, NULL, 1, 8, 4, 4, 64}, WB_BAD_ARGUMENT, "null");
     refused({x, 0, x, NULL, f, NULL, 1, 8, 4, 4, 64}, WB_BAD_ARGUMENT, "null");
-    refused({x, 0, x, x, f, f, 1, 8, 4, 4, 64}, WB_BAD_ARGUMENT, "too many");
+    refused({x, 0, x, x, f, f, 1, 8, 4, 4, 64}, WB_BAD_ARGUMENT, "not allowed");
     refused({x, 0, x, NULL, NULL, NULL, 1, 8, 4, 5, 64}, WB_BAD_ARGUMENT, "rows 4 to 8 of 8");
     refused({x, 0, x, NULL, NULL, NULL, 1, 8, 4, 4, 48}, WB_UNSUPPORTED, "head_dim = 48");
     refused({x, 0, x + 1, NULL, NULL, NULL, 1, 8, 4, 4, 64}, WB_UNSUPPORTED, "aligned to 16 bytes: 0");

@@ -43,7 +43,7 @@ static void check_part(const block_mask *m, const wb_named_mask *named, int t, i
                       m->part[n]);
             visible += bit, pairs += exists;
         }
-    cr_assert(visible > 0, "tile %d is listed and shows nothing", m->part[n]);
+    cr_assert(visible > 0, "tile %d is listed but has no visible pair", m->part[n]);
     cr_assert(visible < pairs || (m->part[n] + 1) * m->kv_tile > named->kv_len, "tile %d is whole", m->part[n]);
 }
 
@@ -79,7 +79,7 @@ static void check_lists(const wb_named_mask *named, int q_tile, int kv_tile, boo
                     seen[list[n]] = true;
                     if (side) check_part(&m, named, t, n);
                     if (!side)
-                        cr_assert((list[n] + 1) * kv_tile <= named->kv_len, "a whole tile has keys that do not exist");
+                        cr_assert((list[n] + 1) * kv_tile <= named->kv_len, "a full tile has keys that do not exist");
                 }
             }
             free(seen);

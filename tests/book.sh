@@ -20,7 +20,7 @@ make_book() { # EDITION, what it is called
 make_book students "the students' edition"
 [ $failed -eq 0 ] || exit 1
 find build/book/html -path '*solutions/[0-9]*' >"$said"
-check "and no key is in it" [ ! -s "$said" ]
+check "and it contains no reference solution" [ ! -s "$said" ]
 steps() { # EDITION TIMES: so many pictures of a step in each lesson that has one
     for lesson in $(grep -l '^The step from ' problems/[0-9][0-9]/README.md); do
         page=build/book/$1/${lesson%.md}.html

@@ -35,5 +35,5 @@ awk '/^[^# ]/ {
         if (need[i] != "-" && !((FILENAME, need[i]) in seen)) { print FILENAME ": " $1 " needs " need[i]; bad = 1 }
     seen[FILENAME, $1] = 1
 } END { exit bad || NR == 0 }' problems/*/checkpoints.txt >"$said"
-verdict $? "what a checkpoint needs stands above it"
+verdict $? "a checkpoint's prerequisites are listed before it"
 exit $failed

@@ -15,19 +15,19 @@ workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward solutions/03/fl
 tr -c '0-9-' '\n' <"$said" | awk -F- '/[0-9]/ { for (n = $1 + 0; n <= ($2 == "" ? $1 : $2); n++) print n }' |
     sort >"$scratch/told"
 [ "$(marked never | comm -12 "$scratch/told" - | grep -c .)" = 12 ]
-verdict $? "each of 12 planted conditions is told"
+verdict $? "each of 12 injected conditions is reported"
 diff --old-line-format= --unchanged-line-format='%dn
 ' --new-line-format= "$source" solutions/03/flash_forward.cu | sort >"$scratch/given"
 [ -z "$(comm -12 "$scratch/given" "$scratch/told")" ]
-verdict $? "no given line is"
+verdict $? "no given line is reported"
 [ -z "$(marked unseen | comm -12 "$scratch/told" -)" ]
-verdict $? "arithmetic is not, as threats.md says"
-check "who asks for the time or the device is told" grep -q '^no case decides what time.*: [0-9]*, [0-9]*$' "$said"
+verdict $? "a condition written as arithmetic is not reported"
+check "queries of the time or the device are reported" grep -q '^no case controls time.*: [0-9]*, [0-9]*$' "$said"
 cut=$(marked cut | sort -n | paste -sd, | sed 's/,/, /g')
-check "who cuts a number to few bits is told" grep -q "^numbers are cut to few bits.*: $cut" "$said"
-check "who says that lines are others is told" grep -q 'these lines may change that: [0-9]' "$said"
+check "numbers truncated to few bits are reported" grep -q "^numbers are truncated to few bits.*: $cut" "$said"
+check "directives that change lines or counters are reported" grep -q 'these lines may falsify .*: [0-9]' "$said"
 echo 1 >>"$WB_COVERAGE/served" # as if one had been cleared
 rm -rf "$WB_COVERAGE/sum"
 workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward >"$said"
-check "and so is a call that the counters do not have" grep -q 'what ran is not known: of [0-9]* calls' "$said"
+check "a call that the counters lack is reported" grep -q 'what ran is unknown: for [0-9]* calls' "$said"
 exit $failed

@@ -31,7 +31,7 @@ refused() { # WHAT WHERE SENTENCE: what was given is, there
 
 : >"$said"
 for file in tests/*.cu solutions/[0-9][0-9]/*.cu; do alike "$file"; done
-right "each awk makes the same of the workbook's kernels"
+right "every awk translates the workbook's kernels identically"
 
 given <<'CUDA'
 int f(int x, int y) { return (x << 3) | (y >> 2) | (x << y << 1); }
@@ -47,11 +47,11 @@ void broken() { k<<<1, 2; }
 void launches() { k<<<1, 2>>>; }
 CUDA
 diff "$in" "$scratch/out" >>"$said"
-right "what is C++ already, or no launch, is left alone"
+right "C++ code and everything that is no launch stays unchanged"
 printf 'k<<<1, 2>>>();\r\nint last_line_without_newline;' | given
 tail -n 1 "$scratch/out" | grep -qx 'int last_line_without_newline;' && ! grep -q "$(printf '\r')" "$scratch/out" ||
     cat "$scratch/out" >>"$said"
-right "carriage returns go, and a last line needs no end"
+right "carriage returns are removed, and the last line needs no newline"
 
 given <<'CUDA'
 void f()
@@ -120,7 +120,7 @@ printf '#include "inner.cu"\n__global__ void outer(int *p)\n{\n    __shared__ in
 printf '__global__ void inner(int *p) { *p = 1; }\n' >"$scratch/beside/inner.cu"
 printf '#include <cuda_runtime.h>\n#include "beside/outer.cu"\nvoid host(int *p) { outer<<<1, 1>>>(p); }\nint x = undeclared;\n' |
     given
-refused "a mistake behind an included file" in.cu:4 undeclared
+refused "an error after an included file" in.cu:4 undeclared
 sed -i 's/x = 1,/x = 1, undeclared = 1,/' "$scratch/beside/outer.cu"
 cp "$in" "$scratch/again" && given <"$scratch/again"
 refused "one in an included file" outer.cu:5 undeclared
@@ -135,5 +135,5 @@ for header in cuda_runtime.h cuda_bf16.h cuda_pipeline.h cuda_pipeline_primitive
 done >>"$said.headers"
 given <"$said.headers"
 compiles || head -n 5 "$scratch/messages" >>"$said"
-right "the headers bear the names that students define"
+right "the headers work with names that students define"
 exit $failed

@@ -8,7 +8,7 @@ set -u
 draw() { SEED=$1 "${PYTHON:-python3}" reference/duel.py --draw "$2"; }
 
 if ! command -v "${PYTHON:-python3}" >/dev/null; then
-    echo "not run: what is drawn, there is no python3"
+    echo "not run: the random shapes, there is no python3"
 else
     draw 1 3000 >"$scratch/1"
     draw 1 3000 >"$scratch/again"
@@ -69,9 +69,9 @@ END
     "${PYTHON:-python3}" tests/duel_measure.py >"$said" 2>&1
     status=$?
     if [ $status -eq 77 ]; then
-        echo "not run: what is called WRONG, there is no PyTorch"
+        echo "not run: the detection of WRONG results, there is no PyTorch"
     else
-        verdict $status "of backwards those that are wrong are called WRONG, and no other"
+        verdict $status "wrong backward passes are called WRONG, and no others"
     fi
 fi
 
@@ -95,23 +95,23 @@ row() {
 awk -f plots/duel.awk -v worst=2 "$scratch/table" >"$scratch/said"
 check "a sound table passes" [ $? -eq 0 ]
 has() { grep -qx "$1" "$scratch/said"; }
-check "ahead, median, tenth and least of a kind" has '| forward | 10 | 40 % | 1.000 | 0.60 | 0.50 |'
-check "one peer's alone" has '| backward, the same bits each time | 1 | 100 % | 1.500 | 1.50 | 1.50 |'
-check "where no peer answered, none is counted" sh -c "! grep -q '^| backward |' '$scratch/said'"
+check "wins, median, 10th percentile and minimum of a kind" has '| forward | 10 | 40 % | 1.000 | 0.60 | 0.50 |'
+check "a shape with one other library" has '| backward, deterministic | 1 | 100 % | 1.500 | 1.50 | 1.50 |'
+check "shapes without another library are not counted" sh -c "! grep -q '^| backward |' '$scratch/said'"
 worst=$(sed -n 's/ forward B1 2\/2 N64 D64 causal: 1, fa4 .*//p' "$scratch/said" | tr '\n' ' ')
 check "the worst, in order" [ "$worst" = "0.500 0.600 " ]
-check "choices that cost over 3 %, and no others" [ "$(grep -c ', 08/flash_gqa_backward ' "$scratch/said")" -eq 1 ]
-check "and how many there were" grep -q 'of 12 choices 1 took' "$scratch/said"
+check "selections that cost over 3 %, and no others" [ "$(grep -c ', 08/flash_gqa_backward ' "$scratch/said")" -eq 1 ]
+check "and how many there were" grep -q '1 of 12 selected kernels took' "$scratch/said"
 awk -f plots/duel.awk -v claim=1 "$scratch/table" >"$scratch/claim"
 tr '\n' ' ' <"$scratch/claim" >"$scratch/in_one_line"
-check "the claim is of the same figures" \
-    grep -q '^In 11 duels .*: forward in 40 % (0.50)[.] $' "$scratch/in_one_line"
+check "the claim has the same figures" \
+    grep -q '^On random shapes .* in 40 % of 10 forward passes (worst case 0.50x)[.] $' "$scratch/in_one_line"
 { cat "$scratch/table"; row forward 1 2 - fa4 2 10/flash_hopper WRONG 10/flash_hopper:1; } >"$scratch/wrong"
 awk -f plots/duel.awk "$scratch/wrong" >/dev/null 2>"$scratch/said"
-check "what is wrong fails" [ $? -eq 1 ]
+check "a WRONG result fails" [ $? -eq 1 ]
 check "and is named" grep -q '^forward B1 2/2 N64 D64 causal: WRONG' "$scratch/said"
 { cat "$scratch/table"; echo '# FAILED attention 1 2: Refused: no'; } >"$scratch/wrong"
 awk -f plots/duel.awk "$scratch/wrong" >/dev/null 2>"$scratch/said"
-check "so is what failed" [ "$?/$(grep -c '^# FAILED attention' "$scratch/said")" = 1/1 ]
+check "a FAILED line fails and is named" [ "$?/$(grep -c '^# FAILED attention' "$scratch/said")" = 1/1 ]
 check "and an empty table" sh -c "! awk -f plots/duel.awk /dev/null >/dev/null"
 exit $failed

@@ -13,11 +13,11 @@ refused() { # TARGET CASE WHAT: of a right function; make's last line has the st
     verdict $? "make $1 CASE=$2 ends with status 2, and says: $3"
 }
 for target in run test sanitize; do
-    refused $target-13 Nq=1 "names no D: Nq and D are needed"
-    refused $target-02 cols=32 "names no rows: rows and cols are needed"
+    refused $target-13 Nq=1 "has no D: Nq and D are required"
+    refused $target-02 cols=32 "has no rows: rows and cols are required"
 done
 for target in test sanitize; do
-    refused $target-13 B=2 "names no Nq and no D: Nq and D are needed"
+    refused $target-13 B=2 "has no Nq and no D: Nq and D are required"
     refused $target-01 Nq=4,D=16,size=3 "'size' in the case: names are B Hq"
     refused $target-13 Nq=1,D=17 "head_dim = 17, supported are"
     refused $target-03 Nq=4,D=16,null=K "K is null"
@@ -48,7 +48,7 @@ try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such prob
     rm -f $made
 }
 (eval ": $expanded"; eval "echo '$pasted'") >"$said" 2>&1
-check "what is tried would be noticed" [ -e $made ]
+check "an attempt would be noticed" [ -e $made ]
 rm -f $made
 try grade SUBMISSION OUT="$scratch/out"
 try grade OUT SUBMISSION="$scratch/none"

@@ -57,7 +57,7 @@ static void compare(const wb_problem *p, const attention_shape *s, const char *n
         error = fmax(error, fabs(got[i].value - want));
         largest = fmax(largest, fabs(want));
     }
-    cr_assert(error <= 1e-6 * largest && largest > 0, "%s of %s: off by %.2g, the largest entry is %.2g", name, p->name,
+    cr_assert(error <= 1e-6 * largest && largest > 0, "%s of %s: error %.2g, the largest entry is %.2g", name, p->name,
               error, largest);
 }
 

@@ -305,7 +305,7 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  before the call each byte of outputs%s was %d: what is there means nothing",
             problem()->signature == WB_DECODE ? " and workspace" : "", WB_NAN_BYTE - c->prior);
     if (c->late > 1)
-        say(r, "\n  another call is under way meanwhile, on a stream of its own: "
+        say(r, "\n  another call is running at the same time, on a stream of its own: "
                "what both keep in one place, as in a __device__ variable, is the other's");
     else if (c->late)
         say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
@@ -493,7 +493,7 @@ static bool judge_products(report *r, const worker_run *run)
     const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
     if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
     say(r,
-        "the outputs are right, but the products that run on their own (hopper.cuh) had %.3g multiplications, "
+        "the outputs are correct, but the asynchronous products (hopper.cuh) had %.3g multiplications, "
         "and Q K^T and P V of this case have %.3g",
         did, wanted);
     say_case(r, run);
@@ -905,7 +905,7 @@ static bool judge_overlap(report *r, const worker_run *run)
         const unsigned bare = x->asked.messages - x->asked.hidden;
         if (c->ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
             say(r,
-                "on rank %d, %u of %u kernels could run while a message is under way; more than half of them can: "
+                "on rank %d, %u of %u kernels could run while a message is in flight; more than half of them can: "
                 "what comes next is asked for before what is there is worked on, on another stream",
                 rank, x->asked.under_messages, x->asked.kernels);
         else if (bare && (c->ranks > 2 || back))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# hints.sh - every gap of every skeleton has three hints, no hint is for a gap that is not there, each gap's TODO
-# has its name, each fits a terminal of 80 columns, and none contains a line of the answer key, a statement of it,
+# hints.sh - every gap of every skeleton has three hints, no hint is for a gap that is not there, each gap's TODO has
+# its name, each fits a terminal of 80 columns, and none contains a line of the reference solution, a statement of it,
 # or what it assigns (where there is a solutions/).
 set -u
 . tests/prove/frame.sh
@@ -65,7 +65,7 @@ for hints in problems/[0-9][0-9]/hints.txt; do
                 for (line in secret)
                     if (index(text[place], line)) {
                         split(place, part, SUBSEP)
-                        complain("\"" part[1] "\", level " part[2] ", contains " line " of the answer key")
+                        complain("\"" part[1] "\", level " part[2] ", contains " line " of the reference solution")
                     }
             for (name in gap) gaps++
             if (!bad) print "ok    " FILENAME ": " gaps (gaps == 1 ? " gap" : " gaps") ", three hints each"

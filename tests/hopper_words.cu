@@ -231,32 +231,32 @@ Test(hopper, product_AB)
     X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before", SCORES)                       \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
     X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "scale_rows(O, twice)")     \
-    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 are over: 8 of 8 arrivals missing",          \
+    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 have completed: 8 of 8 arrivals missing",    \
       "K.send(")                                                                                                       \
     X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
     X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)                       \
     X(ONE_ARRIVAL_LESS, "tile overwritten too early", "its end was never announced", "K.send(")                        \
-    X(ONE_ARRIVAL_MORE, "deadlock", "for K.empty[0], phase 0; 0 are over: 1 of 9 arrivals missing", "K.send(")         \
+    X(ONE_ARRIVAL_MORE, "deadlock", "for K.empty[0], phase 0; 0 have completed: 1 of 9 arrivals missing", "K.send(")   \
     X(ONE_WARP_NEVER_RELEASES, "warps of a group disagree", "V.tile[1]", "mma_AB_async(O, P")                          \
-    X(FEWER_BYTES_PROMISED, "bytes not promised", "have come to Q_full, only", "copy_in(")                             \
-    X(TWICE_THE_BYTES, "deadlock", "for Q_full, phase 0; 0 are over: 32768 bytes promised, 16384 have come",           \
+    X(FEWER_BYTES_PROMISED, "bytes not promised", "have arrived at Q_full, only", "copy_in(")                          \
+    X(TWICE_THE_BYTES, "deadlock", "for Q_full, phase 0; 0 have completed: 32768 bytes promised, 16384 have arrived",  \
       "s.Q_full.wait(0)")                                                                                              \
     X(SIGNALS_READY_FORGOTTEN, "signal not ready", "signals_ready() is missing", "load_async(s.Q[g]")                  \
     X(NO_BARRIER_AFTER_INIT, "signal not ready", "__syncthreads() is missing", "s.V.init(8)")                          \
     X(STORE_INTO_Q_IN_FLIGHT, "tile overwritten too early", "store() overwrites Q[", "store(Q, O)")                    \
     X(HAND_WRITTEN_STORE_IN_FLIGHT, "tile changed in flight", "Q[", SCORES)                                            \
     X(NO_FENCE, "written tile not visible", "without a fence", "copy_out(")                                            \
-    X(NO_GROUP_BARRIER, "written tile not visible", "has not met this warp since", "copy_out(")                        \
+    X(NO_GROUP_BARRIER, "written tile not visible", "has not synchronized with this warp since", "copy_out(")          \
     X(STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing", "store_async(O_map")                    \
     X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 are missing", "turn.wait()")                                \
-    X(TOO_MANY_REGISTERS, "deadlock", "registers a thread more", "registers_up<240>")                                  \
+    X(TOO_MANY_REGISTERS, "deadlock", "more registers per thread", "registers_up<240>")                                \
     X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group issue the same",               \
       "products_done<1>(S)")                                                                                           \
     X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \
       "products_done<1> names a result that is not done: 1 product is in flight, and 1 may be", SCORES)                \
     X(RESULT_THROWN_AWAY, "result thrown away", "no products_done names the result", "mma_ABt_async(nobody, Q, Q)")    \
     X(RESULT_OVERWRITTEN, "result thrown away", "another product writes its result", "mma_ABt_async(nobody, Q, Q)")    \
-    X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: nobody waited for it", "V.send(")                           \
+    X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: no thread waited for it", "V.send(")                        \
     X(SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()")                                                \
     X(BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(")                               \
     X(STORE_BEFORE_ROW_0, "store before the tensor", "would begin at row -1 of head 0", "store_async(O_map")
@@ -264,9 +264,10 @@ Test(hopper, product_AB)
 // The same of a sum.
 #define SUM_HAZARDS(X)                                                                                                 \
     X(SUM_WITHOUT_FENCE, "written tile not visible", "without a fence", "put_async(sum, s.x)")                         \
-    X(SUM_NOT_WAITED_FOR, "written tile not visible", "has not met this warp since", "put_async(sum, s.x)")            \
-    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "no barrier or signal behind", "store(s.x, mine)")            \
-    X(SUM_FREED_UNREAD, "tile overwritten too early", "stores_read(), or a barrier behind it", "store(s.x, mine)")     \
+    X(SUM_NOT_WAITED_FOR, "written tile not visible", "has not synchronized with this warp since",                     \
+      "put_async(sum, s.x)")                                                                                           \
+    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "no barrier or mbarrier after", "store(s.x, mine)")           \
+    X(SUM_FREED_UNREAD, "tile overwritten too early", "stores_read(), or a barrier after it", "store(s.x, mine)")      \
     X(SUM_ANNOUNCED_TOO_EARLY, "announced too early", "stores_done() is missing", "announce(&counters[1])")            \
     X(SUM_NEVER_ANNOUNCED, "deadlock", "for a counter in device memory to become", "await(&counters[1], turn)")        \
     X(SUM_NOT_READ, "returned too early", "stores_read() is missing", "put_async(sum, s.x)")
@@ -533,7 +534,7 @@ Test(hopper, pipeline)
 static void check_report(void (*run)(void), const char *kind, const char *words, const char *line)
 {
     if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
-        cr_skip_test("a GPU says nothing of this: it hangs, or computes");
+        cr_skip_test("a GPU does not report this: it hangs, or computes");
     check_reported(run_in_a_child(run));
     char first[128];
     snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);

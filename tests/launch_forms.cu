@@ -154,9 +154,10 @@ Test(launches, are_told_apart_by_the_kernel_that_they_name)
         errors[2] = cudaGetLastError();
         return 0;
     });
-    cr_expect(errors[0] == cudaSuccess, "asked for its shared memory, and got error %d", errors[0]);
+    cr_expect(errors[0] == cudaSuccess, "requested its shared memory, and got error %d", errors[0]);
 #if !defined(__clang__) || __clang_major__ >= 17  // before, clang finds no address of such a kernel (cudacpu/launch.h)
     for (int i = 1; i < 3; i++)
-        cr_expect(errors[i] == cudaErrorInvalidValue, "kernel %d never asked, and got error %d", i, errors[i]);
+        cr_expect(errors[i] == cudaErrorInvalidValue, "kernel %d never requested shared memory, and got error %d", i,
+                  errors[i]);
 #endif
 }

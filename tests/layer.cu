@@ -1,5 +1,5 @@
-// layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is
-// reported in the right words. Small kernels, each before its test; valid CUDA. What every answer key does (dynamic
+// layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is reported
+// in the right words. Small kernels, each before its test; valid CUDA. What every reference solution does (dynamic
 // shared memory, a stack for each thread, a run of each block) their suites prove.
 #include "in_a_child.h"
 
@@ -787,7 +787,7 @@ __global__ void async_misaligned(const float *in)
 Test(cpu_layer, report_misaligned_asynchronous_copy)
 {
     reports([] { RUN(async_misaligned, float_result, 8, 1, 1); },
-            {"misaligned asynchronous copy", "destination lies 4", "// 4 bytes off"});
+            {"misaligned asynchronous copy", "destination is 4", "// 4 bytes off"});
 }
 
 __global__ void divide(int *x, int y) { *x = 7 / y; }

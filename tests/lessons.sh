@@ -85,7 +85,7 @@ for number; do
             >>"$said" 2>&1
     rm -f "$skeleton"
 done
-none "gaps, tests, points and names of the lessons are those of the code"
+none "gaps, tests, points and names in the lessons agree with the code"
 seen "$(wc -l <"$scratch/words")" 5000 "words of code"
 
 # What make is told in backticks and in lines of code is a target. And what a class's copy names is in it: files,
@@ -142,12 +142,12 @@ names() { # FOLDER
                     if (!(any in target)) sub(/-[^-]*$/, "-%", any)
                     if (!(any in target)) complain("names make " goal[i] ", and there is none")
                     else if (any in no && (typed || first) && line !~ /if you have|such as/)
-                        complain("has one type make " goal[i] ", which needs keys")
+                        complain("tells the reader to type make " goal[i] ", which needs keys")
                 }
             }
             if (!copy) next
             if (line ~ /IMPL=solutions|WRONG=/ && typed && line !~ /if you have/ && before_line !~ /if you have/)
-                complain("has one type what needs keys: " line)
+                complain("tells the reader to type what needs reference solutions: " line)
             before_line = line
             for (rest = line; match(rest, /[A-Za-z0-9_.*-]+(\/[A-Za-z0-9_.*-]*)+|[A-Za-z0-9_-]+[.][a-z]+/); ) {
                 before = substr(rest, 1, RSTART - 1)
@@ -169,7 +169,7 @@ names() { # FOLDER
 : >"$scratch/refused"
 cp "$scratch/whole" "$scratch/kept"
 names .
-none "make has the targets that texts name"
+none "every make target in a text exists"
 
 # Links lead to files that there are, and to headings that these have, as GitHub names them.
 links() { # FOLDER
@@ -193,7 +193,7 @@ links() { # FOLDER
             }
         }
         END {
-            if (n < 50) print "hardly a link was found"
+            if (n < 50) print "hardly any link was found"
             for (i = 1; i <= n; i++) {
                 at = path[i]
                 while (sub(/[^\/#]+\/\.\.\//, "", at) || sub(/\/\.\//, "/", at)) continue
@@ -202,7 +202,7 @@ links() { # FOLDER
                 sub(/#.*/, "", file)
                 sub(/\/?(\.\.)?$/, "", file)
                 if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
-                else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
+                else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": there is no such heading"
             }
         }' "$scratch/there" $(grep "[.]md$" "$scratch/there")) >"$said" 2>&1
     none "links lead somewhere${2:-}"
@@ -227,9 +227,9 @@ while IFS="$(printf '\t')" read -r text head name from word to; do
         diff - "$scratch/real" >"$scratch/diff" && [ -s "$scratch/real" ] ||
         { echo "$text: $head, and in $file (>):"; cat "$scratch/diff"; } >>"$said"
 done <"$scratch/codes"
-none "code that is shown is code that is there"
+none "quoted code agrees with its file"
 seen "$(wc -l <"$scratch/codes")" "$(cat problems/*.md problems/*/*.md | grep -c '<!-- code: ')" \
-    "pieces of code, none of a key,"
+    "pieces of code, none of a reference solution,"
 
 # The drawings of the masks are those of make mask-NN, a character a key.
 # shellcheck disable=SC2046
@@ -267,7 +267,7 @@ drawing 15 mask=tree/7 N=12 BR=4 BC=3
     echo "mask 03 N=12: the tiles of the last keys are not masked" >>"$said"
 "$out/mask" 13 >"$scratch/log" 2>&1 || grep -q '^mask: problem 13 has no mask to draw' "$scratch/log" ||
     cat "$scratch/log" >>"$said"
-none "masks are drawn as make mask-NN draws them"
+none "drawings of masks agree with make mask-NN"
 
 # Numbers of the examples are those that make run-NN prints of the key, where bfloat16 changes one.
 prints() { # NN CASE NUMBER...
@@ -290,12 +290,12 @@ prints 12 Nq=3,W=2,$example,logits=0.5 0.1055 -0.2751
 prints 13 Nq=1,Nk=6,$example 0.5078 0.4922 2.1957
 prints 14 Nq=1,Nk=6,$example 0.5078 0.4922 2.1959
 prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
-none "numbers of the examples are in the text, and make run-NN prints them"
+none "the numbers of the examples are those that make run-NN prints"
 
 # Recorded figures; what a model computes.
 plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]' "$scratch/diff" |
     head -n 8; echo "run: make tables"; } >"$said"
-none "tables are those that are recorded"
+none "tables agree with the records"
 # A rate or a time in a sentence: its section or the sentence says when that was measured, or it is in a table of this
 # problem, or of one that is named, to its last digit; or the sentence ("0.29 ms at the 4.2 TB/s of ...") computes it.
 awk -v date='20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]|computed, not measured' '
@@ -341,7 +341,7 @@ awk -v date='20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]|computed, not measured' '
                 }
             }
         }
-        if (figures < 5) print "hardly any figure was looked at: " figures + 0
+        if (figures < 5) print "hardly any figure was checked: " figures + 0
     }' plots/data/h200*/[0-9p][0-9e]*.tsv problems/[0-9][0-9]/*.md >"$said" 2>&1
 for shape in "03 4 16 16 0" "04 4 16 16 1" "05 2 64 8 1"; do # B, Hq, Hkv, causal; N4096 D128
     cat plots/data/h200/"${shape%% *}"_*.tsv plots/data/h200/10_*.tsv | awk -F '\t' -v shape="$shape" '
@@ -351,23 +351,23 @@ for shape in "03 4 16 16 0" "04 4 16 16 1" "05 2 64 8 1"; do # B, Hq, Hkv, causa
     tr '\n' ' ' <problems/"${shape%% *}"/README.md | grep -qFf "$scratch/ahead" ||
         echo "problems/${shape%% *}/README.md: 10 is $(cat "$scratch/ahead")" >>"$said"
 done
-none "figures in sentences of lessons are dated, or recorded, or computed there"
+none "figures in lessons are dated, recorded, or computed there"
 awk -f plots/ring_model.awk >"$scratch/model"
 {
     [ -s "$scratch/model" ] || echo "plots/ring_model.awk prints nothing"
-    grep -xF -f "$scratch/model" problems/17/README.md | diff - "$scratch/model"
+    grep -xF -f "$scratch/model" problems/17/methods.md | diff - "$scratch/model"
 } >"$said" 2>&1
-none "the table of problems/17 is that of plots/ring_model.awk"
+none "the table of problems/17/methods.md is that of plots/ring_model.awk"
 
 QUIET=1 workbook/class/class_copy.sh "$scratch/class" >"$said" 2>&1
-verdict $? "there is a class's copy"
+verdict $? "a class copy can be made"
 links "$scratch/class" ", in a class's copy too"
 
 sed -n '/^OF_KEYS := /,/[^\\]$/p' workbook/settings.mk | tr -s ' \\' '\n' | grep '^[a-z]' >"$scratch/refused"
-seen "$(wc -l <"$scratch/refused")" 10 "targets that want keys"
+seen "$(wc -l <"$scratch/refused")" 10 "targets that need reference solutions"
 grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md ||
-    fail "problems/README.md does not say what a class's copy has not"
+    fail "problems/README.md does not say what a class copy lacks"
 (cd "$scratch/class" && find . -type f | sed 's|^\./||') >"$scratch/kept"
 names "$scratch/class"
-none "a class's copy names nothing that is not in it"
+none "a class copy refers only to what it contains"
 exit $failed

@@ -58,7 +58,7 @@ static int workspaces_are_told(void)
     if (flash_gqa_backward_fastest(NULL, 0, x, x, x, there, x, x, x, x, there, x, &shape, NULL) != WB_UNSUPPORTED)
         return printf("flash_gqa_backward_fastest took 131072 heads without a mask\n");
     shape.causal = 1;
-    if (flash_gqa_backward_workspace(&shape)) return printf("a workspace that the key does not need\n");
+    if (flash_gqa_backward_workspace(&shape)) return printf("a workspace that the reference solution does not need\n");
     shape.batch = 1, shape.kv_heads = 0;
     if (flash_gqa_backward_workspace(&shape) || flash_sinks_backward_workspace(&shape) ||
         flash_sink_logits_backward_workspace(&shape) || flash_gqa_backward_workspace(NULL) ||

@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : 0;
     if (!library) return !!printf("%s\n", dlerror());
     dlclose(library);
-    return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 0 : !!printf("the library goes, and its signal handlers stay\n");
+    return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 0 : !!printf("unloaded, but its signal handlers stay\n");
 }
 END
 ${CC:-cc} "$scratch/loads.c" -ldl -o "$scratch/loads" && "$scratch/loads" "$PWD/$library" >"$said" 2>&1
@@ -79,7 +79,7 @@ done
 
 # What is chosen, of any GPU. And cases of kernels that no shape of these suites is large enough for: the largest of
 # up to so many products that the library gives to each of its kernels here; and kernels that have work for many blocks.
-check "each shape has a kernel that can do it, and each kernel a shape" \
+check "each shape has a kernel that supports it, and each kernel a shape" \
     program library_choice "$out/lib/libworkbook_all.so" -std=c11 -D_GNU_SOURCE
 "$scratch/library_choice" 2e8 >"$scratch/cases"
 while read -r name case kernel; do

@@ -5,7 +5,7 @@ set -u
 score=build/${BACKEND:-cpu}/score
 . tests/prove/frame.sh
 said=$scratch/table
-record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a held-out case is NAME@CHECKPOINT
+record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a private case is NAME@CHECKPOINT
     number=$1
     echo "$2" >"$scratch/$number.state"
     shift 2
@@ -35,16 +35,16 @@ won 0 03 "results left from before a compile error win nothing" "compile error" 
 won 0 03 "a suite that could not run wins nothing" "could not run" $(all_of 03)
 won 0 03 "no results win nothing, whatever the state says" passed
 won 40 03 "one checkpoint" failed O_of_one_tile
-won 0 03 "a checkpoint without what it needs" failed O_of_many_tiles
-won 0 03 "what it needs has failed" failed FAIL:O_of_one_tile O_of_many_tiles
+won 0 03 "a checkpoint without its prerequisite" failed O_of_many_tiles
+won 0 03 "its prerequisite has failed" failed FAIL:O_of_one_tile O_of_many_tiles
 won 0 03 "a test that was skipped has not passed" failed SKIP:O_of_one_tile
-won 40 03 "a name that merely begins like a test's" failed O_of_one_tile O_of_one_tileX
-won 0 03 "a held-out case that fails" failed O_of_one_tile FAIL:case@tile
-won 40 03 "a held-out case that passes" failed O_of_one_tile case@tile
-won 40 03 "a held-out case of another checkpoint" failed O_of_one_tile FAIL:case@tiles
-won 0 03 "a held-out case alone" failed case@tile
+won 40 03 "a name with a test's name as its prefix" failed O_of_one_tile O_of_one_tileX
+won 0 03 "a private case that fails" failed O_of_one_tile FAIL:case@tile
+won 40 03 "a private case that passes" failed O_of_one_tile case@tile
+won 40 03 "a private case of another checkpoint" failed O_of_one_tile FAIL:case@tiles
+won 0 03 "a private case alone" failed case@tile
 most=$(all_of 06 | sed 's/hidden_tiles_are_not_loaded//')
-won 50 06 "a test that may have no verdict has none" passed $most SKIP:hidden_tiles_are_not_loaded
+won 50 06 "a test that may lack a verdict lacks it" passed $most SKIP:hidden_tiles_are_not_loaded
 won 40 06 "the same test fails" failed $most FAIL:hidden_tiles_are_not_loaded
 won 40 06 "the same test has not run" failed $most
 won 20 08 "dK needs dV, too" failed delta dk_one_tile dk_many_tiles
@@ -55,16 +55,16 @@ all=$(possible problems/[0-9][0-9]/checkpoints.txt)
 of_group() { "$score" possible | awk -v group="$1" 'group == "" || $1 == group { sum += $2 } END { print sum }'; }
 required=$(of_group required) bonus=$(of_group bonus) beyond=$(of_group beyond)
 [ "$(of_group '')" = "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
-verdict $? "the groups together are all that there is to win"
+verdict $? "the groups add up to all points"
 grep -q "Score: 0/$required (+ bonus 0/$bonus, beyond 0/$beyond)\$" problems/README.md &&
     tr '\n' ' ' <README.md | grep -q "$required in all plus a bonus of $bonus and $beyond beyond"
-verdict $? "README and the first hour say how much: $required, $bonus, $beyond"
+verdict $? "README and first hour have these sums: $required, $bonus, $beyond"
 grep -q "^Score: 40/$required (+ bonus 20/$bonus.*), with the last runs of 06\$" "$scratch/table" &&
     [ "$(sed -n 's/^  \([0-9][0-9]\)  .*/\1/p' "$scratch/table")" = 08 ]
-verdict $? "the sum says which earlier runs it holds, the table shows this one alone"
+verdict $? "the sum names the earlier runs it includes; the table shows only this one"
 "$score" points "$scratch" 03 06 08 >"$scratch/table"
 grep -q "^Score: 40/$required (+ bonus 20/$bonus[^)]*)\$" "$scratch/table"
-verdict $? "a sum of this run alone says nothing of others"
+verdict $? "a sum of this run only mentions no others"
 rm "$scratch"/0*; "$score" points "$scratch" 01 >"$scratch/table"
 grep -q "^Score: 0/$required (+ bonus 0/$bonus[^)]*)\$" "$scratch/table"
 verdict $? "an empty folder"
@@ -83,6 +83,6 @@ assert results["score"] == sum(t["score"] for t in results["tests"]) == 40, resu
 assert sum(t["max_score"] for t in results["tests"]) == int(sys.argv[2])
 assert all(t["visibility"] == "visible" and t["status"] in ("passed", "failed") for t in results["tests"])
 END
-    verdict $? "results.json parses, and adds up"
+    verdict $? "results.json parses and adds up"
 fi
 exit $failed

@@ -484,7 +484,7 @@ static void be_rank(void *board, int rank)
         case TO_HOST:
             RIGHT(cudaMemcpyAsync(host.data(), at(o.first), (size_t)o.first.bytes, cudaMemcpyDeviceToHost, s, site));
             if (!g.broken && memcmp(host.data(), o.expected.data(), o.expected.size()))
-                fprintf(stderr, "other bytes came to the host, by %d\n", o.id), _exit(4);
+                fprintf(stderr, "wrong bytes reached the host, by %d\n", o.id), _exit(4);
             break;
         case FREE: RIGHT(cudaFreeAsync(at(o.first), s, site)); break;
         case MESSAGES: send_and_receive(o, comm, site); break;
@@ -501,7 +501,7 @@ static void be_rank(void *board, int rank)
         RIGHT(cudaMemcpy(host.data(), area[a], (size_t)g.area_bytes[a], cudaMemcpyDeviceToHost));
         for (int i = 0; i < g.area_bytes[a]; i++)
             if (host[(size_t)i] != g.last[rank][a][(size_t)i])
-                fprintf(stderr, "rank %d, area %d: byte %d is another\n", rank, a, i), _exit(4);
+                fprintf(stderr, "rank %d, area %d: byte %d differs\n", rank, a, i), _exit(4);
     }
 }
 
@@ -617,7 +617,7 @@ static bool is_told(const op &a, const op &b)
 static bool by_bytes_alone(const op &message, const op &kernel, const std::set<int> &named)
 {
     return message.what == MESSAGES && kernel.what == KERNEL && !by_whole_pages(kernel, message) &&
-           named.count(message.id) && strstr(printed, "is no longer what it was when it was sent");
+           named.count(message.id) && strstr(printed, "changed after it was sent");
 }
 
 Test(ranks_drawn, what_may_meet_is_told)

@@ -10,13 +10,13 @@ build() { ${MAKE:-make} --no-print-directory BACKEND=cpu IMPL=problems "$@" >"$s
 edits=0
 expect() { # WHAT EDITED OBJECT: made, up to date, and out of date again after an edit of what it includes
     check "$1 is made" build "$3"
-    check "$1 is not made anew while nothing changes" build -q "$3"
+    check "$1 is not rebuilt while nothing changes" build -q "$3"
     before=$(cksum <"$3")
     edits=$((edits + 1))
     until touch clock && [ -n "$(find clock -newer "$3")" ]; do :; done # the file system's clock has gone on
     echo "__global__ void edit_$edits(int *x) { *x = 7; }" >>"$2"
     build "$3" && [ "$before" != "$(cksum <"$3")" ]
-    verdict $? "$1 is made anew when $2 changes"
+    verdict $? "$1 is rebuilt when $2 changes"
 }
 sed -i '/^#include "workbook.h"/a #include "helper.cu"' problems/03/flash_forward.cu
 echo '#include "deeper.cu"' >problems/03/helper.cu

@@ -68,7 +68,7 @@ check "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' 
 check "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
 check "a check that failed is listed" grep -q '  FAILED   sanitize 03' end
 check "a variant is timed" grep -q other=build/cuda/variants benched
-check "one that is for reading is not" sh -c "! grep -q slow= benched"
+check "a variant for reading is not" sh -c "! grep -q slow= benched"
 check "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other .*exempt from memory' out/results.txt
 check "the verdict is in the text" grep -q 'roofline of ' out/results.txt
 check "two files" [ "$(ls out | tr '\n' ' ')" = "results.txt tables.tar " ]
@@ -82,12 +82,12 @@ peers.tsv record.tsv " ]
 
 ./record.sh cuda "$scratch/out" gpt_oss suites >/dev/null 2>&1
 tar -tf out/tables.tar >list
-check "parts alone, added to what is there" [ "$(tail -n 1 list)" = record_gpt_oss_suites.tsv ]
+check "single parts are added to existing tables" [ "$(tail -n 1 list)" = record_gpt_oss_suites.tsv ]
 
 SLOW=1 ./record.sh cuda "$scratch/slow" bench >/dev/null 2>&1
-check "what hangs is ended" grep -q 'FAILED   bench 02: ended after 300 s' slow/results.txt
+check "a program that hangs is ended" grep -q 'FAILED   bench 02: ended after 300 s' slow/results.txt
 WB_RECORD_SECONDS=2 ./record.sh cuda "$scratch/late" peers >/dev/null 2>&1
-check "what comes too late is listed" grep -q 'FAILED   peers: no time left of 2 s' late/results.txt
+check "a part that starts too late is listed" grep -q 'FAILED   peers: no time left of 2 s' late/results.txt
 
 mkdir -p plots/data/rtx-9
 echo old >plots/data/rtx-9/02_two.tsv

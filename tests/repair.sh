@@ -1,5 +1,6 @@
 #!/bin/sh
-# repair.sh - of an answer key repair says nothing; of a key with a drawn mistake (WB_SEED repeats) it names the lines.
+# repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (WB_SEED repeats) it names the
+# lines.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
@@ -11,7 +12,7 @@ repair() { # SOURCE CASE
         "$MAKE --no-print-directory BACKEND=cpu $out/repaired/${n}_worker 2>&1" $n "$2" </dev/null 2>/dev/null
 }
 mkdir -p $out/repaired
-said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the answer key: $said"; failed=1; }
+said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }
 mistakes='s/e.col >= left/e.col > left/
 s/scale \* 1.44269504f/scale/'
 mistake=$(echo "$mistakes" | awk -v n="$seed" '{ line[NR] = $0 } END { print line[n % NR + 1] }')

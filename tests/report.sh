@@ -38,10 +38,10 @@ made
 verdict $? "and written again"
 data=$(sed -n '/^<script type="application\/json"/,/^<\/script>/p' "$page" | sed '1d; $d')
 ! echo "$data" | grep -q '<'
-verdict $? "in the records that are put in no < is left"
+verdict $? "the embedded records contain no <"
 scripts() { grep -o '<script' "$1" | wc -l; }
 [ "$(scripts "$page")" -eq "$(scripts workbook/score/report.html)" ] && ! grep -q '<img src=x' "$page"
-verdict $? "no script and no picture but the page's own"
+verdict $? "only the page's own script and pictures"
 [ "$(tr -d '\t\n\040-\176\200-\377' <"$page" | wc -c)" -eq 0 ]
 verdict $? "no control characters"
 ! grep -qE 'innerHTML|outerHTML|insertAdjacentHTML|document.write|eval|Function' workbook/score/report.html
@@ -49,7 +49,7 @@ verdict $? "its script makes text, never markup"
 cp "$page" "$scratch/page"
 echo "my own" >"$scratch/mine"
 ! made "$scratch/mine" && [ "$(cat "$scratch/mine")" = "my own" ]
-verdict $? "a file that is no such page stays as it is"
+verdict $? "another file is not overwritten"
 made "$scratch/other.html" && cmp -s "$page" "$scratch/other.html"
 verdict $? "the page in another file"
 ! made "$scratch/none/page.html"
@@ -77,10 +77,10 @@ for number in $(ls problems | grep -x '[0-9][0-9]'); do
     case $number in 01 | 03) want=1 ;; *) want=0 ;; esac
     [ "$started" -eq $want ] && grep -q ">$number [a-z0-9_]*<" "$shown" || echo "problem $number"
 done >"$said"
-check "all problems are in the table, and those that were started have a section" [ ! -s "$said" ]
+check "the table has all problems, and each started one has a section" [ ! -s "$said" ]
 says '<td>200 / 200</td>' "$shown" && says '<code>failed: O_of_one_tile</code>' "$shown"
-verdict $? "points, and the test that keeps a checkpoint"
+verdict $? "points, and the test that a checkpoint still needs"
 says '<title>FlashAttention workbook: report</title>' "$shown" && says '&lt;script&gt;document.title' "$shown" &&
     ! says '<img src="x"' "$shown"
-verdict $? "what a student's program printed is text"
+verdict $? "output of a student's program is shown as text"
 exit $failed

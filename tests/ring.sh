@@ -40,17 +40,17 @@ names() { grep -o 'nccl[A-Z][A-Za-z]*(' "$1" | sort -u; }
 names workbook/cpu/include/nccl.h >"$said.played"
 names workbook/nccl/nccl.h | grep -vxFf - "$said.played" >"$said"
 [ $? -eq 1 ] && [ -s "$said.played" ]
-verdict $? "each function that the layer plays is forwarded"
+verdict $? "each NCCL function that the layer emulates is forwarded"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 &&
     says "2 ranks on CPU execution layer: .* N 20"
 verdict $? "make ring RANKS=2 N=20"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=backward RANKS=2 N=20 && says "dQ off by"
 verdict $? "make ring PASS=backward RANKS=2 N=20"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=sideways RANKS=2 N=20
-[ $? -eq 2 ] && says "there are forward and backward"
+[ $? -eq 2 ] && says "must be forward or backward"
 verdict $? "another PASS is refused"
 ran env PASS=secret $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 && says "O off by"
-verdict $? "a variable of that name that is nobody's wish is not read"
+verdict $? "an environment variable of that name is not read"
 
 ran $out/wrong/17/merge_without_denominators/ring RANKS=2 N=40 D=64
 [ $? -eq 3 ] && says "WRONG"

@@ -54,19 +54,19 @@ static void sleeps(void) { pause(); }
 Test(spent, processor_time)
 {
     const spent_time s = watched(burns, INFINITY, INFINITY);
-    cr_assert(s.cpu > 0.3 && s.cpu < 0.6 && s.seconds < 0.6, "%g s, of these %g of a processor", s.seconds, s.cpu);
+    cr_assert(s.cpu > 0.3 && s.cpu < 0.6 && s.seconds < 0.6, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
 }
 
 Test(spent, of_all_that_it_has_started)
 {
     const spent_time s = watched(burns_in_a_grandchild, INFINITY, INFINITY);
-    cr_assert(s.cpu > 0.3 && s.cpu < 0.6, "%g s, of these %g of a processor", s.seconds, s.cpu);
+    cr_assert(s.cpu > 0.3 && s.cpu < 0.6, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
 }
 
 Test(spent, sleep)
 {
     const spent_time s = watched(sleeps, 0.5, INFINITY);
-    cr_assert(s.cpu < 0.2, "%g s, of these %g of a processor", s.seconds, s.cpu);
+    cr_assert(s.cpu < 0.2, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
 }
 
 // Another process has the only core that this one may use.
@@ -91,7 +91,7 @@ static void waits(void)
 Test(spent, waiting_for_a_processor_is_free)
 {
     const spent_time s = watched(waits, INFINITY, 3);
-    cr_assert(s.seconds < 1, "%g s, of these %g of a processor", s.seconds, s.cpu);
+    cr_assert(s.seconds < 1, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
 }
 
 Test(spent, notes)

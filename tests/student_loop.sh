@@ -65,7 +65,7 @@ edit 05 mine && passing 05 | head -n 3 | record 05 failed && touch -t 2030010100
 edit 06 mine
 skipped=$(tests_of 07 | tail -n 1)
 edit 07 mine && passing 07 | sed "s/ok $skipped/SKIP $skipped/" | record 07 passed
-asked "progress: some gaps are as shipped: unfinished, the checkpoint to earn" \
+asked "progress: with untouched gaps: unfinished, with the next checkpoint" \
     '^01 .* unfinished +[0-9]+ / [0-9]+  [a-z]' "$score" progress
 check "progress: passed" says '^02 .* passed +([0-9]+) / +\1  done$'
 check "progress: does not compile, so no points" says '^03 .* compile error +0 / [0-9]+  make test-03$'
@@ -75,42 +75,42 @@ check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  chang
 sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
 "$score" progress >"$scratch/touched"
 ! grep -q '^05 .*changed since' "$scratch/touched"
-verdict $? "progress: touched, or put back as it was, is not changed"
+verdict $? "progress: a touched or restored file is unchanged"
 echo "// more" >>problems/05/flash_gqa.cu && touch -t 203001010000 problems/05/flash_gqa.cu
 "$score" progress >"$scratch/touched"
-check "progress: other contents are" grep -q '^05 .* changed since: make test-05$' "$scratch/touched"
+check "progress: other contents are a change" grep -q '^05 .* changed since: make test-05$' "$scratch/touched"
 check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
-check "progress: passed, but for what no test here could tell" \
+check "progress: passed, except for tests that cannot run here" \
     says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
-asked "next: what to type: the case of the missing test, not of the first that fails" \
+asked "next: the command has the case of the missing test, not of the first failure" \
     'make test-01 CASE=B=1,Nq=6,D=16$' \
     "$score" next
-check "next: what is missing" says "test +$(test_of 01 2)\$"
+check "next: says what is missing" says "test +$(test_of 01 2)\$"
 { passing 01 | head -n 1; } | record 01 failed
-asked "next: what to type, if there is no case" 'make test-01 VERBOSE=1$' "$score" next
+asked "next: the command, if there is no case" 'make test-01 VERBOSE=1$' "$score" next
 printf 'x\nFAIL\t%s\t2\t0\tB=1\\n\033[2J;rm x\t\t\n' "$(test_of 01 1)" >build/grade/01.results
 run "$score" next
 says 'make test-01 VERBOSE=1' && ! grep -q "$(printf '\033')" "$said"
-verdict $? "next: a case that is none is not typed"
+verdict $? "next: an invalid case is not suggested"
 passing 01 | record 01 passed
 asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$score" next
 asked "after the tests of 01 and 02: 03" '^Next: .*make test-03$' "$score" after build/grade 01 02
 { passing 05 | head -n 3; echo "FAIL $(test_of 05 4) 9 B=2,D=16"; } | record 05 failed
 touch -t 202001010000 problems/05/flash_gqa.cu
-asked "after the tests of 05: that, and the case" '^Next: 05, .*make test-05 CASE=B=2,D=16$' \
+asked "after the tests of 05: 05 again, with the case" '^Next: 05, .*make test-05 CASE=B=2,D=16$' \
     "$score" after build/grade 05
 asked "next P=5: of that problem, though an earlier one is not done" '^Now: 05 flash_gqa\. unfinished, ' \
     env P=5 "$score" next
 refused "next: a problem that is not there" 'no problem 98' env P=98 "$score" next
 passing 13 | record 13 passed && edit 13 mine
 asked "after the tests of 13: 14, though earlier ones are not done" '^Next: 14, ' "$score" after build/grade 13
-asked "the table: unfinished, where gaps are as shipped" '^  05  flash_gqa +unfinished ' \
+asked "the table: unfinished, where gaps are untouched" '^  05  flash_gqa +unfinished ' \
     "$score" points build/grade 05
 sum=$("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')
-check "its sum is that of progress: nothing for 04, which was reset" says "^Score: $sum/"
+check "its sum agrees with progress: nothing for 04, which was reset" says "^Score: $sum/"
 check "and 04 is not started" grep -q '^04	flash_causal	not started	0	' build/grade/scores.tsv
-check "and a failure for whoever reads the file" grep -q '^05	flash_gqa	failed	' build/grade/scores.tsv
+check "and a failure in the file for other programs" grep -q '^05	flash_gqa	failed	' build/grade/scores.tsv
 touch -t 203001010000 problems/02/weighted_row_sum.cu
 asked "next: 02 has changed since it passed" '^Now: 02 ' "$score" next
 for number in $numbers; do
@@ -118,7 +118,7 @@ for number in $numbers; do
     passing "$number" | record "$number" passed
 done
 asked "next: everything has passed" '^Everything has passed' "$score" next
-check "next: and a question of what has passed last" says '^A question of 18 that no test asks'
+check "next: and a question about the problem that passed last" says '^A question about 18 that no test asks'
 run "$score" next --number
 check "next --number: nothing is left" test ! -s "$said"
 
@@ -128,22 +128,22 @@ echo 'printf "blocks\tmultiplied\tproducts\tsent\n1\t2560000\t0\t0\n" >"$2"' >bu
 chmod +x build/cpu/problems/03_worker
 predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
 asked "predict: without a number the question alone" 'How many times as many' make predict-03
-asked "predict: what was counted stands beside what was predicted" '^  counted    2$' predict 3
+asked "predict: the count is shown next to the prediction" '^  counted    2$' predict 3
 mkdir kept && mv problems/predictions.tsv kept && mkfifo problems/predictions.tsv
-refused "predict: what is no file is not written to" 'predictions' predict 3
-asked "next: nor read; the question stays" 'A question of 03 ' env P=03 "$score" next
+refused "predict: writes only to a regular file" 'predictions' predict 3
+asked "next: does not read it either; the question stays" 'A question about 03 ' env P=03 "$score" next
 rm problems/predictions.tsv
 printf '%s\n' '$(touch here)' '99999	x	1e999' '04	`touch here`' | cat - kept/predictions.tsv >problems/predictions.tsv
-asked "predict: a table may hold anything, and per cents are numbers" '^  counted    2: right$' predict 200%
-check "predict: nothing of a table is run, and what is predicted is kept" \
+asked "predict: tolerates any table, accepts per cents" '^  counted    2: right$' predict 200%
+check "predict: runs nothing from a table, and keeps the prediction" \
     eval '[ ! -e here ] && [ "$(grep -c "^03	multiplied	" problems/predictions.tsv)" -eq 2 ]'
-refused "predict: what is no number" 'GUESS=a lot: a number' predict 'a lot'
+refused "predict: a GUESS that is not a number" 'GUESS=a lot: a number' predict 'a lot'
 echo failed >build/grade/05.state
-refused "predict: before it has passed nothing is counted" 'once it has passed .its state: unfinished' \
+refused "predict: counts nothing before the problem has passed" 'once it has passed .its state: unfinished' \
     env GUESS=1 workbook/loop/predict.sh 5
 echo passed >build/grade/05.state
 run env P=03 "$score" next
-check "next: what was predicted is not asked again" eval '! says "A question of"'
+check "next: an answered question is not asked again" eval '! says "A question about"'
 
 # What a student's file can influence, in any form, ends no program and hangs none.
 rm build/grade/06.* && mkdir build/grade/06.results build/grade/06.state && mkfifo build/grade/06.log
@@ -175,12 +175,12 @@ asked "gaps: those that are as shipped, in a line" \
     "$score" gaps 03
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
 run "$score" hint 03
-check "hint: every gap is touched, so they are listed" has_lines 'make hint-03 GAP=' 5
+check "hint: with every gap touched, lists them" has_lines 'make hint-03 GAP=' 5
 run "$score" gaps 03
-check "gaps: nothing to say where every gap is touched" test ! -s "$said"
+check "gaps: prints nothing if every gap is touched" test ! -s "$said"
 asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
     make hint-08 GAP="dS for" LEVEL=2
-asked "hint: a gap by a name that others begin with" 'gap "dS" ' env GAP=ds "$score" hint 08
+asked "hint: a gap whose name is a prefix of others" 'gap "dS" ' env GAP=ds "$score" hint 08
 asked "hint: a gap by its beginning" 'gap "recompute for dQ" ' env GAP=recompute-for "$score" hint 08
 refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$score" hint 06
 refused "hint: a gap that is not there" 'GAP=rescale' env GAP=nonsense "$score" hint 03
@@ -189,16 +189,16 @@ rm -rf workbook/loop/shipped
 # ------------------------ reset
 mine=problems/03/flash_forward.cu
 cp $mine "$scratch/mine"
-refused "reset: no skeleton to be had, so nothing changes" 'workbook/loop/shipped/03' workbook/loop/reset.sh 03
-check "reset: the file is what it was" same $mine "$scratch/mine"
+refused "reset: without a skeleton nothing changes" 'workbook/loop/shipped/03' workbook/loop/reset.sh 03
+check "reset: the file is unchanged" same $mine "$scratch/mine"
 mkdir -p workbook/loop/shipped/03 && echo "something else" >workbook/loop/shipped/03/flash_forward.cu
 refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loop/shipped/03' \
     workbook/loop/reset.sh 03
-check "reset: the file is what it was" same $mine "$scratch/mine"
+check "reset: the file is unchanged" same $mine "$scratch/mine"
 cp -R "$scratch/shipped/03" workbook/loop/shipped
 echo failed >build/grade/03.state
 run make reset-03
-check "reset: what was said of the other file goes" [ ! -e build/grade/03.state ]
+check "reset: removes the old file's reports" [ ! -e build/grade/03.state ]
 check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
 asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
@@ -238,9 +238,9 @@ rm problems/03/attempt.cu
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
-asked "a problem that has just passed: what results do not show" 'results are right; make sanitize-03' tested 03
+asked "a problem that has just passed: suggests make sanitize" 'results are correct; make sanitize-03' tested 03
 run tested 03
-check "and once is enough" eval "! says 'make sanitize-03'"
+check "and only once" eval "! says 'make sanitize-03'"
 cp "$scratch/shipped/03"/* problems/03/
 run make clean
 check "clean keeps backups" test -f $mine.1 -a -f $mine.2
@@ -258,11 +258,11 @@ if command -v git >/dev/null; then
     rm -rf .git
 fi
 
-# ------------------------ a copy without answer keys
+# ------------------------ a copy without reference solutions
 echo '$(error all are there)' >stop.mk
 run make help
 listed=$(sed -n 's/^  make \([a-z][^ ]*\).*/\1/p' "$said" | sed 's/NN$/03/')
-check "help without answer keys lists what there is" test "$(echo "$listed" | grep -c .)" -gt 25
+check "help without reference solutions lists what there is" test "$(echo "$listed" | grep -c .)" -gt 25
 # shellcheck disable=SC2086
 asked "and nothing that needs them" 'all are there' make -f Makefile -f stop.mk $listed
 rm stop.mk
@@ -272,49 +272,49 @@ cp -R "$scratch/shipped/04" workbook/loop/shipped
 echo "// mine alone" >>problems/03/flash_forward.cu
 asked "step: my file of the problem before, against what is shipped" '^-// mine alone' make step-04
 says '^\+\+\+ shipped/04/flash_causal.cu' && says '^\+ *//[{] bounds' && ! grep -qF "${TMPDIR:-/tmp}" "$said"
-verdict $? "step: shows the new gap, and names no folder that is gone"
+verdict $? "step: shows the new gap, and no removed folder"
 run make step-04 COMMENTS=1
 awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\// { mixed = 1 }
     /^\+ *\/\/[{] bounds/ { gap = part } END { exit !(mine == 2 && gap == 1 && !mixed) }' "$said"
-verdict $? "step: with COMMENTS=1 gaps are with the code, and comments behind it"
+verdict $? "step: with COMMENTS=1, gaps in the code and comments after it"
 check "step: says how many lines of code change, counted as on the map" \
     says '^[0-9]+ lines of code change from problems/03/flash_forward.cu to shipped/04/flash_causal.cu'
-refused "step: where nothing comes before" '^step-02: 02 grows out of no other problem; make next' make step-02
+refused "step: a problem without a predecessor" '^step-02: 02 starts from no other problem; make next' make step-02
 refused "step: a problem that is not there" 'no problem 98, only 01 02 ' make step-98
 asked "step-4 is step-04" '^-// mine alone' make step-4
-refused "step: without solutions/ no keys" '^step-04: there is no answer key here' env KEYS=1 workbook/loop/step.sh 04
+refused "step: without solutions/" '^step-04: there is no reference solution here' env KEYS=1 workbook/loop/step.sh 04
 
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
 rm -f build/grade/03.* problems/04/*.[1-9]
-refused "start: only after the problem before" 'begins with your 03, which has not passed' make start-04
+refused "start: only after the problem before" 'starts from your 03, which has not passed' make start-04
 sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
     "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
 passing 03 | record 03 passed
-refused "start: what does not compile" 'does not compile. Nothing was changed' env MAKE=false workbook/loop/reset.sh 04 start
-check "start: then the file is what it was" same problems/04/flash_causal.cu "$scratch/shipped/04/flash_causal.cu"
+refused "start: compiles first" 'not compile. Nothing was' env MAKE=false workbook/loop/reset.sh 04 start
+check "start: then the file is unchanged" same problems/04/flash_causal.cu "$scratch/shipped/04/flash_causal.cu"
 run env MAKE=true workbook/loop/reset.sh 04 start
 grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
-verdict $? "start: what I wrote for 03 stands in 04, in a gap and outside, beside the gaps of 04"
-check "start: what of mine stood where 04 changes lines is named" says '^    .*kernel<<<.*// mine beside'
+verdict $? "start: my code for 03 is in 04, in a gap and outside, beside the gaps of 04"
+check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mine beside'
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
 echo >>problems/03/flash_forward.cu
-refused "start: a file that has changed since" 'passed and changed since' workbook/loop/reset.sh 04 start
+refused "start: no file that has changed since its tests" 'passed and changed since' workbook/loop/reset.sh 04 start
 sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
-refused "start: a file without its gaps" 'does not have the gaps any more' env MAKE=true workbook/loop/reset.sh 04 start
-refused "start: where nothing comes before" '02 grows out of no other problem' workbook/loop/reset.sh 02 start
+refused "start: a file without its gaps" 'no longer has the gaps' env MAKE=true workbook/loop/reset.sh 04 start
+refused "start: a problem without a predecessor" '02 starts from no other problem' workbook/loop/reset.sh 02 start
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff
-refused "diff without solutions/: one line" '^diff-03: there is no answer key here' env YES=1 workbook/loop/diff.sh 03
+refused "diff without solutions/" '^diff-03: there is no reference solution here' env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
-    refused "diff asks, and refuses where there is nobody to ask" 'nobody to ask' workbook/loop/diff.sh 03
+    refused "diff asks first, and refuses without a terminal" 'without a terminal' workbook/loop/diff.sh 03
     check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
-    asked "diff shows the key" 'any_above' make diff-03 YES=1
+    asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
     check "diff ends well" ends_well
-    asked "step between the keys" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
+    asked "step between reference solutions" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
 fi
 
 # ------------------------ watch
@@ -348,10 +348,10 @@ end
 chmod +x "build/$BACKEND/suite"
 export FOUND=deadlock
 run tested 03
-says 'says the same of N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
-verdict $? "a report that a failure has shown is not repeated by the check build"
+says 'reports the same for N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
+verdict $? "the check build does not repeat the report of a failure"
 FOUND=race
 run tested 03
-says 'the check build says of N=1:' && says 'who waits'
+says 'the check build reports for N=1:' && says 'who waits'
 verdict $? "another is shown"
 exit $failed

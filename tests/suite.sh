@@ -24,17 +24,17 @@ run
 check "some fail: exit status 1" [ $status -eq 1 ]
 check "the first failure is on the screen while later tests run" [ "$(shown ok)" = "passes early cannot_judge kills " ]
 check "what fails" [ "$(shown FAIL)" = "fails crashes exits again " ]
-check "what has no verdict" [ "$(shown SKIP)" = "has_no_verdict " ]
+check "a test without a verdict" [ "$(shown SKIP)" = "has_no_verdict " ]
 check "tests run in the order of the source" \
     [ "$(sed -n 's/^[a-zA-Z]*	\([a-z_]*\)	[0-9].*/\1/p' "$record" | tr '\n' ' ')" = "$(shown tests)" ]
-check "the case is the harness's, whatever the message says" [ "$(shown case)" = "B=1,D=16 " ]
+check "the case comes from the harness, whatever the message says" [ "$(shown case)" = "B=1,D=16 " ]
 check "a message keeps its lines" [ "$("$suite" --show "$record" message | grep -c .)" -eq 2 ]
 check "a test that crashed says so" grep -q '^FAIL	crashes.*the test itself died of signal 11' "$record"
 check "a test that left says so" grep -q '^FAIL	exits.*the test exited with 3' "$record"
 check "both failures of one test, and where they are" grep \
     -q '^FAIL	again.*program.c:[0-9]*: one\\n.*program.c:[0-9]*: two$' "$record"
 check "the last line counts" [ "$(tail -n 1 "$said")" = "4 passed, 4 failed, 1 skipped" ]
-check "two failures in full: the first known, and one more" [ "$(grep -c 'again  make\|the test itself died' "$said")" \
+check "two failures in full: the first and one more" [ "$(grep -c 'again  make\|the test itself died' "$said")" \
     -eq 3 ]
 VERBOSE=1 run
 check "VERBOSE=1: all of them" grep -q 'program.c:[0-9]*: two' "$said"
@@ -42,7 +42,7 @@ check "VERBOSE=1: all of them" grep -q 'program.c:[0-9]*: two' "$said"
 run --exempt "exits fails again crashes"
 check "exempt tests may fail" [ $status -eq 0 ]
 run --exempt "exit fails again crashes"
-check "a name that begins another exempts nothing" [ $status -eq 1 ]
+check "a prefix of a test's name exempts nothing" [ $status -eq 1 ]
 run --first
 check "--first ends with the first failure" [ "$(shown tests)" = "passes fails " ]
 run
@@ -53,28 +53,28 @@ check "nothing ran: exit status 2" [ $? -eq 2 ]
 
 printf '%s\n' '03 one_tile good' '03 many_tiles secret' '04 one_tile secret' '03 broken' >"$scratch/cases"
 "$suite" --cases "$scratch/cases" "$program" none cpu --filter 'ends/@(passes|given_case)' >"$said" 2>&1
-check "a held-out case fails: exit status 1" [ $? -eq 1 ]
-held_out='^ok	held-out case 1	.*	one_tile	$\|^FAIL	held-out case 2	.*	many_tiles	$'
-check "held-out cases join the record" [ "$(grep -c "$held_out" "$record")" -eq 2 ]
-check "and are counted" grep -qx '  held-out cases: 1 of 2 right' "$said"
+check "a private case fails: exit status 1" [ $? -eq 1 ]
+private='^ok	private case 1	.*	one_tile	$\|^FAIL	private case 2	.*	many_tiles	$'
+check "private cases join the record" [ "$(grep -c "$private" "$record")" -eq 2 ]
+check "and are counted" grep -qx '  private cases: 1 of 2 correct' "$said"
 check "but not told" eval '! grep -q secret "$said" "$record"'
 WB_CASE=bad run
 check "one case alone" [ "$(shown tests)" = "given_case " ]
 
 SUITE_HOW="give no answer" run
-check "what was not run is counted apart" [ "$(tail -n 1 "$said")" = "4 passed, 3 failed, 1 skipped, 1 not run" ]
+check "tests not run are counted separately" [ "$(tail -n 1 "$said")" = "4 passed, 3 failed, 1 skipped, 1 not run" ]
 check "and listed, with the reason" grep -qx -A 1 '  not run: 3 cases gave no answer:' "$said"
 check "but it has not passed" [ "$(shown FAIL)" = "fails crashes exits again " ]
 
 SUITE_HOW="give up" run
 check "the harness cannot judge: exit status 2" [ $status -eq 2 ]
-check "in its own words" grep -qx '  harness: no room' "$said"
+check "with its own message" grep -qx '  harness: no room' "$said"
 check "and the record has no end" eval '! grep -qx end "$record"'
 SUITE_HOW="get nothing" run
 check "the machine was too busy: exit status 3" [ $status -eq 3 ]
 check "and the record says so" grep -qx starved "$record"
 SUITE_HOW="get nothing" run --cases "$scratch/cases"
-check "with held-out cases, too" [ $status -eq 3 ]
+check "with private cases, too" [ $status -eq 3 ]
 SUITE_HOW=kill run
 check "the program is killed: exit status 2" [ $status -eq 2 ]
 check "and it says so" grep -q 'died of signal 9' "$said"
@@ -87,10 +87,10 @@ check "the names of all tests" [ "$("$suite" --list "$program" | tr '\n' ' ')" =
 rm -f "$record" && : >"$scratch/before"
 SUITE_NUMBER=$scratch/number SUITE_HOW=wait "$suite" "$program" none cpu >"$said" 2>&1 &
 until grep -q cannot_judge "$record" 2>/dev/null || ! kill -0 "$!"; do sleep 0.1; done
-check "Criterion's socket lies in a folder of its own" eval \
+check "Criterion's socket is in a folder of its own" eval \
     '[ -S "$TMPDIR"/suite-*/criterion_$(cat "$scratch/number").sock ]'
 # One of that number may lie there since before: a program that was killed left it.
-check "and not where anybody could have put one" \
+check "and not where any user could have created one" \
     [ -z "$(find "/tmp/criterion_$(cat "$scratch/number").sock" -newer "$scratch/before" 2>/dev/null)" ]
 kill "$!"
 wait "$!"
@@ -103,8 +103,8 @@ if in_a_tmp true 2>/dev/null; then
     in_a_tmp sh -c 'for name in /tmp/criterion_%.0f.sock /dev/shm/bxfi_%.0f /dev/shm/bxf_arena_%.0f; do
         seq -f $name 1 999 | xargs mkdir; done; exec "$@"' sh "$suite" "$program" none cpu --filter 'ends/passes' \
         >"$said" 2>&1
-    check "names that others, or dead programs, have taken stop nobody" [ $? -eq 0 ]
+    check "names taken by other or dead programs block nothing" [ $? -eq 0 ]
 else
-    echo "skip  what a full /tmp does: bubblewrap does not work here"
+    echo "skip  a full /tmp: bubblewrap does not work here"
 fi
 exit $failed

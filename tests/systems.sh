@@ -8,11 +8,11 @@
 # Exit status: 0; 1 if a step failed; 77 if it cannot be tried.
 set -u
 skip() { echo "skip  systems: $*"; exit 77; }
-[ "$(id -u)" -eq 0 ] || skip "only root can make a system"
+[ "$(id -u)" -eq 0 ] || skip "only root can create a system"
 command -v debootstrap >/dev/null || skip "there is no debootstrap (apt-get install debootstrap)"
 mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
     awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}
-[ -n "$mirror" ] || skip "apt knows no mirror of Debian here: apt-get update, or MIRROR=..."
+[ -n "$mirror" ] || skip "apt has no Debian mirror here: run apt-get update, or set MIRROR=..."
 commit=$(git rev-parse --short=7 HEAD) || exit 1
 [ $# -gt 0 ] || { sed -n '2,8s/^# //p' "$0"; exit 2; }
 mkdir -p build/systems
@@ -72,7 +72,7 @@ for system; do
     locale=$(draw locale '' LANG=C LANG=C.UTF-8) path=$(draw path workbook 'my courses/flash attention')
     words=
     [ "$compiler" = g++ ] || words=" CC=clang CXX=clang++"
-    bootstrap >"$root.log" 2>&1 || { echo "FAIL  $system could not be made"; tail -n 5 "$root.log"; status=1
+    bootstrap >"$root.log" 2>&1 || { echo "FAIL  $system could not be created"; tail -n 5 "$root.log"; status=1
     continue; }
     row= failed=
     for step in ./setup.sh "make demo$words" "make check$words${ONLY:+ ONLY='$ONLY'}"; do

@@ -1,4 +1,4 @@
-# tests.mk - suites of the machinery, wrong solutions, keys by other hands, and code that cheats or dies.
+# tests.mk - suites of the machinery, wrong solutions, independent solutions, and code that cheats or dies.
 
 # The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one; of what has kernels
 # tests/NAME.cu.

@@ -149,7 +149,7 @@ template <int Rows, int Cols> static void check_each(int rows_there, int cols_th
             cr_assert(v.times == 1, "(%d, %d) of %d x %d was visited %d times", row, col, Rows, Cols, v.times);
             const int lane = row % 8 * 4 + col % 8 / 2;
             cr_assert(v.lane == lane, "(%d, %d) is held by lane %d, should be %d", row, col, v.lane, lane);
-            cr_assert(v.self, "tile[e] at (%d, %d) is not the element that each visits", row, col);
+            cr_assert(v.self, "tile[e] at (%d, %d) is not the element that each() visits", row, col);
             const float of_row = row < rows_there ? 1000 + row : -1, of_col = col < cols_there ? 2000 + col : -1;
             cr_assert(v.row_value == of_row, "row_vec at (%d, %d) is %g, should be %g", row, col, v.row_value, of_row);
             cr_assert(v.col_value == of_col, "col_vec at (%d, %d) is %g, should be %g", row, col, v.col_value, of_col);

@@ -47,13 +47,13 @@ first | record block
 lasts "1700 cycles" "a copy, 600 cycles and 100 for its bytes, then a product of 1000"
 grep -q '^  warpgroup 1: waits 100 %: 41 % for full, 59 % for a product$' "$said"
 verdict $? "who waited for what"
-bar "2 products 700.000 1000.000 K3" "a product has the name of the tile that has come"
+bar "2 products 700.000 1000.000 K3" "a product is named after the tile that has arrived"
 { first; $softmax; } | record block
 lasts "2340 cycles" "2048 scores of each warp: 512 cycles for the exponentials of its quarter, 128 beside"
 { first; $multiply; $softmax; $wait; } | record block
 lasts "2340 cycles" "a product of 500 cycles under the work on scores costs nothing"
 { first; $multiply; $wait; $softmax; } | record block
-lasts "2840 cycles" "waited for before, it does"
+lasts "2840 cycles" "if waited for before, it does"
 {
     first
     echo "0.0 1 wait - 0 0 empty#0"
@@ -62,7 +62,7 @@ lasts "2840 cycles" "waited for before, it does"
     group 1 arrive - 0 0 empty#0
     group ffffffff wait - 0 0 full#1
 } | record block
-lasts "2400 cycles" "a tile asked for when it is released"
+lasts "2400 cycles" "a tile requested when it is released"
 
 record block <<'ROWS'
     0.0 1 wait - 0 0 later#0
@@ -73,7 +73,7 @@ ROWS
 says 'wait for each other' "events that wait for each other"
 for text in "32.0 1 wait - 0 0 a#1" "1.0 1 guess - 1 0 a#1" ff; do
     echo "$text" | record block
-    says 'no record of a block' "no row: '$text'"
+    says 'not a record of a block' "no row: '$text'"
 done
 ! workbook/timeline/timeline.sh solutions 03 >"$said" 2>&1 &&
     grep -q 'solutions/03/.* solutions has 10 16, and of rings 17 18$' "$said"
@@ -108,9 +108,9 @@ record ring <<'ROWS'
 ROWS
 lasts "3.09 ms" "a message that waits for a product, and a product that waits for it"
 grep -q '^  rank 1 wire: messages 33 % (0 % of them under products), waits 33 %: 33 % for rank 0 at x.cu:3$' "$said" &&
-    grep -A 2 'rank 1 computes nothing longest, 2.06 ms from 0.00 on:$' "$said" |
+    grep -A 2 'the longest idle time of rank 1, 2.06 ms from 0.00 on:$' "$said" |
     grep -qx ' *rank 1 stream: waits for ncclRecv() from rank 0 at x.cu:9'
-verdict $? "the same in words"
+verdict $? "the same as text"
 bar "3 waits 0.000 1032.000 waits for rank 0 at x.cu:3" "a receiver waits for the other rank"
 bar "3 messages 1032.000 1030.000 ncclRecv() from rank 0 0" "30 us, and a ms for 153 MB"
 bar "4 waits 0.000 2062.000 waits for ncclRecv() from rank 0 at x.cu:9" "a product waits for what comes"
@@ -130,7 +130,7 @@ of() { # NAME SED WHAT: the key, changed; its cycles for D = 128 and 64 stand in
         sed -n 's/^10 .*: \([0-9]*\) cycles$/\1/p' "$said"
     done >"$scratch/cycles"
     figures=$(paste -sd ' ' "$scratch/cycles" | sed 's/ / | /')
-    grep -qF "| $3 | $figures |" problems/10/README.md
+    grep -qF "| $3 | $figures |" problems/10/timeline.md
     verdict $? "the lesson's table: $3 | $figures"
 }
 of key '' 'as it is'
@@ -146,8 +146,8 @@ for picture in key:timeline_10 one:timeline_10_one_tile; do
     verdict $? "plots/${picture#*:}.svg is what make timeline-10 draws, of ${picture%:*}"
 done
 ! "$out/solutions/10_worker" --record "$scratch/none" --block 9 --case Nq=300,Nk=128,D=128 >"$said" 2>&1 &&
-    grep -q 'of block 9: the launch has 3, numbered from 0$' "$said"
-verdict $? "a block that the launch has not"
+    grep -q 'for block 9: the launch has 3 blocks, numbered from 0$' "$said"
+verdict $? "a block that is not in the launch"
 
 # ------------------------ of rings, keys and others
 given=B=1,Hq=8,Hkv=2,Nq=512,D=64,causal=1,ranks=4
@@ -178,8 +178,8 @@ same_work 17
 awk -F'\t' '$2 == "products" { keys[$1] = keys[$1] substr($5, length($5)) }
     END { for (l = 1; l < 8; l += 2) print keys[l] }' "$of_it" >"$said"
 [ "$(paste -sd ' ' "$said")" = "000332211 111003322 222110033 333221100" ]
-verdict $? "17: whose keys each product reads"
-! grep 'rank [0-9] stream:.*waits\|computes nothing' "$of_it.text" >"$said"
+verdict $? "17: each product shows whose keys it reads"
+! grep 'rank [0-9] stream:.*waits\|longest idle' "$of_it.text" >"$said"
 verdict $? "17: no stream of products waits"
 for line in 'rank 0 stream' 'rank 0 wire'; do pictured "$line"; done
 grep -q 'role="img"' "$of_it.svg" && grep -qx 'rank 3 stream: products 90 %, other kernels and copies 10 %' "$of_it.svg"
@@ -190,7 +190,7 @@ if command -v python3 >/dev/null; then
 fi
 ring 17 no_overlap
 ! grep -q wire "$of_it.text" && grep -q 'rank 0 stream: messages.* (0 % of them under products)' "$of_it.text"
-verdict $? "17, one stream: no message travels under a product"
+verdict $? "17, one stream: no message overlaps a product"
 pictured 'rank 0 stream'
 ring 18 key
 same_work 18
@@ -198,10 +198,10 @@ awk -F'\t' '$2 == "messages" { to[$1] = $3 + $4; keys[$1] = substr($5, length($5
     $2 == "products" { work[$1] = $3 + $4 }
     END { for (r = 0; r < 4; r++) { w = 2 * r + 2; print r, keys[w], to[w], work[w - 1]
           if (keys[w] != r || to[w] >= work[w - 1]) bad = 1 } exit bad }' "$of_it" >"$said"
-verdict $? "18: what comes home last is of the rank's own keys, and products run as long"
-! grep 'rank [0-9] stream:.*waits\|computes nothing' "$of_it.text" >"$said"
+verdict $? "18: the last message is the rank's own gradients, overlapped with products"
+! grep 'rank [0-9] stream:.*waits\|longest idle' "$of_it.text" >"$said"
 verdict $? "18: no stream of products waits"
 ring 18 nothing_under_the_way_home
 [ "$(grep -c 'rank [0-9] stream: waits for ncclRecv() ' "$of_it.text")" = 4 ]
-verdict $? "18, nothing under the way home: each rank waits for its sums"
+verdict $? "18, without overlap of the last message: each rank waits for its sums"
 exit $failed

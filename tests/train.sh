@@ -1,7 +1,7 @@
 #!/bin/sh
 # train.sh - make train (train/): gradients of all layers, and layers that the check must reject; a short run with the
-# answer keys; runs that are interrupted, with checkpoints that are no good; kernels that die, hang or give NaN; two
-# wrong ones whose gradient must be named. Exit status: 0, or 1 and what failed.
+# reference solutions; runs that are interrupted, with checkpoints that are no good; kernels that die, hang or give NaN;
+# two wrong ones whose gradient must be named. Exit status: 0, or 1 and what failed.
 set -u
 . tests/prove/frame.sh
 out=build/cpu/train
@@ -40,25 +40,25 @@ done
 wait $run
 [ $? -eq 1 ] && grep -q '^The training ends here: no step in 20 s' "$said" && cat "$scratch/errors" >>"$said" &&
     ! grep -qi 'alarm' "$scratch/errors"
-verdict $? "a training that the clock ends says so, and the shell says nothing"
+verdict $? "a training stopped by the clock says so, without a shell message"
 # a class's copy has no keys
 mkdir "$scratch/class" && ln -s "$PWD/problems" "$PWD/workbook" "$PWD/train" "$scratch/class"
 (cd "$scratch/class" && train/train.sh cpu problems) >"$said" 2>&1
 [ $? -eq 2 ] && grep -q 'IMPL=naive trains without kernels$' "$said"
-verdict $? "skeletons are not trained with, and no answer keys are advised where there are none"
+verdict $? "skeletons are not trained with, and reference solutions are suggested only if they exist"
 named() { # WRONG WHICH WHAT: of the last layer, the gradients that are off
     WRONG=$1 STEPS=20 TRAIN="$narrow length=0 samples=1" train/train.sh cpu solutions "$runs" >"$said" 2>&1
     [ $? -eq 1 ] && awk -F'\t' '$2 == 1 && !($4 <= $5) { off = off $1 $3 } END { print off }' \
         "$runs/wrong/$(echo "$1" | tr / _)/compare.tsv" | grep -qx "$2" && grep -q "^FAIL .*$3" "$said"
     verdict $? "make train WRONG=$1 fails, and names its gradient"
 }
-named no_scale_in_dK 09dWk 'With 09, dWk of layer 1 is off .*: look at dK[.]'
-named 07/no_sinks '.*07dWo' 'With 07, dWo of layer 1 is off .*look at O'
+named no_scale_in_dK 09dWk 'With 09, dWk of layer 1 has a relative error of .*: look at dK[.]'
+named 07/no_sinks '.*07dWo' 'With 07, dWo of layer 1 has a relative error of .*look at O'
 for list in train/wrong/*.diff; do
     number=$(basename "$list" .diff)
     for name in $(awk -v list="$list" -v tell=names -f workbook/loop/edit.awk); do
         awk -v list="$list" -v entry="$name" -f workbook/loop/edit.awk solutions/"$number"/*.cu 2>&1 >/dev/null >"$said"
-        verdict $? "$name of $list fits the key"
+        verdict $? "$name of $list applies to the reference solution"
     done
 done
 
@@ -73,11 +73,11 @@ yes aaaaaaaaaaaaaaab | tr -d '\n' | head -c 300000 >"$scratch/by_heart"
 # shellcheck disable=SC2086
 small "text=$scratch/by_heart" "checkpoint=$scratch/coarse" rate=1e-1 $keys &&
     grep -q '^But on these weights rounding alone may move' "$said"
-verdict $? "where bounds say little, that is said"
+verdict $? "weak bounds are reported as such"
 # shellcheck disable=SC2086
 small $keys checkpoint="$scratch/whole" && ! small $keys checkpoint="$scratch/parts" until=10 && ! same &&
     cp "$scratch/parts" "$scratch/half" && small $keys checkpoint="$scratch/parts" && same
-verdict $? "10 steps and 10 more from the checkpoint give the same bits as 20"
+verdict $? "10 steps and 10 more from the checkpoint are bitwise identical to 20"
 go() { STEPS=40 train/train.sh cpu naive "$runs" >>"$said" 2>&1; }
 : >"$said"
 ! TRAIN="$narrow length=0 samples=4 until=27" go && TRAIN="$narrow length=0 samples=4" RESUME=1 go &&
@@ -102,7 +102,7 @@ head -n 1 "$scratch/half" | sed "s/ seed=1 / seed=$(printf '\033')[2J /" >"$scra
 refused "with a word that a terminal would obey" 'seed=?\[2J there'
 small checkpoint="$scratch/no/such/folder"
 [ $? -eq 2 ] && grep -q '^train: the checkpoint .* cannot be written' "$said"
-verdict $? "a checkpoint that cannot be written is said so"
+verdict $? "a checkpoint that cannot be written is reported"
 
 # Kernels that fail.
 fails() { # NAME SENTENCE
@@ -128,7 +128,7 @@ missing() { # STATUS SENTENCE WHAT
 skeleton=problems/07/flash_sinks.cu
 if grep -qxF "$(sha256sum <$skeleton | cut -d' ' -f1)  $skeleton" workbook/loop/shipped.sha256; then
     train/train.sh cpu problems "$runs" >"$said" 2>&1
-    missing $? "flash_sinks.cu is as it was shipped" "an untouched skeleton is not trained with"
+    missing $? "flash_sinks.cu is as shipped" "an untouched skeleton is not trained with"
 fi
 for wrong in nothing_of_the_kind '../../x'; do
     WRONG=$wrong train/train.sh cpu solutions "$runs" >"$said" 2>&1
@@ -139,7 +139,7 @@ missing $? "kv_heads divides q_heads" "a model that cannot be is refused"
 
 is_in() { [ "$(wc -l <"$scratch/table")" -gt "$2" ] && ! grep -vxFf "$1" "$scratch/table" >"$said"; } # TEXT LINES
 train/lesson.sh plots/data/h200/train_wrong.tsv >"$scratch/table" && is_in problems/capstone/README.md 20
-verdict $? "the lesson's table is what plots/data has"
+verdict $? "the lesson's table agrees with plots/data"
 
 # Which kernel is wrong: three recorded runs. Of all answers one is right, and it fits the gradients that are off.
 answers=$(train/which.sh | sed -n '/^A number is/,/^Which kernel/s/^  \([A-Za-z_0-9]*\): .*/\1/p')
@@ -158,7 +158,7 @@ done
 for table in plots/data/*/train_context.tsv; do
     [ -f "$table" ] || continue # not recorded
     train/context.sh "$table" >"$scratch/table" && is_in train/README.md 2
-    verdict $? "the table of long sequences is what $table has"
+    verdict $? "the table of long sequences agrees with $table"
 done
 
 # The layers of a GPU, there or on the CPU layer, against the host's, and against wrong ones.

@@ -44,12 +44,12 @@ for ranks in 2 4; do
 done
 trains $out/train 4 again && cmp "$scratch/4/last" "$scratch/again/last" &&
     cmp "$scratch/4/first" "$scratch/again/first"
-verdict $? "4 ranks give the same bits twice"
+verdict $? "4 ranks are bitwise reproducible"
 for edited in ranks_host model train; do
     for wrong in $(names $edited); do
         ! { trains "$out/wrong_ranks/$edited/$wrong/train" 4 wrong && alike 256 one wrong; } &&
-            grep -q '^train: the weights of rank\|^gradients off' "$said"
-        verdict $? "that is not so of $wrong: $(last)"
+            grep -q '^train: the weights of rank\|^relative error of gradients' "$said"
+        verdict $? "wrong ranks are detected, $wrong: $(last)"
     done
 done
 
@@ -60,12 +60,12 @@ trains $out/train 1 one_long
 verdict $? "one rank trains with longer sequences"
 for ranks in 1 2 4; do
     trains $out/train $ranks context_$ranks parallel=context && alike 256 one_long context_$ranks
-    verdict $? "$ranks ranks share each sequence: $(last)"
+    verdict $? "$ranks ranks split each sequence: $(last)"
 done
 for wrong in $(names context); do
     ! { trains "$out/wrong_ranks/context/$wrong/train" 4 wrong parallel=context && alike 256 one_long wrong; } &&
-        grep -q '^gradients off' "$said"
-    verdict $? "that is not so of $wrong: $(last)"
+        grep -q '^relative error of gradients' "$said"
+    verdict $? "wrong ranks are detected, $wrong: $(last)"
 done
 for words in "context=36" "context=36 sinks=0" "context=36 window=1 sinks=9"; do
     shape="$long $words"
@@ -83,13 +83,13 @@ on_layer() { # PROGRAM RANKS FOLDER WORDS...
         go "$program" ranks="$ranks" samples=1 steps=3 log="$folder/curve" "$@"
 }
 wrong_on_layer() { names ranks_device | awk -v moves="$1" '($2 == "moves") == moves { print $1 }'; }
-not_so() { verdict $? "that is not so of $1: $(grep -m 1 cudacpu: "$said" || last)"; }
+not_so() { verdict $? "wrong ranks are detected, $1: $(grep -m 1 cudacpu: "$said" || last)"; }
 shape="$text hidden=32 batch=2"
 on_layer $out/on_layer 1 layer_1 && on_layer $out/on_layer 2 layer_2 && alike 128 layer_1 layer_2
 verdict $? "2 ranks of the layer: $(last)"
 for wrong in $(wrong_on_layer 0); do
     ! { on_layer "$out/wrong_ranks/on_layer/$wrong/on_layer" 2 wrong && alike 128 layer_1 wrong; } &&
-        grep -q 'cudacpu: \|^gradients off' "$said"
+        grep -q 'cudacpu: \|^relative error of gradients' "$said"
     not_so "$wrong"
 done
 # The second of two layers sees all: that is 17 and 18.
@@ -98,7 +98,7 @@ ring="ring=build/cpu/solutions/17.so ring_backward=build/cpu/solutions/18.so"
 # shellcheck disable=SC2086
 split() { on_layer "$1" 2 "$2" parallel=context $ring && alike 64 layer_whole "$2" 2; } # PROGRAM FOLDER
 on_layer $out/on_layer 1 layer_whole && split $out/on_layer layer_split
-verdict $? "2 ranks of the layer share each sequence: $(last)"
+verdict $? "2 ranks of the layer split each sequence: $(last)"
 for wrong in $(wrong_on_layer 1); do
     ! split "$out/wrong_ranks/on_layer/$wrong/on_layer" wrong && grep -q 'cudacpu: ' "$said"
     not_so "$wrong"
@@ -116,7 +116,7 @@ resumed() { # RANKS RANKS ONE [WORDS]: these for the first four; ONE has the fir
 }
 shape=$short
 resumed 4 4 one && cmp "$scratch/4/last" "$scratch/parts/last"
-verdict $? "4 steps of 4 ranks and 4 more give the bits of 8"
+verdict $? "4 steps of 4 ranks and 4 more are bitwise identical to 8"
 for others in "4 1" "1 2"; do
     # shellcheck disable=SC2086
     resumed $others one && alike 256 one parts
@@ -152,7 +152,7 @@ start() {
 }
 start && kill -KILL "$(cut -d' ' -f3 /proc/$started/task/$started/children)"
 wait $started
-[ $? -eq 137 ] && soon nobody_runs && grep -q '^train: rank 2 died of signal 9, and the others end$' "$said"
+[ $? -eq 137 ] && soon nobody_runs && grep -q '^train: rank 2 died of signal 9; the other ranks end$' "$said"
 verdict $? "a rank that dies ends all, and is named"
 start && kill -KILL $started
 { wait $started; } 2>/dev/null
@@ -161,7 +161,7 @@ verdict $? "ranks end with whoever started them"
 : >"$said"
 go $out/train ranks=2 steps=3 backward=build/cpu/solutions/09_worker forward=$out/wrong_kernels/07_crashes/07_worker
 [ $? -eq 1 ] && soon nobody_runs && grep -q 'step 1: the training ends here. 07 .*the worker died of signal 6' "$said"
-verdict $? "a kernel that crashes ends all ranks, with its sentence"
+verdict $? "a kernel that crashes ends all ranks, with its message"
 
 # As anybody starts it, in a folder of this script: others train in build/cpu/train meanwhile.
 made() { # WHAT WORDS...
@@ -173,6 +173,6 @@ made() { # WHAT WORDS...
 }
 made '2 ranks' context=64 length=0
 verdict $? "make train RANKS=2 IMPL=solutions: every gradient is right"
-PARALLEL=context made '2 ranks, which share each sequence' context=160 length=20
+PARALLEL=context made '2 ranks, which split each sequence' context=160 length=20
 verdict $? "make train RANKS=2 PARALLEL=context IMPL=solutions: the same"
 exit $failed

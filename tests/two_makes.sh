@@ -7,7 +7,7 @@ set -u
 programs="build/cpu/score build/cpu/suite build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker"
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -s BACKEND=cpu $programs >"$said" 2>&1
-verdict $? "what is shared is built"
+verdict $? "shared files build"
 unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
 show() { cat "$scratch"/said* 2>/dev/null; }
 
@@ -49,11 +49,11 @@ two
 check "an edited skeleton fails twice" ended_with 2
 check "both have run its tests" both '^[0-9]* passed, [1-9][0-9]* failed'
 check "the record is whole" whole failed
-check "both have waited, and said so once" both '^waiting: another make builds here (process held)$'
+check "both have waited, and said so once" both '^waiting: another make is building here (process held)$'
 if [ -d solutions ]; then
     cp solutions/02/weighted_row_sum.cu $kernel
     two
-    check "the answer key passes twice" ended_with 0
+    check "the reference solution passes twice" ended_with 0
     check "both have run its tests again" both '^[0-9]* passed, 0 failed'
     check "the record is whole again" whole passed
 fi
@@ -70,9 +70,9 @@ END
 chmod +x "$scratch/bin/awk"
 touch $kernel
 PATH=$scratch/bin:$PATH make --no-print-directory BACKEND=cpu build/cpu/problems/02_worker >"$scratch/said" 2>&1
-check "a file is saved while it is compiled" [ "$(tail -n 1 $kernel)" = "// saved" ]
+check "a file is saved while it is being compiled" [ "$(tail -n 1 $kernel)" = "// saved" ]
 WB_BUILDING=yes make --no-print-directory -q BACKEND=cpu build/cpu/problems/02_worker
-check "and that is not overlooked" [ $? -eq 1 ]
+check "and that is noticed" [ $? -eq 1 ]
 
 # shellcheck disable=SC2016
 workbook/loop/alone.sh sh -c 'kill -KILL $$' 2>/dev/null

@@ -89,8 +89,8 @@ Test(validate, a_case_survives_its_text)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         cr_expect(wb_case_parse(problem, wrong[i], &back) == WB_BAD_ARGUMENT, "'%s' was taken", wrong[i]);
     refused(wb_case_parse(problem, "size=5", &back), WB_BAD_ARGUMENT, " Hkv ");
-    refused(wb_case_parse(problem, "D=48,nan_queries=0", &back), WB_BAD_ARGUMENT, "names no Nq");
-    refused(wb_case_parse(wb_find_problem("weighted_row_sum"), "rows=5", &back), WB_BAD_ARGUMENT, "names no cols");
+    refused(wb_case_parse(problem, "D=48,nan_queries=0", &back), WB_BAD_ARGUMENT, "has no Nq");
+    refused(wb_case_parse(wb_find_problem("weighted_row_sum"), "rows=5", &back), WB_BAD_ARGUMENT, "has no cols");
     refused(wb_case_parse(problem, "input=weird", &back), WB_BAD_ARGUMENT, " stairs ");
 }
 
@@ -156,6 +156,6 @@ Test(types, elements_come_back)
             cr_expect(wb_get(types[k].type, array, i) == types[k].back[i], "%s: element %zu is %g",
                       wb_type_name(types[k].type), i, wb_get(types[k].type, array, i));
         for (size_t i = 3 * types[k].bytes; i < sizeof array; i++)
-            cr_expect(array[i] == 0x55, "%s: wrote behind its elements", wb_type_name(types[k].type));
+            cr_expect(array[i] == 0x55, "%s: wrote past its elements", wb_type_name(types[k].type));
     }
 }

@@ -31,9 +31,9 @@ verdicts() { # SOURCE NN SUITE CASE
         tried=$((tried + 1))
     done <"$scratch/attacks"
     [ $tried -gt 0 ] && [ $tried -eq "$(grep -c '^ATTACK(' "$1")" ]
-    verdict $? "$tried attacks of $1, each read"
+    verdict $? "$tried attacks of $1, all of its list"
     WB_CASE=$4 judge "$out/tests/$2_test" "$out/hostile/$2_worker" "$BACKEND" >"$said" 2>&1
-    verdict $? "and without one it is right"
+    verdict $? "and without an attack it passes"
 }
 verdicts tests/hostile/hostile.c 01 tiled_attention B=1,Hq=2,Nq=40,D=16,seed=1
 verdicts tests/hostile/ring.cu 17 flash_ring B=1,Hq=2,Hkv=1,Nq=36,D=64,causal=1,ranks=3,seed=1
@@ -42,9 +42,9 @@ verdicts tests/hostile/ring.cu 17 flash_ring B=1,Hq=2,Hkv=1,Nq=36,D=64,causal=1,
 # headers declare it.
 if [ "$BACKEND" = cpu ]; then
     ! built "$out/refused/01_worker" && cp "$said" "$scratch/refused"
-    verdict $? "no worker is made of what names the judge's own"
+    verdict $? "code that names the judge's functions does not link"
     for name in cudacpu::watching cudacpu::order wb_watch_end wb_memory_reset_peak wb_exchange_receive __gcov_reset; do
-        check "nothing is known of $name" grep -q "undefined reference to .$name" "$scratch/refused"
+        check "$name cannot be named" grep -q "undefined reference to .$name" "$scratch/refused"
     done
     nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | sed 's/(.*//' | sort -u >"$scratch/named"
     grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/cpu/include | sort -u >"$scratch/declared"
@@ -87,11 +87,11 @@ for wrong in "sink_is_one:it is divided by something else" "sink_left_out_of_L:L
     "window_one_too_many:the mask (#"; do
     says "11/${wrong%%:*}" Nq=70,D=16,W=9,seed=1
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
-    verdict $? "a failure of ${wrong%%:*} says: ${wrong#*:}"
+    verdict $? "a failure of ${wrong%%:*} prints: ${wrong#*:}"
 done
 for wrong in "waits_before_the_products:could it stand after" "nothing_under_the_way_home:can be kept for it"; do
     says "18/${wrong%%:*}" B=1,Hq=2,Hkv=1,Nq=32,D=64,ranks=2,seed=1,overlapped=1
-    check "a message that is bare is told with its cause: ${wrong#*:}" grep -qF "${wrong#*:}" "$said"
+    check "a message without overlap is reported with its cause: ${wrong#*:}" grep -qF "${wrong#*:}" "$said"
 done
 shorter() { sed 's/\([0-9]\.[0-9]\{3\}\)[0-9]*/\1/g; s/^ *//' | grep .; }
 says 01/O_not_rescaled Nq=8,Nk=256,D=16

@@ -49,7 +49,7 @@ paste "$scratch/one" "$scratch/many" | awk -v gpu="$([ "$backend" = cpu ] || ech
         }
         if ((getline <many) > 0 || steps < 3) bad = 1
         losses = 1e-5 + 2 * may * first
-        printf "gradients off by %.1e of their size, and may be by %.1e; ", off, may
-        printf "losses of %d steps by %.5f, and may be by %.5f\n", steps, worst, losses
+        printf "relative error of gradients %.1e (limit %.1e), ", off, may
+        printf "of losses over %d steps %.5f (limit %.5f)\n", steps, worst, losses
         exit bad || !(off <= may) || !(worst <= losses)
     }'

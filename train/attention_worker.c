@@ -86,7 +86,7 @@ static void backward(const heads *x)
 const attention *kernel_ring(const char *forward_path, const char *backward_path)
 {
     (void)forward_path, (void)backward_path;
-    FAIL("17 and 18 are trained with on GPUs alone");
+    FAIL("training uses 17 and 18 only on GPUs");
 }
 const attention *kernel_attention(const char *forward_path, const char *backward_path)
 {

@@ -163,6 +163,6 @@ int main(void)
     check_layers();
     check_adamw();
     check_model();
-    printf("%s\n", wrong ? "some gradients are WRONG" : "all gradients are right");
+    printf("%s\n", wrong ? "some gradients are WRONG" : "all gradients are correct");
     return wrong;
 }

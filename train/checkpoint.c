@@ -45,12 +45,13 @@ int checkpoint_read(const char *path, const char *recipe, model *m)
     char line[1024] = "";
     int step = 0, word = 0;  // where the word begins that is compared
     if (!fgets(line, sizeof line, file) || sscanf(line, "WBTRAIN step=%d %n", &step, &word) != 1 || step < 1)
-        FAIL("%s is no checkpoint, or the beginning of one", path);
+        FAIL("%s is not a checkpoint, or only the beginning of one", path);
     uint64_t hash = hash_bytes(HASH_BEGIN, line, strlen(line)), written;
     for (const char *its = plain_text(line) + word, *ours = recipe; (*its && *its != '\n') || *ours;) {
         const int its_size = (int)strcspn(its, " \n"), our_size = (int)strcspn(ours, " ");
         if (its_size != our_size || strncmp(its, ours, (size_t)its_size) != 0)
-            FAIL("the checkpoint %s is of another run: %.*s there, %.*s here", path, its_size, its, our_size, ours);
+            FAIL("the checkpoint %s belongs to another run: %.*s there, %.*s here", path, its_size, its, our_size,
+                 ours);
         its += its_size + (its[its_size] == ' '), ours += our_size + (ours[our_size] == ' ');
     }
 
@@ -60,7 +61,7 @@ int checkpoint_read(const char *path, const char *recipe, model *m)
     if (fread(host, 1, bytes, file) != bytes || fread(&written, sizeof written, 1, file) != 1)
         FAIL("the checkpoint %s is cut short", path);
     if (hash_bytes(hash, host, bytes) != written)
-        FAIL("the checkpoint %s is damaged: its sum is not that of what it holds", path);
+        FAIL("the checkpoint %s is damaged: its checksum does not match", path);
     to_array(m->p, host, bytes);
     narrow(m->w, m->p, m->at.count);
     fclose(file);

@@ -76,10 +76,10 @@ static bool compare(step *s, attention by, enum rounding as_kernels, const char 
         }
         printf("\n");
         if (worst >= 0 && !*fault)
-            snprintf(
-                fault, sizeof fault,
-                "FAIL  With %s, %s of layer %d is off by %.2g of its size, and rounding explains %.2g: look at %s.\n",
-                by.name, names[worst], l, error[worst], bound[worst], culprits[worst]);
+            snprintf(fault, sizeof fault,
+                     "FAIL  With %s, %s of layer %d has a relative error of %.2g; rounding explains at most %.2g: look "
+                     "at %s.\n",
+                     by.name, names[worst], l, error[worst], bound[worst], culprits[worst]);
     }
     printf("%s", fault);
     for (int i = 0; i < DRAWS; i++) free(rounded[i]);
@@ -94,20 +94,22 @@ bool compare_gradients(model *m, const unsigned char *text, const unsigned char 
     step s = {m, text, target, B, T, table ? fopen(table, "w") : NULL, NULL, 0, 0};
     if (table && !s.table) FAIL("the table %s cannot be written", table);
     if (table) fprintf(s.table, "problem\tlayer\tgradient\terror\tbound\n");
-    printf("Gradients of one step on these weights, with 07 or 09 in naive attention: how far off / how far they may "
-           "be\n");
+    printf("Gradients of one step on these weights, with 07 or 09 in naive attention: error / "
+           "limit\n");
     s.want = gradients(&s, naive, ROUNDED);
     bool right = compare(&s, (attention){"07", kernels->forward, naive.backward}, P_ROUNDED,
                          (const char *[]){"L", "L", "L", "O"});
     right &= compare(&s, (attention){"09", naive.forward, kernels->backward}, P_AND_DS_ROUNDED,
                      (const char *[]){"dQ", "dK", "dV", ""});
     if (right)
-        printf("PASS  Every gradient of the attention weights is as near to that of naive attention as rounding lets "
-               "it be.\n");
+        printf(
+            "PASS  Every gradient of the attention weights is as close to that of naive attention as rounding allows "
+            "it be.\n");
     if (s.coarse)
-        printf("But on these weights rounding alone may move %d of the %d by more than %g of their size, and a mistake "
-               "of that\nsize is not seen. Other weights tell more: train longer, or with another SEED.\n",
-               s.coarse, s.bounds, COARSE);
+        printf(
+            "But on these weights rounding alone may move %d of the %d by more than %g of their size, and hide a bug "
+            "of that\nsize. Other weights tell more: train longer, or with another SEED.\n",
+            s.coarse, s.bounds, COARSE);
     if (table) fclose(s.table);
     free(s.want);
     return right;

@@ -14,16 +14,16 @@ awk -F '\t' '
     }
     function gpus(n) { return n == 1 ? "one GPU" : n " GPUs" }
     END {
-        line = "| tokens | layers that see all |"; rule = "|---|---|"
+        line = "| tokens | full attention |"; rule = "|---|---|"
         for (k = 1; k <= different; k++) {
-            line = line " " gpus(all[k]) " |" (all[k] == 1 ? "" : " times as fast |") " GB a GPU |"
+            line = line " " gpus(all[k]) " |" (all[k] == 1 ? "" : " speedup |") " GB per GPU |"
             rule = rule "---|---|" (all[k] == 1 ? "" : "---|")
         }
         print line "\n" rule
         for (i = 1; i <= count; i++) {
             split(keys[i], part, ",")
             each = part[2] == 2 ? "second" : part[2] == 3 ? "third" : part[2] "th"
-            line = sprintf("| %d | %s |", part[1], part[2] ? "each " each : "none")
+            line = sprintf("| %d | %s |", part[1], part[2] ? "every " each " layer" : "no layer")
             for (k = 1; k <= different; k++) {
                 n = all[k]
                 if (!((keys[i], n) in ms)) { line = line " | |" (n == 1 ? "" : " |"); continue }

@@ -331,7 +331,7 @@ template <bool TO_HEADS>
 static void move_heads(act *y, const act *x, int stride, const pieces *p, int H, int D, int turn)
 {
     const size_t threads = (size_t)p->B * (p->T + p->room) * H * (D / 16);
-    if (threads > 0xffffffff) FAIL("heads of %d tokens are more than a launch has threads for", p->B * p->T);
+    if (threads > 0xffffffff) FAIL("heads of %d tokens exceed the threads of a launch", p->B * p->T);
     const float2 *const table = angles(std::max(p->position[0], p->position[1]) + p->T, D);
     heads_kernel<TO_HEADS>
         <<<blocks(threads, THREADS), THREADS>>>(y, x, table, stride, (unsigned)threads, *p, H, D, turn);

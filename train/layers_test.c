@@ -57,7 +57,7 @@ static void output(const char *name, const void *array, size_t n, bool is_act)
     error = sqrt(error / size);
     if (!writes) {
         if (!(error <= error_allowed)) wrong = true;
-        printf("%s  %-30s off by %.1e, and may be by %.1e\n", error <= error_allowed ? "ok   " : "WRONG", name, error,
+        printf("%s  %-30s error %.1e, limit %.1e\n", error <= error_allowed ? "ok   " : "WRONG", name, error,
                error_allowed);
     }
     free(got), free(want), free(host);

@@ -17,7 +17,7 @@ awk -F '\t' '
     }
     function what(name,    tell, line) {
         if (name == "naive") return "naive attention"
-        if (name == "right") return "the answer keys"
+        if (name == "right") return "the reference solutions"
         if (name == "untouched") return "untouched skeletons: no attention at all"
         tell = "train/wrong.sh - " name
         tell | getline line

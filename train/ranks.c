@@ -24,7 +24,7 @@ static void watch(pid_t pid[], int count)
         if (worst > 1) continue;
         if (is > worst) worst = is;
         if (is > 128 && is != 128 + SIGALRM)
-            fprintf(stderr, "train: rank %d died of signal %d, and the others end\n", rank, is - 128);
+            fprintf(stderr, "train: rank %d died of signal %d; the other ranks end\n", rank, is - 128);
         for (int r = 0; r < count && is > 1; r++)
             if (pid[r] > 0) kill(pid[r], SIGKILL);
     }

@@ -39,7 +39,7 @@ static wb_status have_device(void)
     int devices = 0;
     cudaGetDeviceCount(&devices);
     if (ranks.mine > devices) pause();  // the first that has none says so, and all end
-    if (ranks.mine == devices) return wb_fail(WB_UNSUPPORTED, "a GPU each is needed, and here are %d", devices);
+    if (ranks.mine == devices) return wb_fail(WB_UNSUPPORTED, "each rank needs a GPU, but there are %d", devices);
     WB_CUDA(cudaSetDevice(ranks.mine));
 #endif
     return WB_OK;

@@ -45,13 +45,13 @@ small() {
     lessons="text=$out/lessons.txt $keys"
     # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/whole" log="$result/curve" compare="$result/compare_small.tsv"
-    ok $? "the CPU's model, with the keys"
+    ok $? "the CPU's model, with the reference solutions"
     sed '1d; s/^/solutions	/' "$result/curve" >>"$result/train.tsv"
     # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/parts" length=0 until=800 >/dev/null
     # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/parts" length=0 >/dev/null && cmp "$result/whole" "$result/parts"
-    ok $? "800 steps and 1200 more from the checkpoint give the same bits as 2000"
+    ok $? "800 steps and 1200 more from the checkpoint are bitwise identical to 2000"
     mkdir -p $out/solutions && mv "$result/whole" $out/solutions/checkpoint && rm -f "$result/parts"
 }
 large() {
@@ -128,9 +128,9 @@ ranks() {
         }
         by first steps=1 && by last steps=20 log="$folder/curve" compare="$folder/compare" &&
             train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
-        ok $? "$count ranks train as one, with right gradients"
+        ok $? "$count ranks train like one, with correct gradients"
         by again steps=20 && cmp "$folder/last" "$folder/again"
-        ok $? "$count ranks give the same bits twice"
+        ok $? "$count ranks are bitwise reproducible"
         $out/train $short ranks=1 steps=20 until=10 log="$folder/curve" checkpoint="$folder/parts" >/dev/null
         by parts steps=20 log="$folder/curve" && train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
         ok $? "10 steps of one rank and 10 more of $count"
@@ -177,7 +177,7 @@ context() {
         $out/train $short $words steps=1 checkpoint="$folder/first" >"$result/log" 2>&1 &&
             $out/train $short $words steps=20 log="$folder/curve" checkpoint="$folder/last" >"$result/log" 2>&1 &&
             train/alike.sh cuda 2048 "$result/context_0" "$folder" 2 || { cat "$result/log" && false; }
-        ok $? "$count ranks share each sequence, and train as one"
+        ok $? "$count ranks split each sequence, and train like one"
     done
     # And with kernels, whose gradients are compared with loops; the second layer sees all. The same bits twice.
     short="text=$out/lessons.txt $keys batch=1 context=4096 window=128 head_dim=64 full=2 length=0 samples=1 steps=20"
@@ -188,7 +188,7 @@ context() {
                 cat "$result/log"
         done
         grep -q ^PASS "$result/log" && cmp "$folder/inside" "$folder/again"
-        ok $? "17 and 18 inside, $count ranks: right gradients, the same bits twice: $(tail -n 1 "$folder/curve")"
+        ok $? "17 and 18 inside, $count ranks: correct gradients, bitwise reproducible: $(tail -n 1 "$folder/curve")"
     done
     rm -rf "$result"/context_*
     any_text "$result/text"

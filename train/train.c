@@ -60,14 +60,14 @@ static void read_option(char *name)
     *value++ = 0;
     int i = 0;
     while (i < OPTIONS && strcmp(name, options[i].name) != 0) i++;
-    if (i == OPTIONS) FAIL("what is %s? There is no such option", name);
+    if (i == OPTIONS) FAIL("unknown option %s", name);
     if (options[i].word) {
         *options[i].word = value;
         return;
     }
     const long number = strtol(value, &end, 10);
     if (!*value || *end || number < options[i].least || number > options[i].most)
-        FAIL("%s=%s: a whole number from %d to %d is needed", name, value, options[i].least, options[i].most);
+        FAIL("%s=%s: must be a whole number from %d to %d", name, value, options[i].least, options[i].most);
     *options[i].number = (int)number;
 }
 
@@ -226,7 +226,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         const double warm = fmin(1, step / 20.0), cosine = 0.55 + 0.45 * cos(3.14159265358979 * step / steps);
         model_update(m, step, rate * warm * cosine);
         spent += spent_now() - start, sum += loss, count++;
-        if (split && step == begin + 1) printf("%.2f GB of arrays a rank\n", (double)array_bytes() / 1e9);
+        if (split && step == begin + 1) printf("%.2f GB of arrays per rank\n", (double)array_bytes() / 1e9);
 
         const bool sampled = step % sample == 0 || step == steps;
         double held_out = 0;
@@ -238,7 +238,8 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         }
         if (sampled && (split || ranks.mine == 0)) held_out = held_out_loss(m, x, y);
         if (sampled && ranks.mine == 0) {
-            printf("step %5d/%d  held-out loss %.4f, %.2f bits a byte\n", step, steps, held_out, held_out / 0.69314718);
+            printf("step %5d/%d  held-out loss %.4f, %.2f bits per byte\n", step, steps, held_out,
+                   held_out / 0.69314718);
             if (length > 0) write_sample(m, batch * c.context / ranks.all);
         }
         if (log) {
@@ -288,16 +289,17 @@ int main(int count, char **arguments)
         if (options[i].number) *options[i].number = options[i].usual;
     for (int i = 1; i < count; i++) read_option(arguments[i]);
     rate = atof(rate_text);
-    if (!(rate > 0 && rate < 1)) FAIL("rate=%s: a number between 0 and 1 is needed", rate_text);
+    if (!(rate > 0 && rate < 1)) FAIL("rate=%s: must be a number between 0 and 1", rate_text);
     if (c.q_heads % c.kv_heads) FAIL("there is no such model: kv_heads divides q_heads");
     if (c.head_dim & (c.head_dim - 1)) FAIL("there is no such model: head_dim is 16, 32, 64 or 128");
     if (strcmp(parallel, "data") != 0 && strcmp(parallel, "context") != 0)
-        FAIL("parallel=%s: there are data and context", parallel);
+        FAIL("parallel=%s: must be data or context", parallel);
     split = parallel[0] == 'c';
     if (split && c.full > 0 && !(ring_path && ring_backward_path))
         FAIL("layers that see all of a sequence on several ranks are problems 17 and 18, with which BACKEND=cuda "
              "trains");
-    if (split && c.full > 0 && c.head_dim < 64) FAIL("17 and 18 have no head_dim=%d: 64 or 128", c.head_dim);
+    if (split && c.full > 0 && c.head_dim < 64)
+        FAIL("17 and 18 do not support head_dim=%d, only 64 and 128", c.head_dim);
     read_text();
     if (ask_recipe) return puts(recipe) < 0;
     if (by_ranks > 1) see_parts(by_ranks);
@@ -314,12 +316,12 @@ int main(int count, char **arguments)
     unsigned char *const x = malloc(rows), *const y = malloc(rows);
     if (!x || !y) FAIL("no memory for a batch");
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes a step, %s attention",
+    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes per step, %s attention",
            m.at.count, c.layers, text_size[0], text_size[1], rows * ranks.all, m.attention->name);
     if (ranks.all > 1) printf("; %d ranks", ranks.all);
-    printf(split ? ", which share each sequence\n" : "\n");
+    printf(split ? ", which split each sequence\n" : "\n");
     const int begin = begin_together(&m);
-    if (begin > 0) printf("goes on from %s after step %d\n", checkpoint_path, begin);
+    if (begin > 0) printf("continuing from %s after step %d\n", checkpoint_path, begin);
     if (!first) log_path = NULL;
     const bool whole = run(&m, begin, x, y);
     take_batch(x, y, 0);  // rank 0 compares its part of it, chunks as sequences of their own

@@ -18,8 +18,8 @@ out=build/$backend/train
 runs=${3:-$out}
 say() { echo "train: $*" >&2; exit 2; }
 mkdir -p "$runs" build/plots
-keys=$([ ! -d solutions ] || echo ', IMPL=solutions with the answer keys')
-case ${RESUME:-0} in 0 | 1) ;; *) say "RESUME=$RESUME: 1 goes on with an interrupted run" ;; esac
+keys=$([ ! -d solutions ] || echo ', IMPL=solutions with the reference solutions')
+case ${RESUME:-0} in 0 | 1) ;; *) say "RESUME=$RESUME: RESUME=1 continues an interrupted run" ;; esac
 case $impl in
 problems | solutions | naive) ;;
 *) say "IMPL=$impl: problems, solutions and naive can be trained with" ;;
@@ -46,8 +46,8 @@ elif [ "$impl" = problems ]; then
         file=$(ls problems/$number/*.cu)
         [ -f "$file" ] || say "there is no kernel of problem $number: make reset-$number puts the skeleton back"
         ! grep -qxF "$(sha256sum <"$file" | cut -d' ' -f1)  $file" workbook/loop/shipped.sha256 ||
-            say "$file is as it was shipped, so there is no attention in it yet." \
-                "make next says what to do; IMPL=naive trains without kernels$keys"
+            say "$file is as shipped, so it contains no attention yet." \
+                "make next tells what to do; IMPL=naive trains without kernels$keys"
     done
 fi
 mkdir -p "$run"
@@ -104,7 +104,7 @@ if [ -n "$kernels" ]; then
     # the program's.
     if [ $status -eq 142 ]; then
         echo "The training ends here: no step in ${WB_TIMEOUT:-20} s, so a kernel is in an endless loop," \
-            "or its threads wait for each other."
+            "or its threads are in a deadlock."
     elif [ $status -gt 128 ]; then
         echo "The training ends here: its process, which the kernels share, died of signal $((status - 128))."
     fi
@@ -126,6 +126,6 @@ fi
     [ -z "$kernels" ] || sed "1d; s/^/$title	/" "$run/curve.tsv"
 } >"$run/train.tsv"
 if command -v gnuplot >/dev/null; then plots/train.sh "$run/train.tsv" $drawn || exit 2; else
-    echo "not drawn, for there is no gnuplot here: plots/train.sh $run/train.tsv draws the curves where there is one"
+    echo "not drawn, because gnuplot is not installed: plots/train.sh $run/train.tsv draws the curves later"
 fi
 exit $status

@@ -48,12 +48,12 @@ if [ -n "${SAY:-}" ]; then
     case $SAY in *[!A-Za-z0-9_\ ]*) set -- ;; esac
     [ $# -eq 3 ] || say 'an answer is SAY="A 07 NAME": of A, B or C; 07, 09 or both; a name of the list'
     answer=$(sed -n "s/^# answer: \([ABC]\) /\1 /p" "$table" | grep "^$1 ") || say "A, B and C are there"
-    mistakes | grep -q "^$3:" || say "no such mistake is in the list that make which prints"
+    mistakes | grep -q "^$3:" || say "make which lists no such bug"
     if [ "$(sum "$*")" = "${answer##* }" ]; then echo "$1: right. $(mistakes | sed -n "s/^$3: //p")."; exit 0; fi
     if [ "$(sum "$1 $2")" = "$(echo "$answer" | cut -d' ' -f2)" ]; then
-        echo "$1: that kernel it is, and another mistake: look at which of its gradients are right"
+        echo "$1: the right kernel, but another bug: which of its gradients are correct?"
     else
-        echo "$1: it is not $2 alone that is wrong, or not $2 at all"
+        echo "$1: not only $2 is wrong, or not $2 at all"
     fi
     exit 1
 fi
@@ -62,7 +62,7 @@ awk -F'\t' '
     /^#/ || $1 == "run" { next }
     $5 != "-" { held[$1] = $5 }
     $6 == "-" { next }
-    !seen[$1]++ { printf "\n%s: loss on text held out %s at the end; of loops %s\n", $1, held[$1], held["naive"] }
+    !seen[$1]++ { printf "\n%s: held-out loss at the end %s; with loops %s\n", $1, held[$1], held["naive"] }
     $6 $7 != last { printf "  %s, layer %s", $6, $7 }
     { printf "   %s %.4f / %.4f%s", $8, $9, $10, $9 <= $10 ? "    " : " OFF" }
     { last = $6 $7; if (++n % 4 == 0) print "" }' "$table"

@@ -44,7 +44,7 @@ wb_status wb_add_share(const wb_share *s, wb_stream stream)
 {
     const char *const us = "wb_add_share";
     if (!s || !s->to || !s->part || (s->L && (!s->logs || s->more)))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: a pointer is null, or there is one too many", us);
+        return wb_fail(WB_BAD_ARGUMENT, "%s: a pointer is null, or one is not allowed here", us);
     if (s->heads < 1 || s->rows < 1 || s->first < 0 || s->rows > s->n - s->first)
         return wb_fail(WB_BAD_ARGUMENT, "%s: rows %d to %d of %d, of %d heads", us, s->first, s->first + s->rows - 1,
                        s->n, s->heads);

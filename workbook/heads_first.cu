@@ -51,7 +51,7 @@ wb_status wb_heads_first(const wb_tokens *x, int count, int head_dim, wb_stream 
     tensors all = {};
     long long blocks = 0;
     if (!x || count < 1 || count > MOST)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: %d tensors, from 1 to %d are taken", us, x ? count : 0, MOST);
+        return wb_fail(WB_BAD_ARGUMENT, "%s: %d tensors, must be 1 to %d", us, x ? count : 0, MOST);
     if (head_dim < 8 || head_dim % 8) return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d", us, head_dim);
     const int per_token = head_dim / 8;
     for (int n = 0; n < count; n++) {

@@ -177,7 +177,7 @@ wb_status describe_input(tensor_of_16 &t, const char *name, const bf16 *x, uint8
                          int N)
 {
     if (!x != !q || !x != !exponent)
-        return wb_fail(WB_BAD_ARGUMENT, "wb_quantise_fp8_inputs: of %s, %s8 and %s_exponent some are null, and not all",
+        return wb_fail(WB_BAD_ARGUMENT, "wb_quantise_fp8_inputs: some of %s, %s8 and %s_exponent are null, but not all",
                        name, name, name);
     if (((uintptr_t)x | (uintptr_t)q) % 16)
         return wb_fail(WB_BAD_ARGUMENT, "wb_quantise_fp8_inputs: %s or %s8 is not aligned to 16 bytes", name, name);

@@ -15,7 +15,7 @@ extern "C" wb_status wb_rank_device(int, int) { return WB_OK; }
 static wb_status join(void *board, size_t bytes, wb_ring *ring)
 {
     const size_t least = wb_board_bytes(0);
-    if (board && bytes < least) return wb_fail(WB_OUT_OF_MEMORY, "a board needs %zu bytes", least);
+    if (board && bytes < least) return wb_fail(WB_OUT_OF_MEMORY, "the ranks' shared memory needs %zu bytes", least);
     if (board) wb_board_make(board, bytes - least, ring->ranks);
     ring->comm = wb_rank_begin(board, ring->rank, ring->ranks);
     return WB_OK;
@@ -35,7 +35,7 @@ extern "C" wb_status wb_rank_device(int rank, int ranks)
 {
     int devices;
     WB_CUDA(cudaGetDeviceCount(&devices));
-    if (devices < ranks) return wb_fail(WB_UNSUPPORTED, "%d ranks need as many GPUs, and there are %d", ranks, devices);
+    if (devices < ranks) return wb_fail(WB_UNSUPPORTED, "%d ranks need as many GPUs, but there are %d", ranks, devices);
     WB_CUDA(cudaSetDevice(rank));
     return WB_OK;
 }
@@ -44,7 +44,7 @@ struct id_board {  // what the board is here
     int written;
     ncclUniqueId id;
 };
-static_assert(sizeof(id_board) <= WB_RANK_ID, "a board has room for NCCL's id");
+static_assert(sizeof(id_board) <= WB_RANK_ID, "the shared memory can hold NCCL's id");
 
 static wb_status said(const char *call, ncclResult_t result)
 {

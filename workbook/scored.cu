@@ -391,7 +391,7 @@ wb_status serve(tensors t, const wb_scores *scores, const attention_shape *shape
 {
     const char *const us = "wb_scored";
     if (!scores || !scores->first || !scores->last || (scores->slopes && !scores->at))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: the scores have no intervals, or slopes and no places", us);
+        return wb_fail(WB_BAD_ARGUMENT, "%s: the scores have no intervals, or slopes without positions", us);
     if (!(scores->softcap >= 0 && scores->softcap < INFINITY) || scores->sinks < 0)
         return wb_fail(WB_BAD_ARGUMENT, "%s: softcap = %g, sinks = %d", us, scores->softcap, scores->sinks);
     t.scores = *scores, t.q_heads = shape->q_heads, t.kv_heads = shape->kv_heads;

@@ -51,14 +51,14 @@ $(error BACKEND=cuda needs the CUDA Toolkit, and there is no nvcc in PATH or /us
   problems/with-a-gpu.md; without one use BACKEND=cpu)
 endif
 
-# A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
+# A copy for a class has no reference solutions (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
 OF_KEYS := demo lib install uninstall torch wheel bench-host duel record tables check check-all class-test \
   everything variants tune-% diff-% new-problem
 KEYLESS := $(filter $(OF_KEYS),$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 ifneq ($(strip $(KEYLESS)),)
-$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: \
-  make help)
+$(error make $(strip $(KEYLESS)) needs the reference solutions, and this copy of the workbook has none. make help \
+  lists what works here)
 endif
 endif
 
@@ -94,7 +94,8 @@ export WB_LARGE := $(LARGE)
 endif
 
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
-# they want to have built, and go on without it: no script holds up another make. Where no -j was typed it takes all cores.
+# they want to have built, and go on without it: no script holds up another make. Where no -j was typed it takes all
+# cores.
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s) $(if \
   $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j"$$WB_JOBS")
 BUILT := $(filter build/% everything hostile own variants judges check-machinery train-test train-layers \

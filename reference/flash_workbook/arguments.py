@@ -21,15 +21,15 @@ def number(name, value, kind):
         try:
             value = value.item()
         except (RuntimeError, ValueError):
-            raise TypeError(f"{name}: one number is wanted, and it is {type(value).__name__} of several") from None
+            raise TypeError(f"{name}: expected one number, got a {type(value).__name__} of several") from None
     if not isinstance(value, (int, float, torch.SymInt, torch.SymFloat)) or (kind is int and isinstance(value, float)):
-        raise TypeError(f"{name}={value!r} is {type(value).__name__}, and {kind.__name__} is wanted")
+        raise TypeError(f"{name}={value!r} is {type(value).__name__}, expected {kind.__name__}")
     if kind is int:
         return value if -MOST <= value <= MOST else MOST if value > 0 else -MOST
     try:
         return kind(value)
     except OverflowError:
-        raise ValueError(f"{name}={value} is no number of float32") from None
+        raise ValueError(f"{name}={value} does not fit in float32") from None
 
 
 def pair(name, value):
@@ -37,7 +37,7 @@ def pair(name, value):
     all; but where one is None, as flash-attn 4 has it, a number below 0 is one."""
     value = (-1, -1) if value is None else value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise TypeError(f"{name}={value!r}: two numbers are wanted, of keys to the left and to the right")
+        raise TypeError(f"{name}={value!r}: expected two numbers, of keys to the left and to the right")
     least = -MOST if None in value else 0
     value = [MOST if x is None else number(name, x, int) for x in value]
     return tuple(MOST if x < least else x for x in value)
@@ -60,16 +60,15 @@ def tensors(function, **given):
             continue
         letters = letters.strip("?").split()
         if not isinstance(x, Tensor):
-            raise TypeError(f"{function}: {name} is {type(x).__name__}, and a tensor is wanted")
+            raise TypeError(f"{function}: {name} is {type(x).__name__}, expected a tensor")
         if x.layout != torch.strided or x.is_nested:
-            raise TypeError(f"{function}: {name} is sparse or nested, and a dense tensor is wanted")
+            raise TypeError(f"{function}: {name} is sparse or nested, expected a dense tensor")
         if x.dim() != len(letters):
-            raise ValueError(f"{function}: {name} is {list(x.shape)}, and {len(letters)} dimensions are wanted")
+            raise ValueError(f"{function}: {name} is {list(x.shape)}, expected {len(letters)} dimensions")
         if dtypes and x.dtype not in dtypes[0]:
             wanted = " or ".join(str(of).removeprefix("torch.") for of in dtypes[0])
-            half = f": pass {name}.bfloat16(), kernels have no float16" if x.dtype == torch.float16 else ""
-            raise TypeError(f"{function}: {name} is {str(x.dtype).removeprefix('torch.')}, and {wanted} is "
-                            f"wanted{half}")
+            half = f": pass {name}.bfloat16(); kernels do not support float16" if x.dtype == torch.float16 else ""
+            raise TypeError(f"{function}: {name} is {str(x.dtype).removeprefix('torch.')}, expected {wanted}{half}")
         if not torch.compiler.is_compiling():
             differentiable(function, x)
         first = first or (name, x.device)
@@ -79,17 +78,17 @@ def tensors(function, **given):
             other, m = known.setdefault(letter, (name, n))
             if m != n:
                 raise ValueError(f"{function}: {name} is {list(x.shape)}, {other} is {list(given[other][0].shape)}, "
-                                 f"and {letter} of [{', '.join(letters)}] is one number in both")
+                                 f"but {letter} of [{', '.join(letters)}] must be equal")
 
 
 def differentiable(function, x):
     """Refuses what PyTorch would answer with a tangent of 0, or in words about its C++."""
     while torch._C._functorch.is_functorch_wrapped_tensor(x):
         if torch._C._functorch.is_gradtrackingtensor(x):
-            refuse(f"{function} is not for torch.func.grad, vjp or jvp: it knows backward() and torch.autograd.grad")
+            refuse(f"{function} does not support torch.func.grad, vjp or jvp: use backward() or torch.autograd.grad")
         x = torch._C._functorch.get_unwrapped(x)
     if forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None:
-        refuse(f"{function} has no derivatives in forward mode (dual numbers, jvp)")
+        refuse(f"{function} has no forward-mode derivatives (dual numbers, jvp)")
 
 
 def autocast(*tensors):
@@ -113,13 +112,13 @@ def starts(name, cu, rows):
 def integers(name, x, device, *shape):
     """An error unless x is a tensor of int32 or int64 on the device, of a shape whose None is any number."""
     if not isinstance(x, Tensor) or x.dtype not in (torch.int32, torch.int64):
-        raise TypeError(f"{name}: a tensor of int32 or int64 is wanted")
+        raise TypeError(f"{name}: expected a tensor of int32 or int64")
     if x.dim() != len(shape) or any(want not in (None, n) for want, n in zip(shape, x.shape)):
-        raise ValueError(f"{name} is {list(x.shape)}, and {['any' if n is None else n for n in shape]} is wanted")
+        raise ValueError(f"{name} is {list(x.shape)}, expected {['any' if n is None else n for n in shape]}")
     if name.startswith("cu_") and not len(x):
-        raise ValueError(f"{name} is empty, and holds a start for each sequence and the last one's end")
+        raise ValueError(f"{name} is empty, expected the start of each sequence and the end of the last")
     if x.device != device:
-        raise ValueError(f"{name} is on {x.device}, and the other tensors are on {device}")
+        raise ValueError(f"{name} is on {x.device}, but the other tensors are on {device}")
 
 
 # ------------------------ numbers that are addresses
@@ -137,7 +136,7 @@ def raise_what_was_told(device):
         value, sequence, which = bits >> 32, bits >> 16 & 65535, bits & 65535
         name = {1: f"cache_seqlens[{sequence}]", 2: f"cache_batch_idx[{sequence}]"}.get(
             which, f"block_table, of sequence {sequence}, column {which - 3},")
-        when = " in an earlier call, whose results are of the nearest in range" if device.type == "cuda" else ""
+        when = " in an earlier call, which used the nearest value in range" if device.type == "cuda" else ""
         has = " of the cache, or of block_table" if which == 1 else ""
         raise RuntimeError(f"{name} = {value} is out of range{has}{when}")
 

@@ -39,12 +39,12 @@ def built():
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may want it at once
         if not os.path.exists(path):
-            print(f"flash_workbook: builds its operators for PyTorch {torch.__version__}, once: half a minute",
+            print(f"flash_workbook: building its operators for PyTorch {torch.__version__}, once: half a minute",
                   file=sys.stderr, flush=True)
             made = subprocess.run([*command, "-o", path + ".part"], capture_output=True, text=True)
             if made.returncode:
                 said = next((x for x in made.stderr.splitlines() if "error" in x), made.stderr.strip())
-                raise RuntimeError(said or f"{command[0]} ends with status {made.returncode} and says nothing")
+                raise RuntimeError(said or f"{command[0]} ended with status {made.returncode} without a message")
             os.rename(path + ".part", path)
     return path
 
@@ -56,6 +56,6 @@ def load(default_library):
         torch.ops.load_library(path)
         ctypes.CDLL(path).flash_workbook_default(os.fsencode(default_library))
     except (OSError, RuntimeError, AttributeError) as error:
-        raise ImportError("flash_workbook: its operators, which a C++ compiler (CXX, or c++) builds for this PyTorch, "
-                          f"are not to be had: {error}") from None
+        raise ImportError("flash_workbook: a C++ compiler (CXX, or c++) builds its operators for this PyTorch; "
+                          f"that failed: {error}") from None
     return torch.ops.flash_workbook

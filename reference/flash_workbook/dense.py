@@ -20,7 +20,7 @@ def taken(what, Q, K, V, sink_logits):
     if 0 in (D, V.shape[3]):
         refuse(f"{what}: head_dim = 0")
     if (Hq % K.shape[1] if K.shape[1] else Hq):
-        raise ValueError(f"{what}: {Hq} heads of Q are no multiple of {K.shape[1]} of K")
+        raise ValueError(f"{what}: {Hq} heads of Q are not a multiple of {K.shape[1]} heads of K")
     return Q, K, V
 
 
@@ -81,17 +81,17 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
     scale, path = None if scale is None else number("scale", scale, float), lib.path if lib else ""
     if block_mask is not None:
         if window or sink_tokens or sink_logits is not None:
-            raise ValueError("a block_mask stands alone: no window, sink_tokens or sink_logits beside it")
+            raise ValueError("a block_mask excludes window, sink_tokens and sink_logits")
         if wants_gradients(Q, K, V):
-            refuse("attention under a block_mask has no gradients: the library has none of problem 15. Call it under "
+            refuse("attention under a block_mask has no gradients. Call it under "
                    "torch.no_grad()")
         mask = block_mask if isinstance(block_mask, Mask) else Mask.of(block_mask)
         O, L = masked(Q, K, V, *mask.fitting(Q, K), Q.shape[3] ** -0.5 if scale is None else scale, path)
         return (O, L) if return_lse else O
     if not causal and (window or sink_tokens or sink_logits is not None):
-        raise ValueError("a window, sink_tokens and sink_logits are for causal attention")
+        raise ValueError("window, sink_tokens and sink_logits require causal attention")
     if sink_logits is not None and sink_tokens:
-        raise ValueError("no function of the library has both sink_tokens and sink_logits")
+        raise ValueError("sink_tokens and sink_logits cannot be combined")
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
     arguments = Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, path

@@ -23,7 +23,7 @@ def plain(function, **given):
         if not is_off(value):
             hint = ("; flash-attn 3's fourth argument is softmax_scale=" if name == "dropout_p" and
                     isinstance(value, float) else "")
-            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served: leave it "
+            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not supported: leave it "
                    f"out{hint}")
 
 
@@ -116,9 +116,9 @@ def slopes_of(alibi_slopes, B, H, device):
     if alibi_slopes is None:
         return None
     if not isinstance(alibi_slopes, Tensor) or alibi_slopes.dtype != torch.float32 or alibi_slopes.device != device:
-        raise TypeError(f"alibi_slopes: a tensor of float32 on {device} is wanted")
+        raise TypeError(f"alibi_slopes: expected a float32 tensor on {device}")
     if alibi_slopes.shape not in ((H,), (B, H)):
-        raise ValueError(f"alibi_slopes is {list(alibi_slopes.shape)}, and [{H}] or [{B}, {H}] is wanted")
+        raise ValueError(f"alibi_slopes is {list(alibi_slopes.shape)}, expected [{H}] or [{B}, {H}]")
     if wants_gradients(alibi_slopes):
         refuse("alibi_slopes has no gradient: pass alibi_slopes.detach()")
     return alibi_slopes.detach().expand(B, H)
@@ -126,7 +126,7 @@ def slopes_of(alibi_slopes, B, H, device):
 
 def cap_of(softcap):
     if not 0 <= (cap := number("softcap", softcap, float)) < float("inf"):
-        raise ValueError(f"softcap = {softcap}: 0, which is none, or a positive number is wanted")
+        raise ValueError(f"softcap = {softcap}: must be 0 (off) or a positive number")
     return cap
 
 
@@ -136,7 +136,7 @@ def cap_of(softcap):
 def band_mask(q_len, kv_len, left, right, chunk, device):
     """As lists, and as what is seen."""
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        refuse("the first call with these lengths makes a mask and waits for the GPU: call it once before it is "
+        refuse("the first call with these lengths builds a mask and waits for the GPU: call it once before it is "
                "captured in a CUDA graph")
     seen = torch.stack(bounds(q_len, kv_len, left, right, chunk)).to(device)
     return intervals(*seen[:2], kv_len), seen.int()
@@ -288,8 +288,8 @@ def packed_mask(Q, K, starts, *how):
         return Mask(Q.shape[2], len(lists[-1]), 128, *lists[:-2]), *lists[-2:]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
-               "before it is captured in a CUDA graph" + ", and make them outside of torch.inference_mode: those made "
-               "inside tell nobody whether they have changed" * any(x is not None and x.is_inference() for x in starts))
+               "before it is captured in a CUDA graph" + ", and make them outside of torch.inference_mode: inside it, "
+               "changes cannot be detected" * any(x is not None and x.is_inference() for x in starts))
     foreign, end = torch.ones(K.shape[2], 1, dtype=torch.bool, device="cpu"), 1
     seen = torch.tensor([1, 0, 0], device="cpu")[:, None].repeat(1, Q.shape[2])
     for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
@@ -457,7 +457,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
         cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
     if q.shape[-1] > 128 and wants_gradients(q, k, v, sinks):
-        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]} has no gradients, those to 128 have. Call it under "
+        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]} has no gradients (up to 128 has). Call it under "
                "torch.no_grad()")
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
@@ -557,7 +557,7 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
         K_scale, V_scale, table = None, None, torch.arange(len(lengths), device=device)[:, None]
         served = next(x for x in PAGE_SIZES if size % x == 0)
     elif not K.is_contiguous() or not V.is_contiguous():
-        refuse("decoding from a cache that is not contiguous: to copy it at each step would cost more than the step")
+        refuse("decoding from a cache that is not contiguous: copying it at each step would cost more than the step")
     if packed:
         cu_q, cu_k = (torch.arange(B + 1, dtype=torch.int32, device=device) * n for n in (Nq, size))
         O, L = varlen(*(x.flatten(0, 1).transpose(0, 1)[None] for x in (Q.transpose(1, 2), K, V)), None, cu_q, None,
@@ -624,7 +624,7 @@ def descale_of(name, x, B, Hkv, device):
     if not isinstance(x, Tensor):
         return torch.full((B, Hkv), 1.0 if x is None else number(name, x, float), dtype=torch.float32, device=device)
     if x.dtype != torch.float32 or x.device != device or x.numel() != 1 and x.shape != (B, Hkv):
-        raise ValueError(f"{name} is to be float32, {[B, Hkv]} or one number, on {device}")
+        raise ValueError(f"{name} must be float32, {[B, Hkv]} or one number, on {device}")
     return (x.view(1, 1) if x.numel() == 1 else x).detach().expand(B, Hkv)
 
 
@@ -660,13 +660,13 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     tensors(name, q=(q, of_q), k_cache=(k_cache, "pages page_size Hkv D"), v_cache=(v_cache, "pages page_size Hkv Dv"),
             k=(k, of_k + " D"), v=(v, of_k + " Dv"))
     if q.dtype == E4M3:
-        refuse(f"{name}: q in float8_e4m3fn is not served: pass it in bfloat16, whatever the cache is in")
+        refuse(f"{name}: q in float8_e4m3fn is not supported: pass it in bfloat16 for any cache")
     tensors(name, q=(q, of_q, [torch.bfloat16]), **{} if k_cache.dtype == E4M3 else {
         which: (x, of_k + dim, [torch.bfloat16]) for which, x, dim in (("k", k, " D"), ("v", v, " Dv"))})
     if k_cache.dtype != v_cache.dtype or k_cache.dtype not in (
             (torch.bfloat16, E4M3) if k_scale is None else (torch.int8,)):
-        raise TypeError(f"{name}: k_cache is {k_cache.dtype}, v_cache {v_cache.dtype}: a cache is in bfloat16, in int8 "
-                        "with k_scale and v_scale, or in float8_e4m3fn")
+        raise TypeError(f"{name}: k_cache is {k_cache.dtype}, v_cache {v_cache.dtype}: a cache must be bfloat16, int8 "
+                        "with k_scale and v_scale, or float8_e4m3fn")
     device, (left, right), chunk, Tq = q.device, ends_of(causal, window_size), chunk_of(attention_chunk), len(q)
     if cu_seqlens_q is not None:
         integers("cu_seqlens_q", cu_seqlens_q, device, None)
@@ -675,7 +675,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             cu = starts_in("cu_seqlens_q", cu_seqlens_q, Tq)
             longest = max((b - a for a, b in zip(cu, cu[1:])), default=0)
             if Nq is not None and Nq < longest:
-                raise ValueError(f"{name}: max_seqlen_q = {Nq}, and a sequence has {longest} queries")
+                raise ValueError(f"{name}: max_seqlen_q = {Nq}, but a sequence has {longest} queries")
             Nq = longest if Nq is None else Nq
         if Nq < 0:
             raise ValueError(f"{name}: max_seqlen_q = {Nq}")
@@ -690,7 +690,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if (k is None) != (v is None) or k is not None and any(
             x.shape[:-2] != k.shape[:-2] or of_new == -4 and len(x) != B or x.shape[-2:] != cache.shape[2:]
             for x, cache in ((k, k_cache), (v, v_cache))):
-        raise ValueError(f"{name}: k and v are [B, n, Hkv, D], both or none")
+        raise ValueError(f"{name}: k and v must be [B, n, Hkv, D], both or neither")
     if cu_seqlens_k_new is not None:
         integers("cu_seqlens_k_new", cu_seqlens_k_new, device, B + 1)
         if looks_at(device):
@@ -699,7 +699,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     for which, x in (("k_scale", k_scale), ("v_scale", v_scale)):
         if not (k_scale is v_scale is None) and not (isinstance(x, Tensor) and x.dtype == torch.float32 and
                 x.shape == (pages, Hkv, size) and x.device == device):
-            raise ValueError(f"{name}: {which} is to be float32, {[pages, Hkv, size]}, on {device}")
+            raise ValueError(f"{name}: {which} must be float32, {[pages, Hkv, size]}, on {device}")
     if e4m3:  # from here on bytes, whose scales have two dimensions
         k_cache, v_cache = k_cache.view(torch.int8), v_cache.view(torch.int8)
         k_scale = descale_of("k_descale", k_descale, B, Hkv, device)
@@ -711,7 +711,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         if x is not None:
             integers(which, x, device, B)
     if not size:
-        refuse(f"{name}: a cache without keys: flash_attn_func takes k and v of no keys")
+        refuse(f"{name}: the cache has no keys; flash_attn_func accepts k and v without keys")
     if table is None:  # each row of the cache is so many pages in a row
         fits = (k_scale is None or e4m3) and k_cache.is_contiguous() and v_cache.is_contiguous()
         rows, row, size = pages, size, next((x for x in PAGE_SIZES if size % x == 0), size) if fits else size
@@ -720,7 +720,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         table = torch.arange(pages, dtype=torch.int32, device=device).view(rows, row // size)
     new = 0 if k is None or of_new == -3 else k.shape[1]
     if len(table if cache_batch_idx is None else cache_batch_idx) != B:
-        raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, and {B} of q")
+        raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, but {B} in q")
     if isinstance(cache_seqlens, Tensor) and cache_seqlens.dim():
         integers("cache_seqlens", cache_seqlens, device, B)
     elif cache_seqlens is not None:

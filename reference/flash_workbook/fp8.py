@@ -46,12 +46,12 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
     kinds = torch.bfloat16, torch.float32
     tensors("quantise_fp8", Q=(Q, "B Hq Nq D", kinds), K=(K, "B Hkv Nk D", kinds), V=(V, "B Hkv Nk D", kinds))
     if 0 in K.shape or Q.shape[1] % K.shape[1]:
-        raise ValueError(f"quantise_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: heads of Q are a multiple of K's, "
-                         "and there is a key")
+        raise ValueError(f"quantise_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: Q needs a multiple of K's heads, "
+                         "with at least one key")
     if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128, 256):
         return Eight(*quantised(*(x.detach() for x in (Q, K, V)), hadamard, lib.path if lib else ""))
     if hadamard:
-        refuse("quantise_fp8: hadamard is for Q, K and V in bf16, with D 64, 128 or 256")
+        refuse("quantise_fp8: hadamard requires Q, K and V in bf16 with D 64, 128 or 256")
     Q, K, V = (x.detach().float() for x in (Q, K, V))
     Nk = K.shape[2]
     K, V = (pad(x, (0, 0, 0, -Nk % KEYS)).unflatten(2, (-1, KEYS)) for x in (K, V))  # [B, Hkv, tiles, 64, D]
@@ -108,7 +108,7 @@ def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[fl
     tensors("attention_fp8", Q=(Q, "B Hq Nq D"), K=(K, "B Hkv Nk D"), V=(V, "B Hkv Nk D" if not exponents else
                                                                            "B Hkv tiles D keys"))
     if len(exponents) not in (0, 3):
-        raise TypeError("attention_fp8 takes Q, K and V, or these and three exponents, as quantise_fp8 makes them")
+        raise TypeError("attention_fp8: pass Q, K and V, or these and three exponents, as from quantise_fp8")
     if wants_gradients(Q, K, V):
         refuse("attention_fp8 has no gradients. Call it under torch.no_grad()")
     if not exponents:
@@ -116,14 +116,14 @@ def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[fl
     (B, Hq, Nq, D), (Hkv, Nk) = Q.shape, K.shape[1:3]
     tiles = (Nk - 1) // KEYS + 1
     if not Hkv or Hq % Hkv:
-        raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: heads of Q are a multiple of K's")
+        raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: Q needs a multiple of K's heads")
     sizes = [(B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS), (B, Hq, Nq), (B, Hkv, tiles), (B, Hkv, tiles)]
     for x, size, name in zip((Q, K, V, *exponents), sizes, Eight._fields):
         wanted = torch.int8 if name.endswith("exponent") else torch.float8_e4m3fn
         if not isinstance(x, Tensor):
-            raise TypeError(f"attention_fp8: {name} is {type(x).__name__}, and a tensor is wanted")
+            raise TypeError(f"attention_fp8: {name} is {type(x).__name__}, expected a tensor")
         if tuple(x.shape) != size or x.dtype != wanted or x.device != Q.device:
-            raise ValueError(f"attention_fp8: {name} is {x.dtype} {list(x.shape)} on {x.device}, and should be "
+            raise ValueError(f"attention_fp8: {name} is {x.dtype} {list(x.shape)} on {x.device}, but must be "
                              f"{wanted} {list(size)} on {Q.device}")
     O, L = fp8(Q, K, V, *exponents, levels, causal, D**-0.5 if scale is None else scale, lib.path if lib else "")
     return (O, L) if return_lse else O

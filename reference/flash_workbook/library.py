@@ -83,7 +83,7 @@ class Library:
         """On torch's current stream of the tensors' device; `before` and `after` are arguments around the tensors."""
         device = tensors[0].device
         if device.type != self.device_type:
-            raise ValueError(f"{self.path} works on tensors of device {self.device_type}, and these are on "
+            raise ValueError(f"{self.path} works on tensors on device {self.device_type}, but these are on "
                              f"{device.type}")
         on_gpu = device.type == "cuda"  # else the CPU execution layer, whose device memory is the host's
         with torch.cuda.device(device if on_gpu else -1):  # -1: as it is

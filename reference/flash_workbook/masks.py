@@ -30,7 +30,7 @@ class Mask(NamedTuple):
             raise ValueError(f"a mask of {self.whole_start.shape[0]} x {self.q_len} x {self.kv_len} for Q "
                              f"{list(Q.shape)} and K {list(K.shape)}")
         if self.bits.device != Q.device:
-            raise ValueError(f"a mask on {self.bits.device}, and tensors on {Q.device}")
+            raise ValueError(f"the mask is on {self.bits.device}, the tensors are on {Q.device}")
         return self[3:] + (self.q_tile,)
 
     @staticmethod
@@ -38,12 +38,12 @@ class Mask(NamedTuple):
         """FlexAttention's. To be made once, where its mask_mod is: it is asked for each pair of each tile that it
         leaves to mask_mod."""
         if torch.compiler.is_compiling():
-            refuse("make the mask before what is compiled: mask = flash_workbook.block_mask(BlockMask), and "
+            refuse("build the mask outside compiled code: mask = flash_workbook.block_mask(BlockMask), and "
                    "attention(..., block_mask=mask)")
         (batch, heads, rows), (q_block, kv_block) = mask.kv_num_blocks.shape, mask.BLOCK_SIZE
         q_len, kv_len = mask.seq_lengths
         if heads != 1:
-            refuse(f"a BlockMask with H={heads}: problem 15 has one mask for all heads, H=None")
+            refuse(f"a BlockMask with H={heads}: problem 15 supports one mask for all heads, H=None")
         if q_block % 64 or kv_block % KEYS:
             refuse(f"a BlockMask with BLOCK_SIZE={mask.BLOCK_SIZE}: multiples of 64 are taken")
         q_tile, columns = 64 if q_block % 128 else 128, (kv_len - 1) // kv_block + 1

@@ -70,7 +70,7 @@ const Library &library(std::string_view path)
         TORCH_CHECK(handle, dlerror());
 #define FIND(name) lib.name = reinterpret_cast<decltype(lib.name)>(dlsym(handle, #name));
         FUNCTIONS(FIND)
-        TORCH_CHECK(lib.wb_device_name && lib.wb_last_message, name, " is no library of the workbook");
+        TORCH_CHECK(lib.wb_device_name && lib.wb_last_message, name, " is not a library of the workbook");
         lib.device = strcmp(lib.wb_device_name(), "CPU execution layer") ? c10::kCUDA : c10::kCPU;
         lib.path = name;
     }
@@ -85,8 +85,8 @@ struct Place {
 
     Place(const Library &lib, const Tensor &x)
     {
-        TORCH_CHECK_VALUE(x.device().type() == lib.device, lib.path, " works on tensors of device ",
-                          c10::DeviceTypeName(lib.device, true), ", and these are on ", x.device());
+        TORCH_CHECK_VALUE(x.device().type() == lib.device, lib.path, " works on tensors on device ",
+                          c10::DeviceTypeName(lib.device, true), ", but these are on ", x.device());
 #ifdef WITH_CUDA
         if (!x.is_cuda()) return;
         guard.reset_device(x.device());
@@ -120,9 +120,9 @@ void call(const Library &lib, const char *name, Function *function, Arguments...
 void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks, bool tokens_first)
 {
     for (const Tensor *x : {&Q, &K, &V}) {
-        TORCH_CHECK_NOT_IMPLEMENTED(!x->_fw_grad(0).defined(), "attention has no derivatives in forward mode");
+        TORCH_CHECK_NOT_IMPLEMENTED(!x->_fw_grad(0).defined(), "attention has no forward-mode derivatives");
         TORCH_CHECK_VALUE(x->dim() == 4 && x->device() == Q.device() && x->layout() == at::kStrided,
-                          "attention wants Q, K and V of 4 dimensions on one device");
+                          "attention: Q, K and V must have 4 dimensions, on one device");
         TORCH_CHECK_TYPE(x->scalar_type() == at::kBFloat16, "attention takes Q, K and V in bfloat16");
     }
     const int heads = tokens_first ? 2 : 1;
@@ -133,9 +133,9 @@ void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Te
                       K.sym_sizes(), ", V ", V.sym_sizes());
     TORCH_CHECK_NOT_IMPLEMENTED(Q.sym_size(3) != 0 && V.sym_size(3) != 0, "attention: head_dim = 0");
     if (!sinks) return;
-    TORCH_CHECK_TYPE(sinks->scalar_type() == at::kFloat, "attention takes sink_logits in float32");
+    TORCH_CHECK_TYPE(sinks->scalar_type() == at::kFloat, "attention: sink_logits must be float32");
     TORCH_CHECK_VALUE(sinks->dim() == 1 && sinks->sym_size(0) == Hq && sinks->device() == Q.device(),
-                      "attention: sink_logits are [Hq], on the device of Q");
+                      "attention: sink_logits must be [Hq], on the device of Q");
 }
 
 Tensor as_given(const Tensor &x, bool tokens_first) { return tokens_first ? x.transpose(1, 2) : x; }
@@ -230,7 +230,7 @@ std::pair<int64_t, int64_t> kernel_dims(const Tensor &Q, const Tensor &V)
     for (const int64_t has : {16, 32, 64, 128})
         if (std::max(D, DV) <= has) return {has, has};
     TORCH_CHECK_NOT_IMPLEMENTED(D > 128 && std::max(D, DV) <= 256, "attention: head_dim = ", D, ", of V ", DV,
-                                ": kernels have 256 at most, and more than 128 of V where Q has more");
+                                ": kernels support at most 256, and V above 128 only if Q is above 128");
     return D <= 192 && DV <= 128 ? std::pair{192, 128} : std::pair{256, 256};
 }
 bool is_padded(const Tensor &Q, const Tensor &V)
@@ -259,8 +259,8 @@ Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional
             int64_t window, int64_t sink_tokens, optional<double> scale, bool, std::string_view path, bool tokens_first)
 {
     expect(Q_, K_, V_, sinks, tokens_first);
-    TORCH_CHECK_VALUE(causal || !(window || sink_tokens || sinks), "a window and sinks are for causal attention");
-    TORCH_CHECK_VALUE(!sinks || !sink_tokens, "no function of the library has both sink_tokens and sink_logits");
+    TORCH_CHECK_VALUE(causal || !(window || sink_tokens || sinks), "a window and sinks require causal attention");
+    TORCH_CHECK_VALUE(!sinks || !sink_tokens, "sink_tokens and sink_logits cannot be combined");
     if (is_padded(Q_, V_))
         return padded(Q_, K_, V_, tokens_first, scale, [&](Tensor Q, Tensor K, Tensor V, double scale) {
             return forward(Q, K, V, sinks, causal, window, sink_tokens, scale, false, path, false);
@@ -338,7 +338,7 @@ Two masked(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const Tensor &w
     const int64_t tiles = q_tile > 0 ? (tokens - 1) / q_tile + 1 : 0;
     for (const Tensor *x : {&whole_start, &whole, &part_start, &part, &bits})
         TORCH_CHECK_VALUE(x->scalar_type() == at::kInt && x->is_contiguous() && x->device() == Q.device(),
-                          "a mask's lists are contiguous, of int32, and on the device of Q");
+                          "a mask's lists must be contiguous int32 tensors on the device of Q");
     for (const Tensor *x : {&whole_start, &part_start})
         TORCH_CHECK_VALUE(x->dim() == 2 && x->size(1) == tiles + 1 && (x->size(0) == 1 || x->size(0) == B),
                           "a mask of ", x->sizes(), " for ", tokens, " queries in tiles of ", q_tile);
@@ -362,7 +362,7 @@ Two masked(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const Tensor &w
 Two masked_meta(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &, const Tensor &, const Tensor &,
                 const Tensor &, const Tensor &, SymInt, double, std::string_view, bool packed)
 {
-    TORCH_CHECK_VALUE(!packed, "flash_workbook::masked of packed sequences is for calls that nobody traces");
+    TORCH_CHECK_VALUE(!packed, "flash_workbook::masked of packed sequences cannot be traced");
     expect(Q, K, V, std::nullopt, false);
     return like(Q, V, false);
 }
@@ -589,7 +589,7 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
     }
     expect(Q, K, V, sinks, tokens_first);
     TORCH_CHECK_NOT_IMPLEMENTED(Q.sym_size(3) <= 128, "attention: head_dim = ", Q.sym_size(3),
-                                " has no gradients, those to 128 have. Call it under torch.no_grad()");
+                                " has no gradients (up to 128 has). Call it under torch.no_grad()");
     if (is_padded(Q, V))
         return padded(Q, K, V, tokens_first, scale, [&](Tensor Q, Tensor K, Tensor V, double scale) {
             return attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, false);

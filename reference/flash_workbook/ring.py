@@ -22,11 +22,11 @@ class Ring:
 
     def __init__(self, group, N, n=None):
         if group is None:
-            raise ValueError("group: a torch.distributed process group is wanted, and here it is None; "
+            raise ValueError("group: expected a torch.distributed process group, got None; "
                              "torch.distributed.group.WORLD has all ranks")
         self.group, self.rank, self.ranks = group, dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
-            raise ValueError("group: this process is no member of it")
+            raise ValueError("group: this process is not a member of it")
         N = self.ranks * n if N is None else N
         self.chunks = [N // (2 * self.ranks) + (i < N % (2 * self.ranks)) for i in range(2 * self.ranks)]
         self.halves = [(self.chunks[r], self.chunks[-1 - r]) for r in range(self.ranks)]
@@ -176,7 +176,7 @@ def agree(ring, wrong, rows, **asked):
             raise ValueError(f"ring_attention, rank {rank}: {says}")
         if unlike := [f"{name} {value} on rank 0 and {theirs[name]} on rank {rank}"
                       for name, value in answers[0][1].items() if value != theirs[name]]:
-            raise ValueError(f"ring_attention: all ranks must ask the same, and here it is {', '.join(unlike)}")
+            raise ValueError(f"ring_attention: all ranks must pass the same arguments, but got {', '.join(unlike)}")
     agreed.add(key)
 
 
@@ -205,13 +205,13 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
     Q, K, V = (with_zeros(x, Q, V) for x in (Q, K, V))
     (B, Hq, Nq, D), (_, Hkv, n, _) = Q.shape, K.shape
     if causal and Nq != n:
-        raise ValueError(f"ring_attention: causal wants as many queries as keys on each rank, and here are {Nq} and "
+        raise ValueError(f"ring_attention: causal requires as many queries as keys on each rank, got {Nq} and "
                          f"{n}")
     ring = Ring(group, N, n)
     path, gradients = lib.path if lib else "", wants_gradients(Q, K, V)
     if gradients and (ring.ranks > 1 or not causal) and (D not in (64, 128)
                                                          or library(path).lib.wb_device_capability() != 9):
-        refuse(f"ring_attention has gradients for head_dim 64 and 128 on sm_90 alone, and here head_dim = {D}")
+        refuse(f"ring_attention has gradients only for head_dim 64 and 128 on sm_90, got head_dim = {D}")
     rows, N = ring.rows[ring.rank], sum(ring.rows)
     wrong = n != rows and f"{n} keys, where shard() gives it {rows} of N = {N}"
     asked = {"batch": B, "heads of Q": Hq, "heads of K": Hkv, "head_dim": D, "causal": causal, "scale": scale,
@@ -223,7 +223,7 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
 
 
 def shard(x, group, dim=2):
-    """This rank's rows of x, which is whole: chunk r along dim, and behind it chunk 2R-1-r."""
+    """This rank's rows of x, which is whole: chunk r along dim, followed by chunk 2R-1-r."""
     ring = Ring(group, x.shape[dim])
     pieces = x.split(ring.chunks, dim)
     return torch.cat([pieces[ring.rank], pieces[-1 - ring.rank]], dim)

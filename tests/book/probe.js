@@ -182,7 +182,7 @@ async function look_at_figures(width) {
   says('ring', /as 30 whole/, 'on eight ranks');
   await open('problems/18/README.html');
   slide('end');
-  says('ring', /come home. Each message takes 1, all of it under products of step 4. .* of 1408 MiB/, 'the way home');
+  says('ring', /return to their owner. Each message takes 1, all of it under products of step 4. .* of 1408 MiB/, 'the way home');
   frame.contentDocument.querySelectorAll('.ring input[type=checkbox]')[1].click();
   says('ring', /and 1 of that on rank 0 under no product/, 'with nothing over it');
 }

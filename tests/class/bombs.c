@@ -176,7 +176,7 @@ __attribute__((constructor)) static void two_threads(void)
 #endif
 
 // bomb: includes_the_key
-// rule: the compiler sees no answer key, and what it says is shown without colours
+// rule: the compiler sees no reference solution, and what it says is shown without colours
 // expect: #error ?[2J 750
 // expect: @ROOT@/solutions/01/tiled_attention.c: No such file or directory
 #error [2J 750

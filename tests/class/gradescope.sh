@@ -16,11 +16,11 @@ verdict $? "the autograder is packed"
 workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
 [ $? -eq 2 ]; verdict $? "an existing file is not overwritten"
 ! bsdtar -tf "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'
-verdict $? "there is no answer key in it"
+verdict $? "there is no reference solution in it"
 echo "02 row rows=19,cols=77" >"$there/odd"
 WB_CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" >"$said" 2>&1
 grep -q 'line 1: there is no checkpoint row of problem 02' "$said" && ! [ -e "$there/odd.zip" ]
-verdict $? "a held-out case of no checkpoint is refused"
+verdict $? "a private case of no checkpoint is refused"
 sed -n 's/^    \(0[1-9] [a-zA-Z_]* [BHNr][a-z]*=\)/\1/p' workbook/class/README.md >"$there/odd"
 [ "$(wc -l <"$there/odd")" -ge 2 ] && workbook/class/cases.sh "$there/odd"
 verdict $? "and those of the README are of checkpoints that there are"
@@ -38,7 +38,7 @@ graded() { # SCORE WHAT [WORDS]: and the results hold these words
     verdict $? "$2"
 }
 cp solutions/02/*.cu "$submission/problems/02/"
-graded 100 "a right problem 02 has 100 points, and the held-out case was tried" 'held-out case 1'
+graded 100 "a right problem 02 has 100 points, and the private case was tried" 'private case 1'
 grep -q 'the check build finds nothing' "$results"
 verdict $? "and the check build"
 rm -rf "$submission/problems"

@@ -46,7 +46,7 @@ without_namespaces() { # COMMAND...: runs another where there are none
     refuses one "$@" "$grade" --container
     refuses "$@" "$base/workbook/class/grade_all.sh" "$scratch/ada" "$scratch/out/all"
     one "$@" "$grade" --unsafe >"$said" 2>&1 && grep -q '100/750' "$said" && grep -q 'forge its' "$said"
-    verdict $? "UNSAFE=1 grades, and says what no longer holds"
+    verdict $? "UNSAFE=1 grades, and prints which guarantees are lost"
 }
 namespaces="bwrap --unshare-all --dev-bind / / true" few="bwrap --unshare-user --disable-userns --dev-bind / /"
 if ! $ordinary $namespaces 2>/dev/null; then
@@ -189,21 +189,21 @@ cp "$class/again" "$class/first"
 verdict $graded "$count submissions are graded, in $(($(date +%s) - begun)) s"
 short "$out/grades.csv" | diff tests/class/expected.csv - >"$said"
 verdict $? "the table is as expected"
-grep -q 'no submissions.*: .hidden, essay.pdf$' "$class/first"
-verdict $? "what is no submission is told once"
+grep -q 'ignored, neither folders nor archives: .hidden, essay.pdf$' "$class/first"
+verdict $? "files that are not submissions are reported once"
 # A file with gaps, one of them filled wrongly.
 own=$scratch/own name=$(file_of 02)
 cp -al "$base" "$own" && sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
     WB_JOBS=1 WB_SEED=5 "$grade" --base "$base" -- "$own" "$class/own" >"$said" 2>&1
 (cd "$own" && SANITIZE=0 REPAIR=0 $make --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
-grep -v '^  now a ' "$own/build/grade/02.report" | diff - "$class/own/02.report" >"$said" &&
+grep -v '^  now ' "$own/build/grade/02.report" | diff - "$class/own/02.report" >"$said" &&
     grep -q 'not written yet' "$class/own/02.report"
-verdict $? "a class's report is what make test says, word for word"
+verdict $? "a class report equals the output of make test, word for word"
 if grep -q '^GCOV := .' build/tools.mk; then
     COVERAGE=1 workbook/class/grade.sh --base "$base" -- "$in/ada.zip" "$class/counted" >"$said" 2>&1 &&
         grep -q '^  is decided the same way in every case: ' "$class/counted/01.coverage"
-    verdict $? "COVERAGE=1 tells a condition that no case meets"
+    verdict $? "COVERAGE=1 reports a condition that no case meets"
 fi
 bombs_reported "$out/reports"
 outside | diff "$class/before" - >"$said"
@@ -221,12 +221,12 @@ LC_ALL=C grep -alr "$(printf '[\001-\010\013-\037\177]')" "$out/reports" | LC_AL
 verdict $? "no control character is in a report"
 
 grade_all && [ "$(before)" -eq "$count" ] && short "$out/grades.csv" | cmp -s tests/class/expected.csv
-verdict $? "a second run grades nothing"
+verdict $? "a second run grades nothing again"
 mkdir -p "$in/;=1+1/problems/02" && echo >"$in/;=1+1/problems/02/of_mine.cu"
 grade_all AGAIN=pia && [ "$(before)" -eq $((count - 2)) ] && grep -q '^;=1+1: .*of_mine.cu' "$class/again"
-verdict $? "what has changed is graded again, and AGAIN=name"
+verdict $? "what has changed is graded again, and so is AGAIN=name"
 ! grade_all AGAIN=nobody && grep -q 'there is no such submission' "$class/again"
-verdict $? "and only a name that there is"
+verdict $? "an unknown AGAIN=name is refused"
 
 # Ctrl-C while a worker works, which would do so for a minute: timeout hands the signal on to all that make has started.
 in=$class/limits out=$class/limits_grades
@@ -295,11 +295,11 @@ exec chrt -i 0 sh -c 'while :; do :; done'
 END
 chmod +x "$scratch/worker"
 taskset -c "$core" "$base/build/cpu/within" 0.5 "$scratch/worker" 2>"$said"
-[ $? -eq 75 ] && grep -q 'in [0-9]* s it had 0\.[0-4] s of the machine, which is too busy' "$said"
+[ $? -eq 75 ] && grep -q 'in [0-9]* s it ran for 0\.[0-4] s: the machine is too busy' "$said"
 verdict $? "a command that waits for a processor spends nothing: $(cat "$said")"
 WB_TIMEOUT=0.5 WB_CASE=Nq=1,Nk=3,D=16 WB_RESULTS=$scratch/results taskset -c "$core" "$base/build/cpu/suite" \
     "$base/build/cpu/tests/01_test" "$scratch/worker" cpu >"$said" 2>&1
-[ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which it had 0\.[0-4] s of the machine' "$said"
+[ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which it ran for 0\.[0-4] s' "$said"
 verdict $? "nor does a worker"
 
 # A judge to which this happens each time it is asked. Meanwhile it looks at who may read the worker's program.
@@ -325,16 +325,16 @@ END
 chmod 755 "$judge"
 grade_all CLASS_SEEN="$class/seen"
 report=$out/reports/judged\ later
-grep -q 'not graded: could not be judged: problem 02: nothing was left.* Alone, too: ask the instructor' \
+grep -q 'not graded: could not be judged: problem 02: nothing was left.* Also when graded alone: ask the instructor' \
     "$out/grades.csv" &&
     grep -q '^Could not be judged: problem 02: nothing was left' "$report/report.txt" && ! [ -e "$report/record" ] &&
     grep -q 'Could not be judged: problem 02: ' "$report/results.json" && grep -q 'ask the instructor' "$class/again"
-verdict $? "what the machine gave nothing to is tried twice, not judged, and every output says so"
+verdict $? "a submission without CPU time is tried twice, not judged, and every output says so"
 [ "$(sort -u "$class/seen")" = seen ]
-verdict $? "while it is graded nobody else reads its program"
+verdict $? "while it is graded no other user can read its program"
 rm "$judge" && ln "$base/build/cpu/tests/02_test" "$judge"
 grade_all && grep -q '^judged later,100,' "$out/grades.csv" && [ -e "$report/record" ]
-verdict $? "and it is judged when there is time"
+verdict $? "and it is judged once there is CPU time"
 
 # ------------------------ with the check build
 

@@ -100,7 +100,7 @@ ATTACK(answers_early, "", "are NaN or infinite")  // it would compute when the j
     return RIGHT;
 }
 
-ATTACK(answers_as_well, "every_head_dim", "something answered in the place of the worker")  // one answer too many
+ATTACK(answers_as_well, "every_head_dim", "another process answered instead of the worker")  // one answer too many
 {
     static int calls;
     const wb_status status = RIGHT;

@@ -20,12 +20,12 @@ case $caught in
         WB_CASE=$given judge --first "$out/tests/${number}_test" "$worker" "$BACKEND"
         [ $? = 1 ] || { echo "PASSES the case that is to be tried again: $given"; exit 1; } ;;
     esac ;;
-0) echo "SURVIVED: the suite passes with this wrong solution"; exit 1 ;;
+0) echo "SURVIVED: the suite accepts this wrong solution"; exit 1 ;;
 *) echo "NOT TRIED: the suite could not run"; exit 1 ;;
 esac
 [ -n "$keeps" ] || exit 0
 tests=$(awk -F '|' -v keeps=" $keeps " '!/^#/ && split($1, word, " ") && index(keeps, " " word[1] " ") { print $3 }' \
     "problems/$number/checkpoints.txt" | sed 's/if://g' | xargs | tr ' ' '|')
 judge "$out/tests/${number}_test" "$worker" "$BACKEND" --filter "*/@($tests)" ||
-    { echo "it loses more than it should; it keeps $keeps"; exit 1; }
+    { echo "it loses more points than it should; it keeps $keeps"; exit 1; }
 echo "and keeps $keeps"

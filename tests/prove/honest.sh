@@ -1,7 +1,7 @@
 #!/bin/sh
-# honest.sh NAME - a key by another hand (tests/honest, written from the lessons and workbook.h alone, or an edit of the
-# key) passes every test of its suite, and the check build finds nothing in it: the suites ask for the contract and for
-# no particular way to keep it.
+# honest.sh NAME - an independent solution (tests/honest, written from the lessons and workbook.h alone, or an edit of
+# the key) passes every test of its suite, and the check build finds nothing in it: the suites ask for the contract and
+# for no particular way to keep it.
 set -u
 number=${1%%_*}
 tests/prove/suite.sh "$number" "build/cpu/honest/$1/${number}_worker" || exit 1

@@ -28,7 +28,7 @@ files=$(find problems solutions workbook reference tests train -type f -name '*.
         room = $1
         sub(/:/, "", room)
         for (i = 2; i <= NF; i++) {
-            if ($i !~ /[.]/ && !($i in above)) fail(FILENAME ": " room " names " $i ", which does not stand above it")
+            if ($i !~ /[.]/ && !($i in above)) fail(FILENAME ": " room " names " $i ", which is not listed above it")
             allowed[room, $i]
         }
         above[room]

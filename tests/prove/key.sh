@@ -1,7 +1,7 @@
 #!/bin/sh
-# key.sh IMPL NN - the answer key (IMPL=solutions) passes its suite and wins every point; the skeleton (problems) wins
-# none, and passes no test but those of bad input, whose checks are given. What cases the suite tried is left in
-# $ROW.tried (silent.sh).
+# key.sh IMPL NN - the reference solution (IMPL=solutions) passes its suite and wins every point; the skeleton
+# (problems) wins none, and passes no test but those of bad input, whose checks are given. What cases the suite tried is
+# left in $ROW.tried (silent.sh).
 set -u
 . tests/prove/judge.sh
 impl=$1 number=$2 grade=$ROW.grade

@@ -13,7 +13,7 @@ made() { ${MAKE:-make} --no-print-directory BACKEND="$backend" "$@"; }
 
 made "$out/score" "$out/suite" "$out/diagnose" "$out/mask" "$out/bench" "$out/tests/02_test" \
     "$out/solutions/02_worker" >"$said" 2>&1
-verdict $? "what is copied is built"
+verdict $? "the copied problems build"
 mkdir -p "$copy/$out" || exit 2
 git ls-files -co --exclude-standard | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done |
     tar -cf - -T - | tar -xf - -C "$copy" || exit 2
@@ -51,7 +51,7 @@ check "new-problem makes 21 of 03, attention" add 21 flash_copy 03
 check "new-problem makes 22 of 09, a backward" add 22 backward_copy 09
 for number in 20 21 22; do cp -p "$(ls problems/$number/*.cu)" "$scratch/$number.cu"; done
 
-check "the key passes its suite, and its points count beyond the others" \
+check "the reference solution passes its suite, and its points count as beyond" \
     says '^Score: 0/[0-9]+ \(\+ bonus 0/[0-9]+, beyond 100/[0-9]+\)' made test-20 IMPL=solutions
 check "the skeleton as shipped is not started" says 'not started' made test-20
 echo '// begun' >>problems/20/sum_copy.cu
@@ -62,13 +62,13 @@ check "report" made report OUT="$scratch/report.html"
 check "has it" grep '20 sum_copy' "$scratch/report.html"
 check "reset-20" made reset-20
 check "puts it back" cmp problems/20/sum_copy.cu "$scratch/20.cu"
-check "the key of 21 is right in a case" says '^1 passed, 0 failed' made test-21 IMPL=solutions CASE=Nq=70,Nk=65,D=32
-check "the key of 22 is right in a case with window and sinks" \
+check "the solution of 21 is correct in a case" says '^1 passed, 0 failed' made test-21 IMPL=solutions CASE=Nq=70,Nk=65,D=32
+check "the solution of 22 is correct in a case with window and sinks" \
     says '^1 passed, 0 failed' made test-22 IMPL=solutions CASE=B=2,Hq=2,Hkv=1,Nq=70,D=16,W=20,sinks=3
 made "$out/wrong/21/O_not_rescaled/21_worker" "$out/tests/21_test" >"$said" 2>&1
 check "a copied wrong solution is caught" \
     env out="$out" BACKEND="$backend" ROW="$scratch/row" sh tests/prove/caught.sh 21 O_not_rescaled
-check "and its mistake named" says 'O is not rescaled' \
+check "and its bug is named" says 'O is not rescaled' \
     env WB_BACKEND="$backend" WB_WORKER="$out/wrong/21/O_not_rescaled/21_worker" "$out/diagnose" 21
 check "hint-21" says 'tail' made hint-21
 check "mask-21" says '^21 flash_copy' made mask-21 N=12
@@ -82,20 +82,20 @@ for name in sum flash backward; do check "has ${name}_copy" grep -w "${name}_cop
 check "lessons, checkpoints and suites agree" sh tests/checkpoints.sh 20 21 22
 check "lessons and code agree" sh tests/lessons.sh 20 21 22
 check "hints and gaps agree" sh tests/hints.sh
-check "what is included is allowed" sh tests/prove/includes.sh
+check "all includes are allowed" sh tests/prove/includes.sh
 if command -v clang-format >/dev/null; then
     check "all is formatted" sh -c 'git ls-files "*20*" "*21*" "*22*" | grep "[.]\(c\|cu\)$" | xargs clang-format --dry-run -Werror'
 fi
 
-check "class-copy takes them along" made class-copy DEST="$scratch/class"
-check "and leaves their keys" sh -c "cd '$scratch/class' && ls problems/2[012]/README.md workbook/loop/shipped/20/sum_copy.cu &&
+check "class-copy includes them" made class-copy DEST="$scratch/class"
+check "and leaves out their solutions" sh -c "cd '$scratch/class' && ls problems/2[012]/README.md workbook/loop/shipped/20/sum_copy.cu &&
     ls tests/21_flash_copy.c plots/22_backward_copy.gp &&
     ! ls solutions"
 check "class-copy UPTO=20 ends with 20" made class-copy UPTO=20 DEST="$scratch/upto"
-check "of 21 and 22 there is nothing" sh -c "cd '$scratch/upto' && ls problems/20 && ! find . -path '*2[12]*' | grep 'problems/\|shipped/\|tests/' &&
+check "nothing of 21 and 22 is left" sh -c "cd '$scratch/upto' && ls problems/20 && ! find . -path '*2[12]*' | grep 'problems/\|shipped/\|tests/' &&
     ! grep 'flash_copy\|backward_copy' workbook/problems.c workbook/loop/shipped.sha256 README.md &&
     grep sum_copy workbook/problems.c"
 check "and its first page says so" grep 'ends with problem 20' "$scratch/upto/README.md"
-check "there, new-problem says why not" says 'new-problem needs the answer keys' \
+check "there, new-problem says why not" says 'new-problem needs the reference solutions' \
     make -C "$scratch/class" --no-print-directory new-problem N=23 NAME=fourth FROM=03
 exit $failed

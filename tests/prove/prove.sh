@@ -61,12 +61,12 @@ fi
 awk -v at="$stage" -v of="$DRAW" -v changed="$changed" -v only="${ONLY:-}" \
     -f tests/prove/plan.awk "$PROOFS/lists" tests/proofs.txt >"$PROOFS/plan" || exit 2
 awk -F '\t' '$6 == "due" { print $1 }' "$PROOFS/plan" >"$PROOFS/due"
-[ -s "$PROOFS/due" ] || { echo "prove: no row is due, or called ${ONLY:-}" >&2; exit 2; }
+[ -s "$PROOFS/due" ] || { echo "prove: no row is due or matches ONLY=${ONLY:-}" >&2; exit 2; }
 { git ls-files -co --exclude-standard -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } |
     xargs -0 sha256sum 2>/dev/null | sed 's| [ *]\(\./\)*| |' >"$PROOFS/files"
 
-echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") proofs are due at $stage; lists are drawn by DRAW=$DRAW"
-[ "$stage" != landing ] || [ -z "$changed" ] || echo "and all of the problems that changed since $whole: $changed"
+echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") rows are due at $stage; random choices by DRAW=$DRAW"
+[ "$stage" != landing ] || [ -z "$changed" ] || echo "and all rows of problems that changed since $whole: $changed"
 find "$PROOFS" -name '*.due' -delete
 begun=$(date +%s)
 awk -F '\t' '$6 == "due" { print $5 }' "$PROOFS/plan" | tr ' ' '\n' | grep '^[B@]' |
@@ -75,7 +75,7 @@ awk -F '\t' '$6 == "due" { print $5 }' "$PROOFS/plan" | tr ' ' '\n' | grep '^[B@
 WERROR=1 workbook/loop/alone.sh $MAKE --no-print-directory -s -k -j"$WB_JOBS" $(cat "$PROOFS/build") \
     >"$PROOFS/build.log" 2>&1
 built=$?
-[ $built -eq 0 ] || { echo "FAIL  not all that these want is built:"; grep -v '^  [A-Z]*	' "$PROOFS/build.log" |
+[ $built -eq 0 ] || { echo "FAIL  a prerequisite does not build:"; grep -v '^  [A-Z]*	' "$PROOFS/build.log" |
     head -n 40; }
 echo "      built in $(($(date +%s) - begun)) s"
 # make is the engine: each row that is due is a target.
@@ -92,14 +92,14 @@ tab=$(printf '\t')
 while read -r name; do
     cat "$PROOFS/$name.due" 2>/dev/null || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
 done <"$PROOFS/due" >"$out/proofs.tsv"
-[ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tAll that is wanted compiles without a warning.\tsee %s\n' \
+[ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tEverything needed compiles without a warning.\tsee %s\n' \
     "$PROOFS/build.log" >>"$out/proofs.tsv"
 [ ! -s "$PROOFS/make.log" ] || grep -v '^make' "$PROOFS/make.log"
 awk -F "$tab" '$1 == "failed" { print "FAIL  " $4 ": " $6 }' "$out/proofs.tsv"
 awk -F "$tab" -v took=$(($(date +%s) - begun)) '
     { n[$1]++; spent += $1 == "passed before" ? 0 : $2 }
     END {
-        printf "%d s, %d of a processor; %d proved before, of the same inputs\n", took, spent, n["passed before"]
+        printf "%d s, %d CPU seconds; %d unchanged since they passed\n", took, spent, n["passed before"]
         printf "%d passed, %d failed, %d skipped\n", n["passed"] + n["passed before"], n["failed"], n["skipped"]
         exit n["failed"] > 0
     }' "$out/proofs.tsv"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# ran.sh NN - each line of the answer key has run in some case of its suite, as gcc counts them.
+# ran.sh NN - each line of the reference solution has run in some case of its suite, as gcc counts them.
 set -u
 . tests/prove/judge.sh
 grep -q '^GCOV := .' build/tools.mk || exit 77

@@ -338,7 +338,7 @@ int main(int argc, char **argv)
         for (int tries = 0; tries < 20; tries++) worst = std::max(worst, happen_in_some_order());
         if (worst != MIXES) judge(number, "without a wait", worst != ENDS);
     }
-    printf("drawn from %u: %d programs in order, %d without a wait; of %d something wrong was said, "
+    printf("seed %u: %d correct programs, %d without a wait; wrong reports for %d, "
            "of %d nothing\n",
            first, right, broken, wrong, missed);
     return wrong || missed * 100 > 3 * broken;

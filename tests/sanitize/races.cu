@@ -213,7 +213,7 @@ int main(int argc, char **argv)
                    (unsigned)status, printed);
         }
     }
-    printf("drawn from %u: %d programs without a race, %d with; of %d something wrong was said, of %d nothing\n", first,
-           clean, racing, wrong, missed);
+    printf("seed %u: %d programs without a race, %d with; wrong reports for %d, none for %d\n", first, clean, racing,
+           wrong, missed);
     return wrong || missed * 50 > racing;
 }

@@ -346,10 +346,10 @@ static int usage(void)
 {
     bench_say("usage: bench NN [--naive] [--impl LABEL=PATH.so]... [--out FILE]\n"
               "                [--sweep | --charts | --shape CASE...]\n"
-              "  --naive            the naive baseline as well\n"
-              "  --impl key=X.so    an implementation; the function's name is the problem's\n"
-              "  --sweep            the shapes of the charts, and others that are recorded\n"
-              "  --charts           those of the charts alone; on the host fewer runs\n"
+              "  --naive            also the naive baseline\n"
+              "  --impl key=X.so    an implementation with the problem's function\n"
+              "  --sweep            the shapes of the charts and of the records\n"
+              "  --charts           only the shapes of the charts; fewer runs on the host\n"
               "  --shape CASE       for example B=1,Hq=16,Nq=4096,D=64 or rows=4096,cols=1001\n");
     return 2;
 }
@@ -438,7 +438,7 @@ static void parse(options *o, int argc, char **argv)
         else if (strcmp(option, "--growth") == 0)
             o->growth = true;
         else if (i + 1 == argc)
-            refuse("what is %s? `bench` alone lists the options", option);
+            refuse("unknown option %s; `bench` without arguments lists the options", option);
         else if (strcmp(option, "--impl") == 0)
             load(o, argv[++i]);
         else if (strcmp(option, "--shape") == 0) {
@@ -450,7 +450,7 @@ static void parse(options *o, int argc, char **argv)
         } else if (strcmp(option, "--out") == 0) {
             if (!(o->out = fopen(argv[++i], state->starts ? "a" : "w"))) refuse("%s cannot be written", argv[i]);
         } else
-            refuse("what is %s? `bench` alone lists the options", option);
+            refuse("unknown option %s; `bench` without arguments lists the options", option);
     }
     if (o->impls == 0 && *state->why) refuse("%s", state->why);
     if (o->impls == 0 && state->out_count == 0) refuse("nothing to time: give --impl LABEL=PATH.so or --naive");
@@ -487,7 +487,7 @@ int main(int argc, char **argv)
     }
     if (!o.problem->on_host) bench_must(naive_gpu_release());
     if (o.out != stdout && fclose(o.out) != 0) {
-        bench_say("bench: the output could not be written in full\n");
+        bench_say("bench: the output could not be written completely\n");
         return 1;
     }
     fflush(stdout);

@@ -1,8 +1,8 @@
 #!/bin/sh
-# bench.sh BACKEND IMPL NN... - times your function, the answer key and the naive baseline side by side; the table goes
-# to build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from the
-# roofs. WITH_VARIANTS=1 times the key's variants as well. An implementation that is wrong, crashes or hangs
-# is named and left out. Exit status: 1 if one was, or a problem does not compile.
+# bench.sh BACKEND IMPL NN... - times your function, the reference solution and the naive baseline side by side; the
+# table goes to build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from
+# the roofs. WITH_VARIANTS=1 times the key's variants as well. An implementation that is wrong, crashes or hangs is
+# named and left out. Exit status: 1 if one was, or a problem does not compile.
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -36,7 +36,7 @@ for number; do
     table=$out/results/${number}_$name.tsv
     set --
     if [ "$impl" = problems ] && not_started; then
-        echo "  yours is not started: the answer key and the naive baseline alone"
+        echo "  your function is not started: only the reference solution and the naive baseline"
     elif [ "$impl" != solutions ]; then set -- --impl "yours=$out/$impl/$number.so"
     fi
     if [ -f "$out/solutions/$number.so" ]; then set -- "$@" --impl "key=$out/solutions/$number.so"; fi
@@ -45,7 +45,7 @@ for number; do
         failed=1
         if grep -q '^# yours is left out' "$table" 2>/dev/null; then
             sed -n 's/^# \(yours is left out.*\)/bench: \1/p' "$table" >&2
-            echo "bench: what follows is without it; make test-$number and make sanitize-$number say more" >&2
+            echo "bench: continuing without it; make test-$number and make sanitize-$number tell more" >&2
         fi
     fi
     awk -f workbook/bench/verdict.awk "$table"

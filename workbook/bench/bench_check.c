@@ -49,7 +49,7 @@ wb_status bench_wanted_compare(const bench_wanted *wanted, const bench_inputs *i
             const bool judged = !isinf(e->tolerance[i]) && isfinite(e->want[i]);
             if (judged && !(error <= *max_error)) *max_error = isnan(*max_error) ? NAN : error;
             if (verdict == WB_OK && !expected_is(e, i, value))
-                verdict = wb_fail(WB_BAD_ARGUMENT, "%s[%zu] = %g, but the oracle says %g +- %.2g", tensor->name, i,
+                verdict = wb_fail(WB_BAD_ARGUMENT, "%s[%zu] = %g, but the oracle has %g +- %.2g", tensor->name, i,
                                   value, e->want[i], e->tolerance[i]);
         }
         if (got != pointers[k]) free(got);

@@ -25,7 +25,7 @@ static bench_state *map(int file)
 {
     void *p = mmap(NULL, sizeof(bench_state), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (p != MAP_FAILED) return p;
-    fprintf(stderr, "bench: no memory to share\n");
+    fprintf(stderr, "bench: no shared memory\n");
     exit(1);
 }
 
@@ -126,14 +126,13 @@ static int work(char **argv, bool *ended)
 static void what_happened(int status, bool ended, char *text, size_t size)
 {
     if (ended)
-        snprintf(text, size, "it gave no answer in %d s (an endless loop, or threads that wait for each other)",
-                 limit());
+        snprintf(text, size, "it gave no answer in %d s (an endless loop, or threads waiting for each other)", limit());
     else if (WIFSIGNALED(status))
         snprintf(text, size, "it crashed: signal %d, %s", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) == LAYER_STATUS)
         snprintf(text, size, "the execution layer stopped it, with the report above");
     else
-        snprintf(text, size, "it ended the program, with status %d", WEXITSTATUS(status));
+        snprintf(text, size, "it ended the program with status %d", WEXITSTATUS(status));
 }
 
 int bench_guard(char **argv)
@@ -141,7 +140,7 @@ int bench_guard(char **argv)
     char number[16], what[160];
     const int file = memfd_create("bench", 0);  // which stays open across exec
     if (file < 0 || ftruncate(file, sizeof(bench_state)) != 0) {
-        perror("bench: memory to share");
+        perror("bench: shared memory");
         return 1;
     }
     state = map(file);

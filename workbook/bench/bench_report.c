@@ -18,14 +18,14 @@ static void peaks(FILE *out, const wb_problem *problem)
     bench_shape_text(problem, &main_shape, shape, sizeof shape);
     fprintf(out, "# compute capability: %d.%d\n# multiprocessors: %d\n", d.major, d.minor, d.multiprocessors);
     if (p.tflops > 0)
-        fprintf(out, "# peak_tflops: %.5g in bf16 products = %d multiprocessors x %.0f FLOPs a clock x %.3f GHz\n",
-                p.tflops, d.multiprocessors, roofline_flops_a_clock(&d), d.clock_khz * 1e-6);
+        fprintf(out, "# peak_tflops: %.5g in bf16 products = %d SMs x %.0f FLOPs per clock x %.3f GHz\n", p.tflops,
+                d.multiprocessors, roofline_flops_a_clock(&d), d.clock_khz * 1e-6);
     if (p.mma_tflops > 0)
         fprintf(out, "# peak_mma_sync_tflops: %.5g = %.0f %% of it\n", p.mma_tflops, 100 * p.mma_tflops / p.tflops);
     fprintf(out, "# peak_gbps: %.5g = %d bits x 2 x %.3f GHz / 8\n", p.gbps, d.bus_bits, d.memory_khz * 1e-6);
     if (p.gexps > 0)
-        fprintf(out, "# peak_gexps: %.5g = %d multiprocessors x %d exponentials a clock x %.3f GHz\n", p.gexps,
-                d.multiprocessors, ROOFLINE_EXPS_A_CLOCK, d.clock_khz * 1e-6);
+        fprintf(out, "# peak_gexps: %.5g = %d SMs x %d exponentials per clock x %.3f GHz\n", p.gexps, d.multiprocessors,
+                ROOFLINE_EXPS_A_CLOCK, d.clock_khz * 1e-6);
     if (problem->on_host) return;
     bench_guard_state()->peaks = p;
     fprintf(out, "# main shape: %s\n", shape);
@@ -61,12 +61,12 @@ void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **arg
             date, cuda ? "cuda" : "cpu",
             problem->on_host                   ? "OpenBLAS, one head's score matrix in memory"
             : problem->signature == WB_ROW_SUM ? "one thread a row"
-            : problem->signature == WB_DECODE  ? "one block a query head"
+            : problem->signature == WB_DECODE  ? "one block per query head"
                                                : naive_gpu_products());
     for (int i = 0; i < argc; i++) fprintf(out, " %s", argv[i]);
     fprintf(out, "\n");
     if (cuda) peaks(out, problem);
-    fprintf(out, "# columns: see plots/README.md; - where a column has no meaning\n");
+    fprintf(out, "# columns: see plots/README.md; - means that a column does not apply\n");
     fprintf(
         out,
         "problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tW\tS\trows\tcols\tcausal\tms\tms_p10\tms_p90\ttflops\tgbps\tpeak_bytes\t"

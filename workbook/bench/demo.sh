@@ -1,7 +1,7 @@
 #!/bin/sh
-# demo.sh BACKEND NN... - one row a problem: its answer key against its naive baseline, on this machine; then the
-# charts. What is timed runs alone. On the CPU backend problems of the device are not timed, and as many run at a time
-# as there are cores.
+# demo.sh BACKEND NN... - one row a problem: its reference solution against its naive baseline, on this machine; then
+# the charts. What is timed runs alone. On the CPU backend problems of the device are not timed, and as many run at a
+# time as there are cores.
 set -u
 . workbook/loop/source.sh
 if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is to say when SAID/NN.status is there
@@ -46,7 +46,7 @@ all() { # WHAT NN...: printed in this order, whichever is done first
     done || exit 1
     rm -f "$said"/*
 }
-echo "FlashAttention workbook: the answer keys against naive baselines, on this machine ($backend backend)"
+echo "FlashAttention workbook: reference solutions against naive baselines, on this machine ($backend backend)"
 echo
 awk -v heading=1 -f workbook/bench/demo.awk
 all row "$@"
@@ -73,6 +73,6 @@ done
 plots/plot.sh roofline "$backend" || exit 1
 plots/train.sh plots/data/cpu/train.tsv build/plots/train_recorded || exit 1
 echo
-echo "A language model that was trained with the keys of 07 and 09, as recorded: build/plots/train_recorded.svg."
+echo "A recorded training of a language model with our 07 and 09: build/plots/train_recorded.svg."
 echo "Again, in 3 minutes: make train IMPL=solutions"
 echo "Next: make test-01 (it says how to start), or problems/01/README.md"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# record.sh BACKEND OUTDIR [PART...] - runs the answer keys through everything that is recorded of them, and goes on
-# whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record), where
-# nothing can be built.
+# record.sh BACKEND OUTDIR [PART...] - runs the reference solutions through everything that is recorded of them, and
+# goes on whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record),
+# where nothing can be built.
 #
 #   suites    every suite on its key, the key's variants and the library, and the machinery's own
 #   bench     times of all problems, with variants
@@ -27,7 +27,7 @@ for part; do
     case " $all " in *" $part "*) ;; *) echo "record: what is $part? Parts: $all" >&2; exit 2 ;; esac
 done
 if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
-    echo "record: there are no answer keys here, so there is nothing to record" >&2
+    echo "record: there are no reference solutions here, so there is nothing to record" >&2
     exit 2
 fi
 parts=${*:-$all}
@@ -35,7 +35,7 @@ name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
 numbers=$(printf '%s\n' ${WB_NUMBERS:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
-[ -n "$numbers" ] || { echo "record: no suite is here" >&2; exit 2; }
+[ -n "$numbers" ] || { echo "record: there are no suites here" >&2; exit 2; }
 python=${PYTHON:-python3}
 in_bundle=no
 [ -f Makefile ] || in_bundle=yes
@@ -130,7 +130,7 @@ has_torch() {
 }
 needs_torch() { # PART: whether it can be run
     [ "$backend" = cuda ] && has_torch && return
-    ends "not run" "$1" 0 "there is no PyTorch with a GPU here"
+    ends "not run" "$1" 0 "PyTorch with a GPU is not available here"
     return 1
 }
 # What a program in Python prints, as a table. PyTorch brings its own libraries: the bundle's are not for it.
@@ -226,7 +226,7 @@ torch() {
 gpt_oss() {
     if ! "$python" -c 'import torch, transformers' >/dev/null 2>&1 || { [ "$backend" = cuda ] && ! has_torch; }; then
         gpu_too=$([ "$backend" = cpu ] || echo ' and a GPU')
-        ends "not run" gpt_oss 0 "there is no PyTorch with transformers$gpu_too here"
+        ends "not run" gpt_oss 0 "PyTorch with transformers$gpu_too is not available here"
         return
     fi
     table_of 400 gpt_oss gpt_oss.tsv reference/gpt_oss.py

@@ -1,7 +1,7 @@
 #!/bin/sh
-# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: yours, the answer key and its variants over
-# numbers of ranks and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are,
-# with times; on the CPU execution layer what a rank takes of memory. TABLE is build/BACKEND/results/NN_name.tsv, which
+# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: yours, the reference solution and its variants
+# over numbers of ranks and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are, with
+# times; on the CPU execution layer what a rank takes of memory. TABLE is build/BACKEND/results/NN_name.tsv, which
 # plot-NN draws. With LONG="524288 1048576" instead, into NN_name_long.tsv: the key alone at these lengths, on all GPUs,
 # once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds nothing in a bundle, and
 # record.sh.
@@ -13,7 +13,7 @@ find_source problems $number
 table=${4:-$out/results/${number}_$name${LONG:+_long}.tsv}
 programs=
 if [ "$impl" = problems ] && [ -x "$out/score" ] && "$out/score" untouched "$file"; then
-    echo "  yours is not started: the answer key alone"
+    echo "  your function is not started: only the reference solution"
 elif [ "$impl" = problems ]; then programs=yours=$out/problems/$program
 fi
 for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
@@ -42,7 +42,7 @@ fi
     echo "# gpus: $gpus"
     echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
     echo "# backend: $backend"
-    echo "# bytes: of rank 0, which has the most: inputs and outputs; and its workspace besides"
+    echo "# bytes: of rank 0, which has the most: inputs and outputs, plus its workspace"
     printf 'problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tcausal\tranks\tms\tms_p10\tms_p90\ttflops\tio_bytes\tpeak_bytes\n'
 } >"$table"
 failed=0

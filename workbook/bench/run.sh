@@ -2,7 +2,7 @@
 # run.sh - what a bundle is started with (bundle.sh), on a machine that has none of the workbook's tools:
 #   ./run.sh test [IMPL [NN...]]         the suites; IMPL is problems (your code) or solutions
 #   ./run.sh bench [NN...]               times; copy build/BACKEND/results into the workbook's, there make plot-NN
-#   ./run.sh record OUTDIR [PART...]     all that is recorded of the answer keys (workbook/bench/record.sh)
+#   ./run.sh record OUTDIR [PART...]     all that is recorded of the reference solutions (workbook/bench/record.sh)
 set -u
 from=$PWD
 cd "$(dirname "$0")" || exit 2

@@ -44,14 +44,14 @@ END {
     printf "roofline %s on %s: ", fact["problem"], fact["gpu"]
     tflops = fact["peak_tflops"] + 0; mma = fact["peak_mma_sync_tflops"] + 0; gbps = fact["peak_gbps"] + 0
     if (!tflops) {
-        print "no verdict, the peaks of this GPU are not known" \
+        print "no verdict: the peaks of this GPU are unknown" \
             " (its compute capability is not in workbook/bench/roofline.c)."
         exit
     }
     printf "%.4g TFLOP/s of bf16 products", tflops
     if (mma && mma < 0.99 * tflops) printf " (about %.3g by mma.sync, which tile.cuh uses)", mma
-    printf ", %.4g GB/s; the roofs meet at %.0f FLOPs a byte\n", gbps, 1e3 * tflops / gbps
-    if (!count) { print "  nothing was measured beside the naive baseline"; exit }
+    printf ", %.4g GB/s; the rooflines meet at %.0f FLOPs per byte\n", gbps, 1e3 * tflops / gbps
+    if (!count) { print "  only the naive baseline was measured"; exit }
     printf "  %-" width "s %10s  %-12s %9s", "shape", "FLOPs/byte", "bound by", "at most"
     for (i = 1; i <= impls; i++) printf "  %17.17s", impl[i]
     print ""
@@ -61,5 +61,5 @@ END {
             printf "%s", (shapes[k], impl[i]) in reached ? reached[shapes[k], impl[i]] : sprintf("  %17s", "-")
         print ""
     }
-    print "  (" (by_bytes ? "GB/s" : "TFLOP/s") ", and how much of the most that this roof allows)"
+    print "  (" (by_bytes ? "GB/s" : "TFLOP/s") ", and the fraction of what this roofline allows)"
 }

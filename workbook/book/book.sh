@@ -10,7 +10,7 @@ case ${EDITION:-students} in
 students) keys=no site=$out/html ;;
 instructors)
     keys=yes site=$out/instructors
-    [ -d solutions ] || fail "this copy has no solutions, so there is no edition for instructors"
+    [ -d solutions ] || fail "this copy has no solutions, so it has no instructors' edition"
     ;;
 *) fail "EDITION=$EDITION: there are students and instructors" ;;
 esac
@@ -23,7 +23,7 @@ if ! cmp -s $here/requirements.txt $out/venv/installed; then
     "$1" -m venv $out/venv >$out/log 2>&1 || fail "$1 has no venv (Debian: apt-get install python3-venv), see $out/log"
     echo "book: installing $(grep -c == $here/requirements.txt) packages into $out/venv"
     $out/venv/bin/pip install -q --disable-pip-version-check --no-deps -r $here/requirements.txt >$out/log 2>&1 ||
-        fail "pip could not install $here/requirements.txt: it wants a network, this once; see $out/log"
+        fail "pip could not install $here/requirements.txt: it needs a network connection, once; see $out/log"
     cp $here/requirements.txt $out/venv/installed
 fi
 

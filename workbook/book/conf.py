@@ -33,8 +33,8 @@ pygments_style, pygments_dark_style = "default", "github-dark"
 
 
 def after_its_words(page):
-    """The order of lessons; a page beside one, for those who have done 10, comes behind that."""
-    return (page[9:11] if page.endswith("README.md") else "10"), page.endswith("hopper.md"), page
+    """The order of lessons; a page on Hopper, for those who have done 10, comes after that."""
+    return ("10" if page.endswith("hopper.md") else page[9:11]), page.endswith("hopper.md"), page
 
 
 def chapters(root):
@@ -43,7 +43,7 @@ def chapters(root):
         "Begin": ["problems/README.md", "problems/glossary.md", "problems/when-it-is-wrong-but-runs.md",
                   "problems/with-a-gpu.md"],
         "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")),
-                             key=after_its_words), "problems/capstone/README.md"],
+                             key=after_its_words), "problems/capstone/README.md", "problems/capstone/ranks.md"],
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
         "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],

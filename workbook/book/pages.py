@@ -32,7 +32,7 @@ def file_of(folder, number):
 # KEYS is yes, from key to key; one under the other, since a page has no room for two beside one another.
 def step(match):
     figure = [match[0], ""]
-    for folder, what in [("problems", "what you are given"), ("solutions", "the two answer keys")][:1 + keys]:
+    for folder, what in [("problems", "what you are given"), ("solutions", "the two reference solutions")][:1 + keys]:
         old, new = (file_of(folder, number).relative_to(source) for number in match.groups())
         lines = subprocess.run(["diff", "-U", "3", "--label", old, "--label", new, old, new],
                                capture_output=True, text=True, cwd=source).stdout
@@ -58,7 +58,7 @@ if keys:
     (source / "wrong").mkdir()
     for number in sorted(p.parent.name for p in source.glob("solutions/*/wrong.diff")):
         lesson = f"[problem {number}](../problems/{number}/README.md)"
-        page = [f"# {number} · Wrong solutions", "", f"Edits of the key of {lesson} that its suite must reject.", ""]
+        page = [f"# {number} · Wrong solutions", "", f"Edits of the reference solution of {lesson} that its suite must reject.", ""]
         for entry in re.split(r"^@@ ", (source / f"solutions/{number}/wrong.diff").read_text(), flags=re.M)[1:]:
             name, tests, why = re.match(r"(\S+)(?: \((.*?)\))?:? ?(.*)", entry.split("\n")[0]).groups()
             lines = entry.rstrip("\n").split("\n")[1:]

@@ -53,7 +53,7 @@ static wb_status allocate(block_mask *mask, size_t starts, size_t wholes, size_t
     const size_t bits = (parts ? parts : 1) * (size_t)mask->q_tile * (size_t)(mask->kv_tile / 32);
     const size_t lists = 2 * starts + (wholes ? wholes : 1) + (parts ? parts : 1);
     uint32_t *all = calloc(bits + lists, sizeof *all);
-    if (!all) return wb_fail(WB_OUT_OF_MEMORY, "wb_block_mask_build: no room for %zu tiles seen in part", parts);
+    if (!all) return wb_fail(WB_OUT_OF_MEMORY, "wb_block_mask_build: no memory for %zu partial tiles", parts);
     mask->bits = all;
     mask->whole_start = (int *)(all + bits);
     mask->part_start = mask->whole_start + starts;
@@ -83,11 +83,11 @@ wb_status wb_block_mask_list(block_mask *mask, int q_tile, int kv_tile, int mask
     const question q = {q_tile, kv_tile, masks, q_len, kv_len, loose, sees, of};
     const int q_tiles = (q_len - 1) / q_tile + 1, kv_tiles = (kv_len - 1) / kv_tile + 1;
     const size_t tiles = (size_t)masks * (size_t)q_tiles * (size_t)kv_tiles;
-    if (tiles > INT_MAX) return wb_fail(WB_BAD_ARGUMENT, "%s: %zu tiles are more than an int counts", me, tiles);
+    if (tiles > INT_MAX) return wb_fail(WB_BAD_ARGUMENT, "%s: %zu tiles do not fit in an int", me, tiles);
 
     // count
     unsigned char *kinds = malloc(tiles);
-    if (!kinds) return wb_fail(WB_OUT_OF_MEMORY, "%s: no room for the kinds of %zu tiles", me, tiles);
+    if (!kinds) return wb_fail(WB_OUT_OF_MEMORY, "%s: no memory for the kinds of %zu tiles", me, tiles);
     size_t count[3] = {0}, at = 0;
     for (int b = 0; b < masks; b++)
         for (int t = 0; t < q_tiles; t++)

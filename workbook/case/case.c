@@ -240,7 +240,7 @@ static const field fields[] = {
     {"null", NULL_POINTER, 0, 0, 0},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
-_Static_assert(FIELDS * 40 <= WB_CASE_TEXT, "a case's text has room for all fields, of 40 characters each");
+_Static_assert(FIELDS * 40 <= WB_CASE_TEXT, "a case's text can hold all fields, of 40 characters each");
 
 static int *integer_of(wb_case *c, const field *f) { return (int *)((char *)c + f->at); }
 
@@ -269,7 +269,7 @@ static wb_status parse_mask(const char *value, wb_case *c)
         char *end;
         const long size = strtol(value + length + 1, &end, 10);
         if (*end || end == value + length + 1 || size < 1 || size > MOST_ROWS)
-            return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: a size from 1 to %d is possible", value, MOST_ROWS);
+            return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: the size must be 1 to %d", value, MOST_ROWS);
         c->mask_size = (int)size;
         return WB_OK;
     }
@@ -315,8 +315,7 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
     case INTEGER: {
         const long number = strtol(value, &end, 10);
         if (number < f->least || number > f->most)
-            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: %ld to %ld are possible", word, value, f->least,
-                           f->most);
+            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: must be %ld to %ld", word, value, f->least, f->most);
         *integer_of(c, f) = (int)number;
         break;
     }
@@ -335,7 +334,7 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         break;
     case NULL_POINTER:
         if (strlen(value) >= sizeof c->null)
-            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: no tensor has so long a name", word, value);
+            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: no tensor has such a long name", word, value);
         strcpy(c->null, value);
         break;
     }
@@ -372,7 +371,7 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     const char *first = sum ? "rows" : "Nq", *second = sum ? "cols" : "D";
     const bool has_first = names(text, first), has_second = names(text, second);
     if (!has_first || !has_second)
-        return wb_fail(WB_BAD_ARGUMENT, "the case '%s' names no %s%s%s: %s and %s are needed, the rest has defaults",
+        return wb_fail(WB_BAD_ARGUMENT, "the case '%s' has no %s%s%s: %s and %s are required, the rest has defaults",
                        text, has_first ? second : first, has_first || has_second ? "" : " and no ",
                        has_first || has_second ? "" : second, first, second);
     if (problem->signature == WB_BLOCK_MASK &&

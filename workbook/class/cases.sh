@@ -1,5 +1,5 @@
 #!/bin/sh
-# cases.sh FILE - reads a file of held-out cases, lines "NN checkpoint CASE", empty ones and remarks (#), for the
+# cases.sh FILE - reads a file of private cases, lines "NN checkpoint CASE", empty ones and remarks (#), for the
 # graders: a line that names no checkpoint would be passed over, or lost by the whole class. Exit status: 0, or 2
 # after a sentence for each such line.
 cd "$(dirname "$0")/../.." || exit 1
@@ -10,5 +10,5 @@ NF != 3 { wrong = "is not of the form NN checkpoint CASE" }
 NF == 3 && !(($1 " " $2) in known) {
     wrong = "there is no checkpoint " $2 " of problem " $1 " in problems/NN/checkpoints.txt"
 }
-wrong { printf "held-out cases: %s, line %d: %s\n", file, FNR, wrong | "cat >&2"; failed = 2; wrong = "" }
+wrong { printf "case file %s, line %d: %s\n", file, FNR, wrong | "cat >&2"; failed = 2; wrong = "" }
 END { close("cat >&2"); exit failed }' problems/[0-9][0-9]/checkpoints.txt "$1"

@@ -1,19 +1,19 @@
 #!/bin/sh
 # class_copy.sh DEST - exports the workbook for a class into the new folder DEST: what a student needs, without the
-# answer keys, the folders of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried
-# on), the mistakes of train/, what only those who carry the workbook on need (.ci, .github, CONTRIBUTING.md and the
-# like), and the history. What a page says between <!-- whole: --> and <!-- :whole --> holds of the whole workbook
+# reference solutions, the folders of tests/ (independent solutions, wrong and hostile code, the class that grades are
+# tried on), the mistakes of train/, what only those who carry the workbook on need (.ci, .github, CONTRIBUTING.md and
+# the like), and the history. What a page says between <!-- whole: --> and <!-- :whole --> holds of the whole workbook
 # alone, and is left out; what stands in a comment, <!-- class:, holds of the copy. problems/ is as it was shipped,
-# whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN.
-# UPTO=NN: without the problems after NN, whose files hold answers of those before, and without their suites.
-# Exit status: 0, or 1 with a sentence.
+# whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN. UPTO=NN:
+# without the problems after NN, whose files hold answers of those before, and without their suites. Exit status: 0, or
+# 1 with a sentence.
 set -u
 fail() { echo "class-copy: $*" >&2; exit 1; }
-[ $# -eq 1 ] && [ -n "$1" ] || fail "say where to: make class-copy DEST=../workbook-for-the-class"
+[ $# -eq 1 ] && [ -n "$1" ] || fail "name the new folder: make class-copy DEST=../workbook-for-the-class"
 dest=$1
 case $dest in /*) ;; *) dest=$PWD/$dest ;; esac
 if [ -e "$dest" ] && ! { [ -d "$dest" ] && [ -z "$(ls -A "$dest")" ]; }; then
-    fail "$dest is there already, and what it holds would be lost: name a new folder"
+    fail "$dest exists and would be overwritten: name a new folder"
 fi
 upto=${UPTO:-99}
 case $upto in [1-9]) upto=0$upto ;; esac
@@ -49,7 +49,7 @@ while read -r _ file; do
     number=$(basename "${file%/*}")
     [ "$number" -le "$upto" ] || continue
     mkdir -p "$dest/${file%/*}" "$dest/workbook/loop/shipped/$number"
-    workbook/loop/shipped.sh "$number" "$dest/$file" || fail "the skeleton of problem $number is not to be had"
+    workbook/loop/shipped.sh "$number" "$dest/$file" || fail "there is no skeleton of problem $number"
     cp -p "$dest/$file" "$dest/workbook/loop/shipped/$number/"
 done <workbook/loop/shipped.sha256
 earlier ' problems/' <workbook/loop/shipped.sha256 >"$dest/workbook/loop/shipped.sha256"
@@ -64,7 +64,7 @@ if [ "$upto" != 99 ]; then
     change() { sed "$1" "$dest/$2" >"$table" && cat "$table" >"$dest/$2"; }
     ends="It ends with problem $upto; this page speaks of later ones, too."
     points="Every point can be won without a GPU: $all in all plus a bonus of $bonus and $beyond beyond."
-    change "s|What needs the answer keys is not in it[.]|& $ends|
+    change "s|^This is a class's copy[.].*|& $ends|
         s|^Every point .* [0-9]* in all plus a bonus of [0-9]* and [0-9]* beyond[.]|$points|" README.md
     earlier '^[|] [[]?' <"$dest/problems/README.md" >"$table" && cat "$table" >"$dest/problems/README.md"
     change "s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" \
@@ -98,7 +98,7 @@ find "$dest" -name '*.md' | while IFS= read -r text; do
                 printf "%s%s", substr(before, 1, at - 1), substr(before, at + 1)
             }
             printf "%s", text
-        }' >"$dest/.new" && cat "$dest/.new" >"$text" || fail "the links of $text could not be mended"
+        }' >"$dest/.new" && cat "$dest/.new" >"$text" || fail "the links of $text could not be adapted"
 done
 rm -f "$dest/.new"
 

@@ -14,11 +14,11 @@
 #   WB_COMPILE_SECONDS=60    to compile a problem       WB_TOTAL_SECONDS=1800    for the whole submission
 #   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
 #   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
-#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of held-out cases, the check build: test.sh, grade_look.sh
+#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of private cases, the check build: test.sh, grade_look.sh
 #
-# What is taken from a submission: of each problem one regular file, problems/NN/NAME at any depth, or known by its
-# name alone (read_sources.c). Each is compiled and run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no
-# test, no oracle and no answer key.
+# What is taken from a submission: of each problem one regular file, problems/NN/NAME at any depth, or known by its name
+# alone (read_sources.c). Each is compiled and run in the sandbox (sandbox.sh). The judge never runs there, and what
+# runs there sees no test, no oracle and no reference solution.
 #
 # Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could
 # not be judged, since the machine was too busy: nothing is recorded, try again with nothing beside it; 130
@@ -45,8 +45,8 @@ while [ $# -gt 0 ]; do
 done
 [ $# -eq 2 ] || usage
 [ -z "${WB_CASE:-}${WB_TEST:-}" ] || [ -n "${P:-}" ] ||
-    { echo "grade: say of which problem that is: make grade SUBMISSION=ada P=03 CASE=..." >&2; exit 2; }
-[ -n "$1" ] || { echo "grade: say what is graded: make grade SUBMISSION=handed-in/ada" >&2; exit 2; }
+    { echo "grade: CASE= and TEST= need a problem: make grade SUBMISSION=ada P=03 CASE=..." >&2; exit 2; }
+[ -n "$1" ] || { echo "grade: name the submission: make grade SUBMISSION=handed-in/ada" >&2; exit 2; }
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=$1 out=$2
 if ! [ -e "$submission" ] && ! [ -L "$submission" ]; then # ada is ada.zip
@@ -59,14 +59,14 @@ given=$base base=${base:-$home/build/grades/base}
 case $base in /*) ;; *) base=$PWD/$base ;; esac
 if [ -n "${WB_CASES:-}" ]; then
     case $WB_CASES in /*) ;; *) WB_CASES=$PWD/$WB_CASES ;; esac
-    [ -r "$WB_CASES" ] || fail "there is no file of cases $WB_CASES"
+    [ -r "$WB_CASES" ] || fail "there is no case file $WB_CASES"
     "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
 fi
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
 if [ -n "${WB_CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ]; then
     ! $(sandbox_as) test -r "$WB_CASES" ||
-        fail "every user can read the held-out cases, a submission too: chmod 600 $WB_CASES"
+        fail "every user, also a submission, can read the case file: chmod 600 $WB_CASES"
 fi
 
 case_seconds=${WB_TIMEOUT:-20} problem_seconds=${WB_PROBLEM_SECONDS:-300}
@@ -108,7 +108,7 @@ attended() { # SECONDS FILE COMMAND...
 # ------------------------ what it is
 
 [ -n "$given" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
-    fail "what submissions are judged with cannot be made"
+    fail "the grader cannot be built"
 for tool in confine read_sources within worker.filter tools.filter; do
     cp "$base/build/cpu/$tool" "$scratch/" && chmod a+rX "$scratch/$tool" || exit 1
 done
@@ -116,7 +116,7 @@ chmod a+x "$scratch/confine" "$scratch/read_sources"
 plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
 if ! eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true"; then
-    echo "grade: this system does not let a submission be confined, see above" >&2
+    echo "grade: the sandbox does not work on this system, see above" >&2
     exit 3
 fi
 known=$(sed 's|.*  problems/||' "$base/workbook/loop/shipped.sha256")
@@ -155,7 +155,7 @@ from_archive() {
     esac
 }
 busy() {
-    echo "grade: could not be judged: $*. No points are lost: to be tried again with nothing beside it" >&2
+    echo "grade: could not be judged: $*. No points are lost: grade it again when nothing else runs" >&2
     exit 4
 }
 
@@ -188,7 +188,7 @@ while [ -z "$reason" ] && read -r _ number rank text path; do
             rm -f "$own"
             note "two files could be problems/$source: '$its' and '$path'"
         else
-            note "'$path' does not count beside '$its'"
+            note "'$path' is ignored, because '$its' is there"
         fi
     fi
 done <"$scratch/files"
@@ -208,12 +208,12 @@ for source in $known; do # what is missing is as it was
         cp "$base/problems/$source" "$tree/problems/$source"
     fi
 done
-[ -z "$others" ] || note "no problem's, one file counts for each, as problems/NN/NAME: $others"
+[ -z "$others" ] || note "files that belong to no problem (only problems/NN/NAME counts): $others"
 [ -z "$left" ] || note "$left"
 if [ -z "$reason" ]; then
     reason=$notes
     [ -n "$reason$changed" ] || reason="it has no file problems/NN/NAME of the workbook"
-    [ "$shipped$changed" != yes ] || [ -n "$notes" ] || reason="no file in it differs from the workbook as it was shipped"
+    [ "$shipped$changed" != yes ] || [ -n "$notes" ] || reason="every file in it is as shipped"
 fi
 
 # The same sources, judged with the same, are graded once.
@@ -225,7 +225,7 @@ print=$({
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
 if [ -z "$again${WB_CASE:-}${WB_TEST:-}" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
-    echo "grade: graded before, and nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
+    echo "grade: graded before, nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
     exit 0
 fi
 
@@ -268,7 +268,7 @@ case $judged in
 0 | 1) ;;
 3 | 75) busy "$(sed -n 's/^Could not be judged: //p' "$out/00.note" 2>/dev/null | head -n 1 | plain)" ;;
 *)
-    echo "grade: this submission could not be judged; $out/log has what was said:" >&2
+    echo "grade: this submission could not be judged; the output is in $out/log:" >&2
     tail -n 20 "$out/log" | plain >&2
     exit 1 ;;
 esac

@@ -20,7 +20,7 @@ home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
 usage() { echo "grade-all: $*" >&2; exit 2; }
 case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
 [ $# -ge 1 ] && [ -n "$1" ] ||
-    usage "say where the submissions are: make grade-all SUBMISSIONS=dir [JOBS=n] [OUT=dir]"
+    usage "name the folder of submissions: make grade-all SUBMISSIONS=dir [JOBS=n] [OUT=dir]"
 [ -d "$1" ] || usage "there is no folder $1"
 mkdir -p "${2:-$home/build/grades}" || exit 1
 submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
@@ -31,10 +31,10 @@ export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
 sandbox_find
 
 graders=${WB_GRADERS:-2}
-case $graders in [1-9] | [1-9][0-9]) ;; *) usage "JOBS=$graders: how many are graded at once, 1 to 99" ;; esac
+case $graders in [1-9] | [1-9][0-9]) ;; *) usage "JOBS=$graders: must be a number from 1 to 99" ;; esac
 # One grader at a time; what one has graded the next finds done.
 exec 9>"$out/lock"
-flock -n 9 || { echo "grade-all: waiting: another one grades into $out" >&2; flock 9; }
+flock -n 9 || { echo "grade-all: waiting: another grade-all is writing to $out" >&2; flock 9; }
 # The cores that this may use, one a word.
 cores=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //' | tr , '\n' |
     awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
@@ -55,7 +55,7 @@ stop() {
     rm -rf "$scratch"
 }
 trap stop EXIT
-trap 'echo >&2; echo "grade-all: interrupted; the same command goes on from here" >&2; exit 130' INT TERM HUP
+trap 'echo >&2; echo "grade-all: interrupted; the same command continues from here" >&2; exit 130' INT TERM HUP
 
 # One after the other in the order of their names, whatever these are made of.
 (cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/all"
@@ -66,7 +66,7 @@ for ending in zip tar gz tgz bz2 tbz xz txz zst 7z rar; do set -- "$@" -o -iname
     \( -type d -o -type f \( -name / "$@" \) \) -print0 2>/dev/null) | LC_ALL=C sort -z >"$scratch/names"
 others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' | sed 's|\x0*[.]/|, |g; s/^, //' |
     tr -d '\0')
-[ -z "$others" ] || echo "grade-all: no submissions, since neither a folder nor an archive: $others"
+[ -z "$others" ] || echo "grade-all: ignored, neither folders nor archives: $others"
 count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 [ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
 echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in $out/reports"
@@ -99,7 +99,7 @@ one='
         printf "./%s\\0" "$name" >>"$scratch/busy"
         exit 0
     else
-        [ $status -ne 4 ] || said="${said##*grade: }. Alone, too: ask the instructor"
+        [ $status -ne 4 ] || said="${said##*grade: }. Also when graded alone: ask the instructor"
         mkdir -p "$out/reports/$name"
         rm -f "$out/reports/$name/record"
         printf "%s\n" "$said" >"$out/reports/$name/failure"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # grade_base.sh BASE - makes what every submission is judged with, in the folder BASE: the workbook as a class gets it
 # (class_copy.sh), with its test programs built, and build/kit, the part of it that a compiler needs to make a worker.
-# There is no answer key in it. BASE is kept while the workbook's own files stay as they are. Only BASE/fingerprint
-# makes it whole. Exit status: 0, or 1 if it cannot be made.
+# There is no reference solution in it. BASE is kept while the workbook's own files stay as they are. Only
+# BASE/fingerprint makes it whole. Exit status: 0, or 1 if it cannot be made.
 set -u
 unset WERROR # a warning in what a student wrote is no error
 cd "$(dirname "$0")/../.." || exit 1
@@ -11,7 +11,7 @@ base=$1 new=$1.new
 mkdir -p "$(dirname "$base")" || exit 1
 # One at a time, in a place that is kept: the next finds it made.
 exec 9>"$base.lock"
-flock -n 9 || { echo "grade: waiting: another one makes $base" >&2; flock 9; }
+flock -n 9 || { echo "grade: waiting: another process is building $base" >&2; flock 9; }
 rm -rf "$new"
 trap 'rm -rf "$new"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -26,7 +26,7 @@ print=$(cd "$new" && {
 } | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then exit; fi
 
-echo "grade: building the test programs, once: a minute or two of two cores"
+echo "grade: building the test programs, once: a minute or two on two cores"
 mkdir -p "$new/build/cpu/check"
 # What is built here already need not be built again.
 for made in machinery layer reference tests check/layer check/address check/threads; do

@@ -44,7 +44,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     head -c 65536 said
     case $status in
     75) tail -n 1 said; exit 3 ;;
-    124 | 137) echo "the compiler was stopped: it took more than $GRADE_COMPILE_SECONDS s of processor time"; exit 1 ;;
+    124 | 137) echo "the compiler was stopped: it took more than $GRADE_COMPILE_SECONDS CPU seconds"; exit 1 ;;
     esac
     [ $status -eq 0 ] && [ -s "$worker" ] || exit 1
     # It is the sandbox's user's alone, who cannot change it either.

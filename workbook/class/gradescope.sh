@@ -1,6 +1,6 @@
 #!/bin/sh
 # gradescope.sh ZIP - writes an autograder for Gradescope: setup.sh and run_autograder at its top, beside a class copy
-# of the workbook and, if CASES=FILE was given, the held-out cases; SEED=n and SANITIZE=1 too. An existing file is not
+# of the workbook and, if CASES=FILE was given, the private cases; SEED=n and SANITIZE=1 too. An existing file is not
 # overwritten.
 set -u
 zip=$1
@@ -21,5 +21,5 @@ mkdir -p "$(dirname "$zip")"
 at=$(cd "$(dirname "$zip")" && pwd)/$(basename "$zip")
 points=$(awk -F ' *[|] *' '$3 ~ /^[0-9]+$/ { sum += $3 } END { print sum + 0 }' "$scratch/workbook/README.md")
 (cd "$scratch" && zip -q -r "$at" setup.sh run_autograder workbook held_out seed sanitize) || exit 1
-echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, a bonus comes on top, SEED=$seed, which no report tells," \
-    "a time-out of 40 minutes."
+echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, plus a bonus;" \
+    "a time-out of 40 minutes. SEED=$seed, which no report shows."

@@ -92,7 +92,7 @@ static const char *take(int at, const char *name, const char *path, int depth, i
     const bool there = all >= its && strcmp(path + all - its, place) == 0 && (all == its || path[all - its - 1] == '/');
     const int file = open_in(at, name, 0);
     if (file < 0)
-        return errno == ELOOP ? "is a link" : errno == EACCES ? "cannot be read, by its mode" : "is not a file";
+        return errno == ELOOP ? "is a link" : errno == EACCES ? "is not readable (file mode)" : "is not a file";
     struct stat is;
     size_t size = 0;
     const bool regular = fstat(file, &is) == 0 && S_ISREG(is.st_mode);
@@ -135,7 +135,7 @@ static void walk(int folder, const char *above, int depth)
             struct stat is;  // of a link open says ENOTDIR
             const bool link = fstatat(folder, name, &is, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(is.st_mode);
             if (link || errno == EACCES)
-                printf("left %s %s %s\n", name, path, link ? "is a link" : "cannot be read, by its mode");
+                printf("left %s %s %s\n", name, path, link ? "is a link" : "is not readable (file mode)");
         } else if (i >= 0 && found[atoi(known[i]) % PROBLEMS]++ < OF_ONE) {
             if ((left = take(folder, name, path, depth, i))) printf("left %.2s %s %s\n", known[i], path, left);
         } else if (ends(name, sources) || ends(name, others)) {

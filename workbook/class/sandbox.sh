@@ -99,7 +99,7 @@ sandbox_works() { # FILE for what it says
 
 sandbox_find() {
     if ! command -v setpriv >/dev/null; then
-        echo "grade: there is no setpriv, which grading needs. ./setup.sh --grade installs it." >&2
+        echo "grade: setpriv is not installed, and grading needs it. ./setup.sh --grade installs it." >&2
         exit 3
     fi
     sandbox_uid=$(sandbox_user) sandbox=limits why=
@@ -118,7 +118,7 @@ grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and writ
 END
         ;;
     unsafe,*)
-        echo "grade: UNSAFE, and no bubblewrap: a submission is user $sandbox_uid's, and sees what every user sees" >&2
+        echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2
         ;;
     container,[1-9]*) ;;
     container,0)

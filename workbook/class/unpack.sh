@@ -22,7 +22,7 @@ for _ in once again; do
     fi
     [ -s names ] || refuse "the archive is empty"
     odd=$(tr '\\' / <names | grep -aE '^/|^[A-Za-z]:/|(^|/)\.\.(/|$)' | head -n 1)
-    [ -z "$odd" ] || refuse "the archive has a path that leads out of its folder: $odd"
+    [ -z "$odd" ] || refuse "the archive has a path that points outside its folder: $odd"
     # Some programs of Windows write "\" where a "/" belongs.
     bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' \
         --exclude '*__MACOSX*' --exclude '*/build/*' --exclude '*/.git/*' --passphrase unknown >/dev/null 2>said </dev/null || {

@@ -50,7 +50,7 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
                  from_past = reinterpret_cast<uintptr_t>(from) % bytes;
     if (to_past || from_past)
         report("misaligned asynchronous copy", site,
-               "%zu bytes, but the destination lies %zu and the source %zu bytes past a multiple of that", bytes,
+               "%zu bytes, but the destination is %zu and the source %zu bytes past a multiple of that size", bytes,
                to_past, from_past);
     if (!is_shared_address(*current, static_cast<char *>(to)))
         report("bad asynchronous copy", site, "the destination must be shared memory");

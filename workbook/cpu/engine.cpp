@@ -219,7 +219,7 @@ void engine_block_end(block &b)
     count_products(b, e.multiplied);
     for (const copy_to_shared &c : e.copies)
         if (!c.done)
-            report("returned too early", c.site, "the block ended while the copy engine fills %s: nobody waited for it",
-                   name_of(c.to.at));
+            report("returned too early", c.site,
+                   "the block ended while the copy engine fills %s: no thread waited for it", name_of(c.to.at));
 }
 }

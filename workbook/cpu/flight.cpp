@@ -76,7 +76,7 @@ static std::string called(const work &w)
     return w.is_kernel ? w.name + ", launched at " + leaf(w.site) : w.name + " at " + leaf(w.site);
 }
 
-static const char freed[] = "what has been freed is nobody's, whichever stream comes to it first";
+static const char freed[] = "freed memory may not be used, whichever stream runs first";
 static bool frees(const work &w) { return w.name == "cudaFreeAsync()"; }
 static const char *does(const work &w, bool write) { return frees(w) ? "frees" : write ? "writes" : "reads"; }
 static const char *is_to_do(const work &w, bool write)

@@ -76,16 +76,16 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
             snprintf(was, sizeof was, "the product of warp %d was issued", warp);
             report_two("tile overwritten too early", site, r.site, was,
                        "%s overwrites %s while a product may still read it: %s", who, name_of(what.at),
-                       r.done[i] ? "its end was never announced to this thread" : "nobody has waited for its end");
+                       r.done[i] ? "its end was never announced to this thread" : "no thread has waited for its end");
         }
     for (const copy_from_shared &c : e.stores) {
         if (!overlap(c.from, what)) continue;
         if (c.done && (c.thread == t.number || e.know[t.number].at[c.thread / WARP] >= c.clock)) continue;
         report_two("tile overwritten too early", site, c.site, "it was sent",
                    "%s overwrites %s while the copy engine may still read it: %s", who, name_of(what.at),
-                   c.done                 ? "no barrier or signal behind the sender's stores_read() has told so"
+                   c.done                 ? "no barrier or mbarrier after the sender's stores_read() orders it"
                    : c.thread == t.number ? "stores_read() is missing"
-                                          : "the sender's stores_read(), or a barrier behind it, is missing");
+                                          : "the sender's stores_read(), or a barrier after it, is missing");
     }
 }
 
@@ -111,7 +111,7 @@ void check_fences(engine &e, const tile_rows &what, const thread &t, call_site s
         report_two("written tile not visible", site, x.site, "it was written", "%s %s, which warp %d wrote %s", who,
                    name_of(what.at), x.warp,
                    x.unfenced ? "without a fence for the copy engine and the tensor cores after it"
-                              : "and has not met this warp since");
+                              : "and has not synchronized with this warp since");
     }
 }
 

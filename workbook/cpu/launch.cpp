@@ -77,8 +77,8 @@ int shared_at_most()
         if (!text) return static_cast<int>(SHARED_AT_MOST);
         const int least = SHARED_BY_DEFAULT / 1024, most = SHARED_AT_MOST / 1024, kilobytes = atoi(text);
         if (kilobytes < least || kilobytes > most) {
-            fprintf(stderr, "cudacpu: WB_SHARED_KB=%s: say %d to %d, the KB of shared memory of a block\n", text, least,
-                    most);
+            fprintf(stderr, "cudacpu: WB_SHARED_KB=%s: must be %d to %d, the KB of shared memory per block\n", text,
+                    least, most);
             _exit(2);
         }
         return kilobytes * 1024;

@@ -378,7 +378,7 @@ bool describe_device_address(const char *at, char *text, size_t size)
                  at < x.at ? "before" : "past the end of");
     snprintf(text, size, "%s the %zu bytes of cudaMalloc at %s:%d%s", where, x.bytes, x.site.file, x.site.line,
              x.freed                       ? ", which have been freed"
-             : x.constant && distance == 0 ? ", an input: nothing may be written to it, not even what is there"
+             : x.constant && distance == 0 ? ", an input, which may not be written, not even with the same value"
                                            : "");
     return true;
 }

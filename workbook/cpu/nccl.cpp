@@ -226,8 +226,7 @@ static void describe(int rank)
         if (m.group != s.waits_for || (p && p->begun)) continue;
         char why[160];
         if (p)
-            snprintf(why, sizeof why, "whose %s at %s stands behind something that is not over", p->call,
-                     leaf(p->site()));
+            snprintf(why, sizeof why, "whose %s at %s waits for an earlier operation", p->call, leaf(p->site()));
         else
             snprintf(why, sizeof why, "which has not %s",
                      m.of == OF_ALL ? "called it"
@@ -378,7 +377,8 @@ static void begin(group &g)
         if (p.send && b->used + p.bytes > b->arena) {
             unlock();
             nccl_alone();
-            report("too much is sent", p.site, "the layer keeps %zu MB for all that ranks send", b->arena >> 20);
+            report("too much is sent", p.site, "the layer reserves %zu MB for all messages of the ranks",
+                   b->arena >> 20);
         }
         if (p.send) {
             m.data = b->used, b->used += (p.bytes + 63) / 64 * 64;
@@ -407,7 +407,7 @@ void cudacpu::nccl_arrive(int number)
             if (!memcmp(now.data(), p.taken.data(), p.bytes)) continue;
             nccl_alone();
             report("a buffer was overwritten while it travels", p.site,
-                   "what is sent to rank %d is no longer what it was when it was sent", p.peer);
+                   "the data sent to rank %d changed after it was sent", p.peer);
         }
         if (!p.send && data <= mine.b->arena && p.bytes <= mine.b->arena - data) {
             if (p.at)
@@ -452,7 +452,7 @@ static ncclResult_t queue_group()
     for (part &p : g->parts) {
         board_rank &s = me();
         if (s.messages >= MESSAGES)
-            unlock(), nccl_alone(), report("too many messages", p.site, "the layer keeps %d of a rank", MESSAGES);
+            unlock(), nccl_alone(), report("too many messages", p.site, "the layer supports %d per rank", MESSAGES);
         p.id = s.messages;
         board_message &m = s.message_of[p.id];
         int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
@@ -480,10 +480,10 @@ static ncclResult_t queue_group()
             nccl_alone();
             if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
                 report("two messages in one buffer", x.site,
-                       "what %s reads and what it writes overlap, and it is not in place", x.call);
+                       "the input and output of %s overlap, and it is not an in-place operation", x.call);
             report("two messages in one buffer", x.site,
-                   "%s, with %s, and %s at line %d, with %s, go on at the same time", x.call,
-                   flight_peer(x.peer).c_str(), y.call, y.site.line, flight_peer(y.peer).c_str());
+                   "%s, with %s, and %s at line %d, with %s, run at the same time", x.call, flight_peer(x.peer).c_str(),
+                   y.call, y.site.line, flight_peer(y.peer).c_str());
         }
     std::vector<flight_item> items;
     for (const part &p : g->parts)
@@ -528,9 +528,9 @@ struct call {  // one of the functions below
 
 static bool may(const call &c)
 {
-    if (current) report("a message in a kernel", c.site, "%s is for the host", c.name);
+    if (current) report("a message in a kernel", c.site, "%s may only be called on the host", c.name);
     if (!c.comm || c.comm != &mine.comm || !mine.b)
-        return refuse(c.site, "%s: the communicator is not one", c.name), false;
+        return refuse(c.site, "%s: this is not a communicator", c.name), false;
     if (c.peer < 0 || c.peer >= c.comm->ranks)
         return refuse(c.site, "%s: there is no rank %d among %d", c.name, c.peer, c.comm->ranks), false;
     if (!mine.open) mine.open = new group{};
@@ -652,7 +652,7 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
 static ncclResult_t reduce(const call &c, const void *from, void *to, size_t bytes, bool scatter, ncclDataType_t type,
                            ncclRedOp_t op)
 {
-    if (type == ncclFloat16) return refuse(c.site, "%s: sums of float16 are not played", c.name);
+    if (type == ncclFloat16) return refuse(c.site, "%s: sums of float16 are not emulated", c.name);
     if (!may(c)) return ncclInvalidArgument;
     const size_t ranks = static_cast<size_t>(c.comm->ranks);
     const char *given = static_cast<const char *>(from);

@@ -8,7 +8,7 @@ void expect_page(int page, int pages, int sequence, int key, call_site site)
     const int sequences = current ? current->sequences : 0;  // 0: no tile was sought
     if (sequences && sequence >= sequences)
         report("no such tile", site,
-               "a team's share of the keys ends behind the last tile: gap share, first_of(total, teams, teams) has to "
+               "a team's share of the keys ends after the last tile: gap share, first_of(total, teams, teams) has to "
                "be total; seen where a page is looked up:");
     if (page >= 0 && page < pages) return;
     report("no such page", site, "page_table says page %d for key %d of sequence %d, and the cache has pages 0 to %d",
@@ -26,8 +26,7 @@ void expect_tile(int sequence, int sequences, call_site site)
 {
     if (current) current->sequences = sequences;
     if (sequence < sequences) return;
-    report(
-        "no such tile", site,
-        "a team's share of the keys begins behind the last tile: gap share, first_of(total, k, teams) has to be less "
-        "than total for each k < teams; seen where its first tile is sought:");
+    report("no such tile", site,
+           "a team's share of the keys begins after the last tile: gap share, first_of(total, k, teams) has to be less "
+           "than total for each k < teams; seen where its first tile is sought:");
 }

@@ -334,7 +334,8 @@ extern "C" bool wb_record_end(void)
     const bool nothing = r.rows_wanted && r.rows.empty(), written = fclose(record_file) == 0;
     if (!written) perror("the record");
     if (nothing)
-        fprintf(stderr, "nothing is recorded of block %ld: the launch has %ld, numbered from 0\n", r.wanted, r.blocks);
+        fprintf(stderr, "nothing is recorded for block %ld: the launch has %ld blocks, numbered from 0\n", r.wanted,
+                r.blocks);
     return written && !nothing;
 }
 

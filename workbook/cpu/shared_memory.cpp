@@ -33,7 +33,7 @@ static void make_arena(block &b)
     const size_t page = page_size();
     char *at = static_cast<char *>(
         mmap(nullptr, 3 * page + dynamic_room() + static_room(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (at == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no room for shared memory");
+    if (at == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no memory for shared memory");
     b.static_shared = at + 2 * page + dynamic_room();
     mprotect(at + page, dynamic_room(), PROT_READ | PROT_WRITE);
     mprotect(b.static_shared, static_room(), PROT_READ | PROT_WRITE);

@@ -124,7 +124,7 @@ void report_deadlock(block &b)
     list_threads(b);
     for (unsigned i = 0; i < b.warp_count; i++)
         if (b.warps[i].parked) {
-            report_line("No thread can go on, and no copy is on its way that somebody waits for.");
+            report_line("No thread can continue, and no copy that a thread waits for is in flight.");
             report_end();
         }
     report_line("No thread can go on. Every thread of a block must reach the same barrier, every lane of a mask the "

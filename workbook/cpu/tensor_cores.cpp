@@ -12,7 +12,7 @@ static float *room(size_t count)
     if (count > size) {
         free(at);
         at = static_cast<float *>(aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64));
-        if (!at) report("out of host memory", {nullptr, 0}, "no room for a product of matrices");
+        if (!at) report("out of host memory", {nullptr, 0}, "no memory for a matrix product");
         size = count;
     }
     return at;

@@ -34,7 +34,7 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
         report("bad barrier", site, "barrier %d: there are 1 to %d, and 0 is __syncthreads()", barrier, BARRIERS - 1);
     barrier_state &s = e.barriers[barrier];
     if (s.arrived && s.threads != threads)
-        report("barrier of two sizes", site, "barrier %d: %d threads here, %d where others came", barrier, threads,
+        report("barrier of two sizes", site, "barrier %d: %d threads here, %d at its other arrivals", barrier, threads,
                s.threads);
     s.threads = threads;
     s.arrived++;
@@ -66,11 +66,10 @@ static bool pool_holds(const thread &, const void *, long more) { return engine_
 static void tell_pool(const thread &t, const void *, long more, char *text, size_t size)
 {
     const engine &e = engine_here();
-    snprintf(
-        text, size,
-        "for %ld registers a thread more than the %d it has; the block has %d left for a warp, and began with %d x %u",
-        more, e.registers[warp_number(t)], e.pool / WARP, REGISTERS / static_cast<int>(current->thread_count) / 8 * 8,
-        current->thread_count);
+    snprintf(text, size,
+             "for %ld more registers per thread than its %d; the block has %d left per warp, and began with %d x %u",
+             more, e.registers[warp_number(t)], e.pool / WARP,
+             REGISTERS / static_cast<int>(current->thread_count) / 8 * 8, current->thread_count);
 }
 
 struct registers_wanted {
@@ -90,7 +89,7 @@ static void change_for_warp(void **lanes, int)
     if (q.registers < 24 || q.registers > 256 || q.registers % 8)
         report("bad number of registers", q.site, "%d: a multiple of 8 from 24 to 256", q.registers);
     if (q.take ? q.registers < mine : q.registers > mine)
-        report("bad number of registers", q.site, "this warp has %d a thread and is told to %s %d", mine,
+        report("bad number of registers", q.site, "this warp has %d per thread and is told to %s %d", mine,
                q.take ? "take" : "give up all but", q.registers);
     if (q.take) wait_until(pool_holds, tell_pool, nullptr, q.registers - mine, q.site);
     e.pool -= (q.registers - mine) * WARP;

@@ -63,8 +63,8 @@ static void judge_share()
         if (tensors[k].keys && tensors[k].tells) pages += static_cast<long>(tensors[k].bytes / page_bytes());
     if (2 * in_block * watch.shares > 3 * pages)
         report("a block has more than its share", {nullptr, 0},
-               "this one reads %ld of %ld pages of keys, allowed are %ld, while others have nothing to do", in_block,
-               pages, 3 * pages / (2 * watch.shares));
+               "this one reads %ld of %ld pages of keys (limit %ld) while others have nothing to do", in_block, pages,
+               3 * pages / (2 * watch.shares));
 }
 
 // Which rows a page holds: if they are of one head and nothing else is there. Of queries those at the ends of two
@@ -261,7 +261,7 @@ static void judge_by_outputs()
     }
     if (!any && noted_count[true] && !queries_came && !queries_in_hand())
         report("keys were read for nothing", {nullptr, 0},
-               "a block has touched keys %d to %d, and no queries, and writes nothing", extent(true).first,
+               "a block has touched keys %d to %d but no queries, and writes nothing", extent(true).first,
                extent(true).last);
 }
 
@@ -379,7 +379,7 @@ void watch_copied(const void *from, size_t bytes, call_site site)
     for (int k = 0; k < count; k++) {
         const char *keys = static_cast<const char *>(tensors[k].at);
         if (tensors[k].keys && tensors[k].tells && at < keys + tensors[k].bytes && at + bytes > keys)
-            report("keys were copied", site, "what is copied has been read, whether a query sees it or not");
+            report("keys were copied", site, "copying reads it, whether a query attends to it or not");
     }
 }
 }

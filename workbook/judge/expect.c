@@ -22,7 +22,7 @@ static void *allocate(size_t bytes)
 {
     void *memory = malloc(bytes);
     if (!memory) {
-        fprintf(stderr, "harness: no memory for the oracle\n");
+        fprintf(stderr, "harness: out of memory for the oracle\n");
         exit(RECORD_GAVE_UP);
     }
     return memory;
@@ -404,7 +404,7 @@ static void insist_on_tolerances(const worker_run *run, int k, const expected *e
     for (size_t i = 0; i < run->tensors[k].count; i++) {
         const double tolerance = e->tolerance[i];
         if (isnan(tolerance) ? excuses : isinf(tolerance) ? e->want[i] == 0 : tolerance >= 0) continue;
-        fprintf(stderr, "harness: %s has no tolerance at element %zu, which should be %g\n", run->tensors[k].name, i,
+        fprintf(stderr, "harness: no tolerance for %s at element %zu, expected %g\n", run->tensors[k].name, i,
                 e->want[i]);
         exit(RECORD_GAVE_UP);
     }

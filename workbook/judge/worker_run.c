@@ -50,9 +50,9 @@ static const char *gave_up(void)
     const double most = atof(getenv("WB_PROBLEM_SECONDS") ? getenv("WB_PROBLEM_SECONDS") : "0");
     if (notes.starved) _exit(RECORD_STARVED);
     if (notes.late >= PATIENCE)
-        snprintf(why, sizeof why, "not run: %d cases before this one gave no answer", PATIENCE);
+        snprintf(why, sizeof why, "not run: %d earlier cases gave no answer", PATIENCE);
     else if (most > 0 && notes.seconds > most)
-        snprintf(why, sizeof why, "not run: the cases before this one used up the %g s of this problem", most);
+        snprintf(why, sizeof why, "not run: earlier cases used up the %g s of this problem", most);
     else
         return NULL;
     return why;

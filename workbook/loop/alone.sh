@@ -8,7 +8,7 @@ exec 9>>build/lock
 flock -n 9
 if [ $? -eq 1 ]; then # else it is locked, or cannot be
     read -r holder <build/lock
-    said="waiting: another make builds here (process $holder)"
+    said="waiting: another make is building here (process $holder)"
     { echo "$said" >&8; } 2>/dev/null || echo "$said" >&2
     flock 9
 fi

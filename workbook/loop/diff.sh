@@ -1,6 +1,6 @@
 #!/bin/sh
-# diff.sh NN - the student's file against the answer key, after a question that YES=1 answers. [-...-] is the student's,
-# {+...+} the key's.
+# diff.sh NN - the student's file against the reference solution, after a question that YES=1 answers. [-...-] is the
+# student's, {+...+} the key's.
 set -u
 number=$1
 . workbook/loop/source.sh
@@ -11,13 +11,13 @@ if [ -z "$file" ]; then
     echo "diff-$number: there is no source file in problems/$number" >&2
     exit 1
 elif [ -z "$key" ]; then
-    echo "diff-$number: there is no answer key here (solutions/$number): a class gets the workbook without" >&2
+    echo "diff-$number: there is no reference solution here (solutions/$number): a class copy has none" >&2
     exit 1
 fi
 
 if [ "${YES:-}" != 1 ]; then
     if [ ! -t 0 ]; then
-        echo "diff-$number: this shows the answer key and there is nobody to ask: YES=1 says that it is meant" >&2
+        echo "diff-$number: this shows the reference solution and cannot ask without a terminal; YES=1 confirms" >&2
         exit 1
     fi
     state=$("build/${BACKEND:-cpu}/score" standing "$number")
@@ -25,13 +25,13 @@ if [ "${YES:-}" != 1 ]; then
     passed,*) ;;
     *) echo "$number has not passed (its state: $state). make hint-$number gives less away." ;;
     esac
-    printf 'This shows the answer key of %s, %s. Go on? y/N ' "$number" "$key"
+    printf 'This shows the reference solution of %s, %s. Go on? y/N ' "$number" "$key"
     read -r answer
     case $answer in y | Y | yes) ;; *) echo "Not shown."; exit 0 ;; esac
 fi
 
 if cmp -s "$file" "$key"; then
-    echo "$file is the answer key, to the last byte"
+    echo "$file is identical to the reference solution"
 elif command -v git >/dev/null; then
     git diff --no-index --no-ext-diff --word-diff "$file" "$key"
 else

@@ -58,7 +58,7 @@ BEGIN {
             entries += inside
             all++
             if (entries > 1 || name !~ /^[A-Za-z0-9_]+$/)
-                refuse("there are two of this name, or one that is none: " name)
+                refuse("two entries have this name, or an entry has none: " name)
             changing = blank = 0
             if (inside && known != "") told["known"] = known
             if (inside) told["sentence"] = substr(line, length("@@ : " name (known != "" ? " ()" known : "")) + 1)
@@ -99,7 +99,7 @@ END {
     if (tell != "") exit
     for (p = 1; p <= places; p++) {
         found = p in part ? find_within(p) : 0
-        if (!olds[p]) refuse("place " p " has nothing to find it by")
+        if (!olds[p]) refuse("place " p " has no context to locate it")
         for (at = 1; !(p in part) && at + olds[p] <= NR + 1; at++) {
             for (i = 1; i <= olds[p] && source[at + i - 1] "" == old[p, i] ""; i++) continue
             if (i > olds[p]) { found++; where = at }

@@ -1,20 +1,20 @@
 #!/bin/sh
 # new_problem.sh N NAME FROM - makes problem N, function NAME, as a working copy of problem FROM: lesson, skeleton,
-# hints, checkpoints, answer key with its wrong solutions, suite, chart; and its lines in workbook.h, problems.c,
-# shipped.sha256 and README.md. Beyond 09 its points count in a group of their own. Exit status: 0, or 1 after a
-# sentence, and then nothing was changed.
+# hints, checkpoints, reference solution with its wrong solutions, suite, chart; and its lines in workbook.h,
+# problems.c, shipped.sha256 and README.md. Beyond 09 its points count in a group of their own. Exit status: 0, or 1
+# after a sentence, and then nothing was changed.
 set -u
 export LC_ALL=C
 refuse() { echo "new-problem: $*" >&2; exit 1; }
 [ $# -eq 3 ] || refuse "say which: make new-problem N=20 NAME=flash_copy FROM=03"
 name=$2
 ls solutions/[0-9][0-9]/*.c* >/dev/null 2>&1 ||
-    refuse "this copy of the workbook has no answer keys, and a problem needs one"
+    refuse "this copy of the workbook has no reference solutions, and a problem needs one"
 
 two_digits() { case $1 in [1-9]) echo "0$1" ;; 0[1-9] | [1-9][0-9]) echo "$1" ;; esac; }
 number=$(two_digits "$1") from=$(two_digits "$3")
-[ -n "$number" ] || refuse "N='$1' is no number from 01 to 99"
-[ -n "$from" ] || refuse "FROM='$3' is no number from 01 to 99"
+[ -n "$number" ] || refuse "N='$1' is not a number from 01 to 99"
+[ -n "$from" ] || refuse "FROM='$3' is not a number from 01 to 99"
 for there in problems/"$number" solutions/"$number" tests/"$number"_* plots/"$number"_* plots/mask_"$number".svg; do
     [ ! -e "$there" ] || refuse "there is a problem $number already: $there"
 done
@@ -26,7 +26,7 @@ row=$(grep "^ *{${from#0}, " workbook/problems.c)
 old=$(basename "${key%.*}")
 
 case $name in
-'' | [!a-z]* | *[!a-z0-9_]*) refuse "NAME='$name' is no name of a function: a to z, 0 to 9 and _" ;;
+'' | [!a-z]* | *[!a-z0-9_]*) refuse "NAME='$name' is not a function name: a to z, 0 to 9 and _" ;;
 esac
 [ ${#name} -le 40 ] || refuse "NAME='$name' is longer than 40 characters"
 ! grep -rqw --include='*.[ch]*' --include='*.cu*' "$name" workbook reference tests solutions ||
@@ -68,7 +68,7 @@ lesson=$scratch/problems/$number/README.md
 awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^Recorded on / { print }' "$lesson" |
     sed -E "s|solutions/$number/variants|solutions/$from/variants|g; s#plots/(timeline|softmax)_$number#plots/\1_$from#g
         s|^The step from .*|The step from $from changes names alone, not yet lines of code: \`make step-$number\`.|
-        s#[(]hopper[.]md[)]#(../$from/hopper.md)#g
+        s#[(]([a-z]+[.]md)#(../$from/\1#g
         s#(plots/(data/[a-z0-9]*/)?)${number}_$name([a-z_0-9]*[.](svg|tsv))#\1${from}_$old\3#g
         s#(plots/(data/[a-z0-9]*/)?)${number}_([a-z_0-9]*[.](svg|tsv))#\1${from}_\3#g" | cat -s >"$lesson.new" &&
     mv "$lesson.new" "$lesson"
@@ -116,7 +116,7 @@ if command -v clang-format >/dev/null; then
     (cd "$scratch" && find . -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i) || exit 1
     (cd "$scratch" && rm .clang-format problems/.clang-format solutions/.clang-format)
 else
-    echo "new-problem: there is no clang-format here, so that lines may be broken in the wrong places"
+    echo "new-problem: clang-format is not installed, so some lines may be badly wrapped"
 fi
 new_key=$scratch/solutions/$number/$name.${key##*.} new_list=$scratch/solutions/$number/wrong.diff
 [ -z "$entries" ] || sed '/^@@ /,$d' "$list" | sed "s/$from/$number/g" >"$new_list"

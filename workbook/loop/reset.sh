@@ -27,18 +27,18 @@ start)
     grows_from "$number" || refuse "$why"
     out=build/${BACKEND:-cpu}
     state=$("$out/score" standing "$from")
-    case $state in passed,*) ;; *) refuse "it begins with your $from, which has not passed (its state: $state)" ;; esac
+    case $state in passed,*) ;; *) refuse "it starts from your $from, which has not passed (state: $state)" ;; esac
     find_source problems "$from"
     tried=$out/tune/$number/start
     rm -rf "$tried" && mkdir -p "$tried" || exit 1
     workbook/loop/travel.sh "$number" "$file" "$tried/${path##*/}" >"$scratch/lost" || refuse "$(cat "$scratch/lost")"
-    cmp -s "$tried/${path##*/}" "$scratch/skeleton" && refuse "$number has no use for what is yours in $file"
+    cmp -s "$tried/${path##*/}" "$scratch/skeleton" && refuse "$number uses none of your code in $file"
     if ! $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" >"$tried/log" 2>&1; then
         LC_ALL=C awk -f workbook/loop/errors.awk "$tried/log" >&2
-        refuse "with what is yours in $file it does not compile"
+        refuse "with your code from $file it does not compile"
     fi
     mv "$tried/${path##*/}" "$scratch/skeleton" && rm -rf "$tried"
-    what="as shipped, with what is yours in $file: make step-$number"
+    what="as shipped, with your code from $file; make step-$number shows the changes"
     ;;
 esac
 if cmp -s "$path" "$scratch/skeleton"; then
@@ -60,6 +60,6 @@ cat "$scratch/skeleton" >"$path" || exit 1
 rm -f build/grade/"$number".* # what was said of the other file
 echo "$target: $path is $what${backup:+. To undo: cp $backup $path}"
 if [ -s "$scratch/lost" ]; then
-    echo "These lines of yours are not in it, for $number changes what stood there:"
+    echo "These lines of yours are not in it, because $number changes those places:"
     sed 's/^/    /' "$scratch/lost"
 fi

@@ -8,7 +8,7 @@ number=$1 to=$2
 path=$(sed -n "s|^[0-9a-f]*  \(problems/$number/.*\)|\1|p" workbook/loop/shipped.sha256)
 sum=$(sed -n "s|^\([0-9a-f]*\)  problems/$number/.*|\1|p" workbook/loop/shipped.sha256)
 if [ -z "$path" ]; then
-    echo "workbook/loop/shipped.sha256 knows no problem $number" >&2
+    echo "workbook/loop/shipped.sha256 has no problem $number" >&2
     exit 1
 fi
 scratch=$(mktemp) || exit 1
@@ -26,5 +26,5 @@ for commit in '' $(git log --all --format=%H -- "$path" 2>/dev/null); do
     git cat-file blob "$commit:./$path" 2>/dev/null | take && exit 0
 done
 echo "the shipped $path is neither in workbook/loop/shipped/$number nor in a git history here:" \
-    "take it from where you got the workbook" >&2
+    "get it from where you got the workbook" >&2
 exit 1

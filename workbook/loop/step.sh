@@ -1,7 +1,7 @@
 #!/bin/sh
 # step.sh NN - the step to problem NN: the student's file of the problem that NN grows out of (`from` in
-# workbook/problems.c) against NN as it was shipped, and how many lines of code change. KEYS=1: the two answer keys
-# instead, which give NN away. COMMENTS=1: the code first, and the comments behind it.
+# workbook/problems.c) against NN as it was shipped, and how many lines of code change. KEYS=1: the two reference
+# solutions instead, which give NN away. COMMENTS=1: the code first, and the comments behind it.
 set -u
 number=$1
 case $number in [1-9]) number=0$number ;; esac
@@ -18,7 +18,7 @@ put() { # IMPL NN: its source lies in scratch as well, under the name that the d
 }
 if [ "${KEYS:-}" = 1 ]; then
     [ -d "solutions/$number" ] ||
-        refuse "there is no answer key here (solutions/$number): a class gets the workbook without"
+        refuse "there is no reference solution here (solutions/$number): a class copy has none"
     put solutions "$from"
     old=$file
     put solutions "$number"
@@ -59,5 +59,5 @@ filled=
 [ "${KEYS:-}" = 1 ] || filled=$(sed -n 's/^The step from .. changes \([0-9]*\) lines .*/ (\1 once gaps are filled)/p' \
     "problems/$number/README.md" 2>/dev/null)
 echo "$(changed_lines "$scratch/$old" "$scratch/$new") lines of code change from $old to $new$filled." >>"$shown"
-echo "Comments, blank lines and the marks of gaps are not counted." >>"$shown"
+echo "Comments, blank lines and gap markers are not counted." >>"$shown"
 LESS=${LESS-FRX} sh -c "$pager" <"$shown"

@@ -6,7 +6,7 @@
 //   suite [--first] [--exempt "TEST..."] [--cases FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]
 //     --first     stops at the first failure
 //     --exempt    tests that this worker fails by design: they are counted, but do not make the suite fail
-//     --cases     held-out cases as well, a line each: "NN checkpoint CASE"; what they are is not told. They join the
+//     --cases     private cases as well, a line each: "NN checkpoint CASE"; what they are is not told. They join the
 //                 record.
 //   suite --list TEST_PROGRAM          the names of its tests
 //   suite --show RECORD WHAT           tests: the names of all; ok, FAIL, SKIP: of these; counts: the last line of a
@@ -188,7 +188,7 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-// Tries the held-out cases of this problem, and adds them to the record. Returns test()'s status: 1 if one is wrong.
+// Tries the private cases of this problem, and adds them to the record. Returns test()'s status: 1 if one is wrong.
 static int hold_out(const suite_run *run, const char *cases, const char *record)
 {
     char line[1024], checkpoint[64], given[512], test[64];
@@ -212,14 +212,14 @@ static int hold_out(const suite_run *run, const char *cases, const char *record)
             fclose(to);
             return 3;
         }
-        snprintf(test, sizeof test, "held-out case %d", ++held);
+        snprintf(test, sizeof test, "private case %d", ++held);
         right += ok;
         results_write(
             to, &(result){.status = ok ? RESULT_OK : RESULT_FAIL, .test = test, .given = "", .checkpoint = checkpoint});
     }
     fclose(from);
     fclose(to);
-    if (held) printf("  held-out cases: %d of %d right\n", right, held);
+    if (held) printf("  private cases: %d of %d correct\n", right, held);
     return right == held ? 0 : 1;
 }
 

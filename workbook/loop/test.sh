@@ -14,7 +14,7 @@
 #   COVERAGE=1       the worker counts what runs of its source, and lines that no case ran are told (coverage.sh)
 #   REPAIR=n         after a failure the search for a change has n seconds of a processor (15); 0: there is none
 #   WB_WATCH=yes     watch.sh's: an interrupt ends the run without a word, and leaves what the last whole one recorded
-#   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
+#   WB_CASES=FILE    private cases as well (suite.c); a checkpoint is won only if its own pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
 #   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails; 3: the machine was too busy, its last
@@ -41,7 +41,7 @@ export WB_COUNTED=
 if [ "${COVERAGE:-0}" != 0 ]; then
     tools=${GRADE_SCRATCH:+$GRADE_SCRATCH/kit/}build/tools.mk # a grader's are the kit's
     if [ "$backend" = cpu ] && grep -q '^GCOV := .' "$tools"; then WB_COUNTED=_counted; else
-        echo "test: COVERAGE=1 wants BACKEND=cpu, gcc and its gcov: without them nothing is counted" >&2
+        echo "test: COVERAGE=1 needs BACKEND=cpu, gcc and its gcov; without them nothing is counted" >&2
     fi
 fi
 
@@ -98,11 +98,11 @@ built() { # PROGRAM...
     { make_these "$@" 2>&1; echo "made: $?"; } | awk -v all="$files" -v bar="$([ -t 8 ] && echo yes)" '
         function show(text) { printf "%s", text | "cat >&8"; fflush("cat >&8") }
         function now(    time) { "date +%s" | getline time; close("date +%s"); return time }
-        BEGIN { said = now(); show("  compiling what judges, once: " all " files" (bar ? "" : "\n")) }
+        BEGIN { said = now(); show("  compiling the test machinery, once: " all " files" (bar ? "" : "\n")) }
         /^made: / { status = $2; next }
         { print }
         /^  [A-Z]*\t/ && ++n && bar {
-            show(sprintf("\r  compiling what judges, once: [%-30s] %d of %d files",
+            show(sprintf("\r  compiling the test machinery, once: [%-30s] %d of %d files",
                 substr("##############################", 1, 30 * n / all), n, all))
         }
         !bar && now() - said >= 10 { said = now(); show("  compiled: " n - 1 " of " all " files\n") }
@@ -165,7 +165,7 @@ praise() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$one" ] && [ "${SANITIZE:-0}" = 0 ] || return 0
     before=
     [ ! -f "$record/$number.state" ] || read -r before <"$record/$number.state"
-    [ "$before" = passed ] || echo "  results are right; make sanitize-$number looks at every access"
+    [ "$before" = passed ] || echo "  results are correct; make sanitize-$number checks every access"
 }
 
 # What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
@@ -179,7 +179,7 @@ tell_coverage() {
 too_busy() { # [WHY], which a suite says itself
     state="could not be judged"
     [ -z "${1:-}" ] || echo "  harness: could not be judged: $1"
-    echo "  no points are lost by this: try it again when less runs here"
+    echo "  this costs no points: try again when the machine is less busy"
 }
 
 # A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by
@@ -208,18 +208,18 @@ explain() {
         kind=$(sed -n '1s/^ *sanitize: \(.*\) in kernel .*/\1/p' "$work/$number.sanitize")
     case $failure in
     *"cudacpu: ${kind:-no report} in kernel "*)
-        echo "  the check build says the same of $given: $kind"
+        echo "  the check build reports the same for $given: $kind"
         sed -n '/^ *read /p' "$work/$number.sanitize" | plain
         return
         ;;
     esac
     if [ -s "$work/$number.sanitize" ]; then
-        echo "  the check build says of $given:"
+        echo "  the check build reports for $given:"
         plain <"$work/$number.sanitize"
     elif [ $looked -eq 0 ]; then
         echo "  the check build finds nothing in $given"
     elif [ $looked -eq 3 ]; then
-        echo "  the check build was given up: it had no answer in $given after 10 s" \
+        echo "  the check build was stopped: no answer for $given after 10 s" \
             "(make sanitize-$number waits longer)"
     fi
 }
@@ -230,10 +230,10 @@ diagnose() {
     if [ "$backend" != cpu ]; then
         looker=build/cpu/$impl/${number}_worker
         [ -x "$looker" ] || [ -n "${WB_GRADE:-}" ] ||
-            echo "  now building for the CPU layer, which sees what a GPU hides"
+            echo "  now building for the CPU layer, which finds errors that a GPU hides"
         [ -n "${WB_GRADE:-}" ] || $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
     fi
-    [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" "$out/repair" >/dev/null 2>&1
+    [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" >/dev/null 2>&1
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
@@ -248,17 +248,16 @@ repair() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] || return 0
     [ "${REPAIR:-15}" != 0 ] || return 0
     [ -x "$out/repair" ] || return 0
-    echo "  now a search for one change that fixes it, ${REPAIR:-15} s of a processor and its compiling (REPAIR=0: none)" >&8
+    echo "  now searching for an edit that fixes it: ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: none)" >&8
     made=build/cpu/repaired
     mkdir -p $made
     (
         exec 9>>$made/$number.lock
-        flock -n 9 2>/dev/null || { echo "nothing: another run searches in $number"; exit; }
+        flock -n 9 2>/dev/null || { echo "nothing: another run already searches in $number"; exit; }
         { echo "$failure"; cat "$work/$number.mistake"; } | # what has been said
             WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" \
                 --seconds "${REPAIR:-15}" "$file" \
-                $made/$number.cu "WB_BUILDING=yes $MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" \
-                "$number" "$1" # beside the check build, with which it shares nothing
+                $made/$number.cu "$MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
     ) | plain | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"
 }
 

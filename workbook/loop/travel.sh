@@ -5,7 +5,7 @@
 # gone for what NN changes there. Exit status: 0, or 1 and a sentence.
 set -u
 number=$1 mine=$2 to=$3
-command -v git >/dev/null || { echo "git is not here, which merges the two"; exit 1; }
+command -v git >/dev/null || { echo "git, which merges the two, is not installed"; exit 1; }
 . workbook/loop/source.sh
 from=$(from_of "$number")
 scratch=$(mktemp -d) || exit 1
@@ -20,12 +20,12 @@ take() { # FILE GAPS: with the function's new name
 }
 marks() { grep '^ *//[{}]' "$1"; }
 [ "$(marks "$mine")" = "$(marks "$scratch/from")" ] ||
-    { echo "$mine does not have the gaps any more that $from was shipped with"; exit 1; }
+    { echo "$mine no longer has the gaps of $from as shipped"; exit 1; }
 take "$scratch/from" '' >"$scratch/base"
 take "$mine" "$(sed -n "s/^$number //p" workbook/loop/travels.txt)" >"$scratch/mine"
 git merge-file -p "$scratch/mine" "$scratch/base" "$scratch/shipped" 2>"$scratch/why" >"$scratch/merged"
 [ $? -le 127 ] || { cat "$scratch/why"; exit 1; }
 awk -v which=choose -v lost="$scratch/lost" -f workbook/loop/travel.awk "$scratch/base" "$scratch/merged" >"$to"
 [ "$(marks "$to")" = "$(marks "$scratch/shipped")" ] ||
-    { echo "what is yours in $mine stands where $number has a gap"; exit 1; }
+    { echo "your code in $mine is where $number has a gap"; exit 1; }
 [ ! -f "$scratch/lost" ] || cat "$scratch/lost"

@@ -15,11 +15,11 @@ case " $* " in
 esac
 find_source problems "$number"
 if [ -z "$file" ]; then
-    echo "watch: there is no $name.cu or $name.c in problems/$number; make reset-$number brings it back" >&2
+    echo "watch: there is no $name.cu or $name.c in problems/$number; make reset-$number restores it" >&2
     exit 1
 fi
 if ! command -v entr >/dev/null; then
-    echo "watch: entr waits for saves, and is not installed." \
+    echo "watch: entr, which waits for saves, is not installed." \
         "./setup.sh installs it (apt-get install entr)" >&2
     exit 1
 fi

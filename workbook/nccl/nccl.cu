@@ -12,8 +12,8 @@
 #define STRING_(x) #x
 #define STRING(x)  STRING_(x)
 
-static const char *const missing = "there is no NCCL here: libnccl.so.2 is not in the system, beside CUDA or in "
-                                   "Python's nvidia-nccl; WB_NCCL=path says where it is";
+static const char *const missing = "NCCL not found: libnccl.so.2 is not in the system, in CUDA's folder or in "
+                                   "Python's nvidia-nccl; WB_NCCL=path gives its location";
 
 static void *open_nccl(void)
 {

@@ -1,4 +1,4 @@
-// nccl.h - of NVIDIA's NCCL what the workbook calls, in its own words, for machines on which its header is not
+// nccl.h - of NVIDIA's NCCL what the workbook calls, with its own message, for machines on which its header is not
 // installed: names, numbers and argument lists are the library's, whose documentation says what they do. Where there
 // is a header of NVIDIA's, that one is read.
 #ifndef NCCL_H_

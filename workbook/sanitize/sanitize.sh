@@ -44,7 +44,7 @@ look_at_gpu() { # WORKER CASE
         [ $status -ne 75 ] || { busy=yes; return; }
         awk -v pwd="$(pwd)" -v tool=$tool -v files="$file $(echo workbook/words/*.cuh)" \
             -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
-        [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" \
+        [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: do threads wait for each other?" \
             >>"$scratch/report"
         if ! [ -s "$scratch/report" ] &&
             ! grep -q 'SUMMARY: 0 ' "$scratch/raw"; then # it could not work, or in words that are new
@@ -64,7 +64,7 @@ esac
 failed=0 busy='' late=''
 for number; do
     find_source "$impl" "$number"
-    [ -n "$file" ] || continue  # no answer key yet
+    [ -n "$file" ] || continue  # no reference solution yet
     say
     say "== $number $name"
     if [ "$impl$after" = problems ] && "build/$backend/score" untouched "$file"; then
@@ -76,10 +76,10 @@ for number; do
     if [ "$backend" = cuda ] && [ $look = look_at_kernel ] && [ -z "$after" ]; then
         if command -v compute-sanitizer >/dev/null; then
             look=look_at_gpu worker=build/cuda/$impl/${number}_worker
-            say "  on the GPU, with compute-sanitizer; BACKEND=cpu looks at more," \
+            say "  on the GPU, with compute-sanitizer; BACKEND=cpu checks more," \
                 "see problems/when-it-is-wrong-but-runs.md"
         else
-            say "  there is no compute-sanitizer in PATH: with the check build of the CPU execution layer instead"
+            say "  compute-sanitizer is not in PATH; using the check build of the CPU execution layer instead"
         fi
     fi
     [ -z "$less" ] || [ $look != look_at_kernel ] || say "  $less"
@@ -108,14 +108,14 @@ for number; do
         [ -z "$busy" ] || unseen="$unseen $given" busy=
         # A gap is open, or all of it is blank.
         if [ $look != look_at_gpu ] && grep -q '^returned: not implemented' "$scratch/printed"; then
-            say "  nothing to look at yet: $(sed -n 's/^returned: //p' "$scratch/printed")"
+            say "  nothing to check yet: $(sed -n 's/^returned: //p' "$scratch/printed")"
             found=-1 failed=1
             break
         fi
         if ! [ -s "$scratch/report" ] &&
             [ $look != look_at_gpu ]; then # a function that gave up did nothing that could be looked at
             if [ $case_is -eq 1 ] && grep -q '^returned: [^o]' "$scratch/printed"; then
-                say "  CASE: nothing to look at, and the function refuses it as it must: $(cat "$scratch/why")"
+                say "  CASE: nothing to check; the function rejects it, as it must: $(cat "$scratch/why")"
                 [ $failed -ne 0 ] || failed=2
                 found=-1
                 break
@@ -134,15 +134,15 @@ for number; do
     if [ $found -lt 0 ]; then
         continue
     elif [ $tried -eq 0 ]; then
-        say "  $worker names no cases"
+        say "  $worker lists no cases"
         failed=1
     elif [ $found -eq 0 ] && [ -n "$unseen" ]; then
-        say "  the machine was too busy to look at$unseen: try again when less runs here"
+        say "  the machine was too busy to check$unseen: try again when it is less busy"
         late=yes
     elif [ $found -eq 0 ]; then
-        say "  nothing found in $tried case$([ $tried -eq 1 ] || echo s)"
+        say "  no errors in $tried case$([ $tried -eq 1 ] || echo s)"
     else
-        [ $tried -eq 1 ] || say "  something was found in $found of $tried cases"
+        [ $tried -eq 1 ] || say "  errors in $found of $tried cases"
         failed=1
     fi
 done

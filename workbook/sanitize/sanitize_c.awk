@@ -52,7 +52,7 @@ BEGIN { sides = 0; kind = "" }
         "undefined arithmetic"
     where = $0; sub(/.*runtime error: /, "", where)
     missing = kind == "undefined arithmetic" ? "a wider type, or a check before: the result is not defined in C." : \
-        "an index or address that is right on this line."
+        "an index or address that is valid on this line."
     section = kind == "out of bounds" ? "Outside of the memory" : "Problem 01"
     sides = 1; verb[1] = "does it"
     place[1] = $1; sub(/:$/, "", place[1]); place[1] = short_path(place[1])

@@ -130,9 +130,9 @@ END {
     missing["uninitialised read"] = "a store to this element before."
     missing["misaligned access"] = "an address that is a multiple of the size of the load or store."
     missing["divergent barriers"] = "every thread of a block must reach the same barrier, every lane of a mask the same operation."
-    missing["refused"] = "arguments that are allowed. The call returned an error: was it looked at?"
+    missing["refused"] = "arguments that are allowed. The call returned an error: did the program check it?"
     printf "   missing  %s\n", missing[kind]
-    if (count > 1) printf "   besides  %d more; mend the first, then run again\n", count - 1
+    if (count > 1) printf "   and %d more; fix the first, then run again\n", count - 1
     section["race"] = "Races"
     section["out of bounds"] = "Outside of the memory"
     section["uninitialised read"] = "Nobody wrote it"

@@ -53,7 +53,7 @@ char *grades_read_file(const char *format, ...) __attribute__((format(printf, 1,
 const char *grades_word(const result *r);  // "passed", "failed" or "not run", which a SKIP is, too
 bool grades_ran(int number);               // a suite has run to a verdict: the state is "passed" or "failed"
 
-// Calls visit for every test that this checkpoint asks for, held-out cases included; result: null if it has not run.
+// Calls visit for every test that this checkpoint asks for, private cases included; result: null if it has not run.
 void grades_each_test(const checkpoint *c, void (*visit)(const char *test, const result *r, void *), void *context);
 
 // The first test of a checkpoint that is not known to have passed, and in *r what it came to; null if all have.

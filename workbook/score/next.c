@@ -39,7 +39,7 @@ static question question_must(const wb_problem *p)
 {
     question q;
     if (question_of(p->number, &q)) return q;
-    fprintf(stderr, "predict-%02d: problems/questions.txt has no question of it\n", p->number);
+    fprintf(stderr, "predict-%02d: problems/questions.txt has no question about it\n", p->number);
     exit(77);  // of a problem that was added a proof is skipped
 }
 
@@ -116,7 +116,7 @@ static void ask(const wb_problem *only)
             snprintf(number, sizeof number, "%02d", p->number);
     }
     if (!*number) return;
-    printf("\nA question of %s that no test asks. Your answer: make predict-%s GUESS=...\n\n", number, number);
+    printf("\nA question about %s that no test asks. Your answer: make predict-%s GUESS=...\n\n", number, number);
     score_predicted((char *[]){number, NULL});
 }
 
@@ -126,11 +126,11 @@ static void ask(const wb_problem *only)
 
 static void show_more(void)  // for who has passed all that is required
 {
-    say("speed", "on a GPU make bench-03 plot-03: yours beside the naive baseline and the answer key");
-    say("races", "make sanitize: what no result shows");
+    say("speed", "on a GPU make bench-03 plot-03: your function, the naive baseline and the reference solution");
+    say("races", "make sanitize: errors that no result shows");
     say("inputs", "make test SEED=7");
     if (access("solutions", F_OK) == 0)
-        say("reading", "make diff-03: yours against the key; make test-03 IMPL=solutions; solutions/*/variants");
+        say("reading", "make diff-03: the reference solution; make test-03 IMPL=solutions; solutions/*/variants");
 }
 
 // The test that keeps the next checkpoint, null if it is known of none, and how to run what shows it: its case, if one
@@ -169,7 +169,7 @@ static int now(char **given)
     const int number = s.problem->number;
     const bool failed = strcmp(s.state, "failed") == 0;
     if (s.problem->group != WB_REQUIRED && !(wanted && *wanted)) {
-        printf("All that is required has passed.\n\n");
+        printf("All required problems have passed.\n\n");
         show_more();
         printf("\n");
     }
@@ -177,7 +177,7 @@ static int now(char **given)
            standing_word(&s), s.points.earned, s.points.possible);
     say("lesson", "problems/%02d/README.md", number);
     if (strcmp(s.state, "no file") == 0) {
-        say("type", "make reset-%02d, which brings the skeleton back", number);
+        say("type", "make reset-%02d, which restores the skeleton", number);
         return 0;
     }
     say("file", "%s", s.file);
@@ -186,7 +186,7 @@ static int now(char **given)
         return 0;
     }
     if (strcmp(s.state, "passed") == 0) {
-        say("races", "make sanitize-%02d looks at every access, which no result shows", number);
+        say("races", "make sanitize-%02d finds errors that no result shows", number);
         say("then", "make next, without P");
         return 0;
     }
@@ -197,13 +197,13 @@ static int now(char **given)
         say("type", "make test-%02d %s", number, how);
     } else {
         say("type", "make test-%02d%s", number,
-            strcmp(s.state, "not started") ? "" : ", when the first gap is filled; make watch does it at every save");
+            strcmp(s.state, "not started") ? "" : ", once the first gap is filled; make watch runs it at every save");
     }
     const gap *first = gaps_first(gaps, gaps_of(s.problem, gaps));
     if (first)
         say("hint", "make hint-%02d: the gap \"%s\" is as shipped", number, first->name);
     else if (failed)
-        say("hint", "make hint-%02d lists the gaps; make sanitize-%02d looks at every access", number, number);
+        say("hint", "make hint-%02d lists the gaps; make sanitize-%02d checks every access", number, number);
     return 0;
 }
 
@@ -223,7 +223,7 @@ int score_after(char **given)
     score_numbers(given + 1, wanted);
     standing_read(given[0]);
     if (!standing_next(given[0], wanted, &s)) {
-        printf("Next: everything has passed; make next says what there is to see\n");
+        printf("Next: everything has passed; make next lists what else there is\n");
         return 0;
     }
     standing_step(&s, step);

@@ -12,7 +12,7 @@ ls "$records"/[0-9][0-9].state >/dev/null 2>&1 ||
     give_up "nothing is recorded in $records yet; run make test$with first"
 [ ! -d "$page" ] || give_up "$page is a folder; OUT=FILE names the page"
 [ ! -e "$page" ] || grep -q '^<meta name="generator" content="FlashAttention workbook' "$page" 2>/dev/null ||
-    give_up "$page is not a page of make report; it stays as it is, name another OUT"
+    give_up "$page was not written by make report and is left as it is; name another OUT"
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 
@@ -41,4 +41,4 @@ for part in results runs pictures; do printf '/^@%s@$/{\nr %s\nd\n}\n' $part "$w
 sed -f "$work/edit" workbook/score/report.html >"$work/page" && cp "$work/page" "$page" 2>/dev/null ||
     give_up "$page cannot be written"
 kib=$(($(wc -c <"$page") / 1024 + 1))
-echo "written: $page, $kib KiB; open it in a browser, or hand it in: it needs no other file"
+echo "written: $page, $kib KiB; open it in a browser or hand it in; it needs no other file"

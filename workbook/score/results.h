@@ -18,7 +18,7 @@ typedef struct result {
     int line;          // where it stands in the suite's source; 0: nowhere
     double seconds;    // how long it took
     char *given;       // the case with which to run it again, as CASE= takes it; "" if there is none
-    char *checkpoint;  // of a held-out case, which is no test of the suite; "" otherwise
+    char *checkpoint;  // of a private case, which is no test of the suite; "" otherwise
     char *message;     // what a failure or skip says, lines; "" otherwise
 } result;
 

@@ -51,8 +51,7 @@ static int lesson(char **given)
 {
     grades_read("");
     printf("## Points\n\n"
-           "All or nothing for each checkpoint, by the tests named in [checkpoints.txt](checkpoints.txt); it\n"
-           "counts once what it needs is won.\n\n"
+           "Each checkpoint is all or nothing ([tests](checkpoints.txt)) and counts once what it needs is won.\n\n"
            "| checkpoint | points | needs | what |\n|---|---|---|---|\n");
     EACH_CHECKPOINT (c, score_problem(given[0])->number) {
         printf("| %s | %d | ", c->name, c->points);
@@ -91,19 +90,19 @@ static const struct {
     const char *what;
 } commands[] = {
     {"points", "FOLDER NN...", 1, score_points, "the table of these; scores.tsv, report.txt, results.json"},
-    {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, of these first"},
+    {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, these problems first"},
     {"total", "FOLDER", 1, total, "Score: ..."},
     {"row", "FOLDER REASON", 2, score_row, "of a submission, for a class"},
     {"class", "OUT <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
-    {"possible", "", 0, possible, "a line a group: its name, a tab, the points that there are"},
+    {"possible", "", 0, possible, "a line per group: its name, a tab, its points"},
     {"lesson", "NN", 1, lesson, "the section Points of its lesson"},
-    {"progress", "", 0, progress, "of the student's own work: a line a problem"},
-    {"next", "[--number]", 0, score_next, "the one thing to do now, or its number; nothing if all is done"},
+    {"progress", "", 0, progress, "the student's own work: a line per problem"},
+    {"next", "[--number]", 0, score_next, "the next thing to do, or its number; nothing if all is done"},
     {"standing", "NN", 1, standing_now, "its state and its points"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
-    {"gaps", "NN", 1, score_gaps, "a line that names its gaps that are as shipped, if any are"},
-    {"cases", "NN", 1, score_cases, "of which cases that is counted, as its worker wants to know"},
-    {"predicted", "NN [COUNTS]", 1, score_predicted, "a question; keeps GUESS, and shows what a worker has counted"},
+    {"gaps", "NN", 1, score_gaps, "a line with its untouched gaps, if there are any"},
+    {"cases", "NN", 1, score_cases, "the cases in which that is counted, for its worker"},
+    {"predicted", "NN [COUNTS]", 1, score_predicted, "a question; stores GUESS, and shows a worker's count"},
     {"untouched", "FILE", 1, untouched, "exit status 0 if it is a skeleton as shipped"},
 };
 

@@ -93,7 +93,7 @@ void standing_step(const standing *s, char step[256])
     const int number = s->problem->number;
     const checkpoint *next = s->points.next;
     if (strcmp(s->state, "no file") == 0)
-        snprintf(step, 256, "make reset-%02d brings it back", number);
+        snprintf(step, 256, "make reset-%02d restores it", number);
     else if (strcmp(s->state, "not started") == 0)
         snprintf(step, 256, "read problems/%02d/README.md", number);
     else if (s->changed)

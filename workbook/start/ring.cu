@@ -321,8 +321,8 @@ static wb_status time_it(const wb_ring &ring, const ring_pass &pass, const atten
     std::sort(t.alone.begin(), t.alone.end());
     const float median = t.ring[t.ring.size() / 2];
     if (ring.rank == 0)
-        printf("%.3f ms (of %zu runs the median, of the ranks the slowest; %.3f to %.3f), %.0f TFLOP/s a GPU\n"
-               "one GPU takes %.2f of it for its share, if it has the whole sequence\n",
+        printf("%.3f ms (the slowest rank, median of %zu runs; %.3f to %.3f), %.0f TFLOP/s per GPU\n"
+               "efficiency %.2f: one GPU's time for the whole sequence / (ranks x this time)\n",
                median, t.ring.size(), t.ring.front(), t.ring.back(), tflops(median),
                t.alone[t.alone.size() / 2] / median);
     return WB_OK;
@@ -360,8 +360,7 @@ static wb_status attend(const wb_ring &ring, bool *right)
         for (int x = 0; x < ring_pass::NAMES; x++)
             printf("%s %s off by %.1e%s", x ? "," : "", ring_pass::names[x], far[x] < 1e30f ? far[x] : NAN,
                    *ring_pass::names[x] == 'L' ? "" : " of its length");
-        printf(": %s\nmemory of a rank beside inputs and outputs: %.1f MiB\n", *right ? "right" : "WRONG",
-               (double)pass.bytes / (1 << 20));
+        printf(": %s\nworkspace of a rank: %.1f MiB\n", *right ? "right" : "WRONG", (double)pass.bytes / (1 << 20));
     }
     times t;
 #ifndef __CUDACPU__
@@ -416,7 +415,7 @@ int main(int argc, char **argv)
 #endif
     void *board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (board == MAP_FAILED) {
-        fprintf(stderr, "ring: there is no memory for what %ld ranks send\n", ask.RANKS);
+        fprintf(stderr, "ring: out of memory for the messages of %ld ranks\n", ask.RANKS);
         return 2;
     }
     std::vector<pid_t> ranks;

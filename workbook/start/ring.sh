@@ -9,7 +9,7 @@ for given; do
     case $given in
     PASS=forward) ;;
     PASS=backward) program=ring_backward ;;
-    PASS=*) echo "make ring: $given: there are forward and backward" >&2; exit 2 ;;
+    PASS=*) echo "make ring: $given: must be forward or backward" >&2; exit 2 ;;
     *) set -- "$@" "$given" ;;
     esac
 done

@@ -181,7 +181,7 @@ static void print_gap(const timeline *t, int rank, FILE *f)
         end = t->of_ring ? fmax(end, b->to) : b->to;
     }
     if (to <= t->end / 200) return;
-    fprintf(f, t->of_ring ? "\n  rank %d computes nothing longest" : "\n  the tensor cores idle longest", rank);
+    fprintf(f, t->of_ring ? "\n  the longest idle time of rank %d" : "\n  the tensor cores idle longest", rank);
     fprintf(f, ", %.*f %s from %.*f on:\n", digits(t), to - from, unit(t), digits(t), from);
     for (int l = 0; l < t->lane_count; l++) {
         if (t->lanes[l].group < 0 || (t->of_ring && t->lanes[l].group != rank)) continue;

@@ -169,7 +169,7 @@ static bool read_rows(const char *path, replay *p)
     while (good && fgets(text, sizeof text, f)) good = read_row(text, p);
     fclose(f);
     if (!good)
-        fprintf(stderr, "timeline: %s is no record of a block or a ring\n", path);
+        fprintf(stderr, "timeline: %s is not a record of a block or a ring\n", path);
     else if (!p->row_count)
         fprintf(stderr, "timeline: nothing is recorded in %s\n", path);
     return good && p->row_count;
@@ -363,6 +363,6 @@ bool timeline_replay(const char *path, timeline *t)
     double now = 0;
     size_t done = 0;
     for (row *r; (r = next_row(&p, &now)); done++) run(&p, r, now);
-    if (done < p.row_count) fprintf(stderr, "timeline: %s: events that wait for each other\n", path);
+    if (done < p.row_count) fprintf(stderr, "timeline: %s: events wait for each other in a cycle\n", path);
     return done == p.row_count;
 }

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     if (strpbrk(argv[2], "\"\\<>&")) return fprintf(stderr, "timeline: a title has none of \" \\ < > &\n"), 2;
     if (!timeline_replay(argv[1], &t)) return 1;
     if (!t.of_ring && t.lane_count == 2) {
-        fprintf(stderr, "timeline: no warpgroup of this block multiplies with the words of hopper.cuh\n");
+        fprintf(stderr, "timeline: no warpgroup of this block uses the products of hopper.cuh\n");
         return 1;
     }
     timeline_print(&t, argv[2], stdout);

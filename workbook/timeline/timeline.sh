@@ -27,5 +27,5 @@ mkdir -p build/plots
 if grep '^returned: [^o]' "$record.said"; then exit 1; fi
 build/cpu/timeline "$record" "$number $name, $given$what" "build/plots/timeline_$number" && exit
 [ "$impl" = solutions ] || [ ! -d solutions ] ||
-    echo "timeline: make timeline-$number IMPL=solutions draws the answer key" >&2
+    echo "timeline: make timeline-$number IMPL=solutions draws the reference solution" >&2
 exit 1

@@ -25,7 +25,7 @@ template <int Rows, int Cols> struct alignas(1024) e4m3_tile {
 // e4m3 in registers: 16 x Depth a warp, the left factor of a product. Lane 4 g + t has of each 16 columns 4 t ... 4 t
 // + 3, in rows g and g + 8.
 template <int Depth> struct e4m3_weights {
-    static_assert(Depth % 32 == 0, "a product of bytes goes over 32 columns at a time");
+    static_assert(Depth % 32 == 0, "a product of bytes processes 32 columns at a time");
     uint32_t x[Depth / 32][4];
 };
 

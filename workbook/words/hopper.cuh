@@ -104,7 +104,7 @@ template <int Rows, int TileRows> TILE_FN const tma_tile<Rows, 64> &strip(const 
 }
 
 template <int Depth> struct weights {
-    static_assert(Depth % 16 == 0, "a product goes over 16 columns at a time");
+    static_assert(Depth % 16 == 0, "a product processes 16 columns at a time");
     uint32_t x[Depth / 16][4];
 };
 
@@ -370,10 +370,10 @@ template <int Depth> TILE_FN void round_to(weights<Depth> &w, reg_tile<16, Depth
 template <int Groups, int Few, int Many, int Blocks = 1> struct register_shares {
     static constexpr int at_launch = 65536 / Blocks / (warpgroup_threads * (1 + Groups)) / 8 * 8;
     static_assert(Few % 8 == 0 && Many % 8 == 0 && Few >= 24 && Many <= 240,
-                  "shares are multiples of 8 from 24 to 240");
-    static_assert(Few <= at_launch && at_launch <= Many, "one share is given up, the other taken");
+                  "register counts are multiples of 8 from 24 to 240");
+    static_assert(Few <= at_launch && at_launch <= Many, "one count decreases, the other increases");
     static_assert(Few + Groups * Many <= at_launch * (1 + Groups),
-                  "the shares add up to more than the block was launched with");
+                  "the registers exceed those that the block was launched with");
     static TILE_FN void give(call_site from = here()) { hopper_machine::registers_down<Few, Blocks>(from); }
     static TILE_FN void take(call_site from = here()) { hopper_machine::registers_up<Many, Blocks>(from); }
 };
@@ -825,7 +825,7 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
 template <int Cols> struct instruction {
     static_assert(Cols == 16 || Cols == 32 || Cols == 64 || Cols == 80 || Cols == 96 || Cols == 112 || Cols == 128 ||
                       Cols == 144 || Cols == 160 || Cols == 192 || Cols == 256,
-                  "a product has 16, 32, 64, 80, 96, 112, 128, 144, 160, 192 or 256 columns; others want a line "
+                  "a product has 16, 32, 64, 80, 96, 112, 128, 144, 160, 192 or 256 columns; others need a line "
                   "HOPPER_PRODUCT(...)");
 };
 

@@ -117,7 +117,7 @@ static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t g
                                                         : new_buffer(false, (void **)buffer, NULL,
                                                                      guard ? bytes : w->bytes + !w->bytes, 0, place);
     if (status == WB_OUT_OF_MEMORY)
-        return wb_fail(WB_OUT_OF_MEMORY, "%s asks for %zu bytes, and there is no such memory",
+        return wb_fail(WB_OUT_OF_MEMORY, "%s needs %zu bytes of memory, more than there is",
                        STRING(WB_NAME) "_workspace", w->bytes);
     if (status != WB_OK) return status;
     w->at = *buffer + guard;
@@ -310,7 +310,7 @@ static wb_status call(const wb_problem *problem, const wb_case *c, void *const p
     const attention_shape given = c->shape;
     const wb_status status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
     if (memcmp(&given, &c->shape, sizeof given) == 0) return status;
-    return wb_fail(WB_BAD_ARGUMENT, "%s has changed the shape, which is the caller's and const", problem->name);
+    return wb_fail(WB_BAD_ARGUMENT, "%s has changed the shape, the caller's const argument", problem->name);
 }
 
 // How many threads a case may ask for. OpenBLAS tries without end to get a buffer where addresses have run out: each of
@@ -652,7 +652,7 @@ static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (r == 0 || (x->status == WB_OK && x->device_status == WB_OK)) *x = *y;
         x->asked.sent = sent + y->asked.sent;
         copy_part(&ranks[r], c, tensors, zones, count, shared, true);
-        printf("rank %d: %d rows; %llu bytes sent, %u of %u kernels under messages\n", r, wb_rank_rows(c, r),
+        printf("rank %d: %d rows; %llu bytes sent, %u of %u kernels overlapped with messages\n", r, wb_rank_rows(c, r),
                (unsigned long long)y->asked.sent, y->asked.under_messages, y->asked.kernels);
         munmap(ranks[r].memory, ranks[r].bytes);
     }
@@ -708,7 +708,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
         if (x->status == WB_OK && x->device_status == WB_OK) print_outputs(tensors, zones, count, shared);
         printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
                (double)x->host_bytes / 1024);
-        if (x->device_kept) printf("of the device's, not given back: %.1f KiB\n", (double)x->device_kept / 1024);
+        if (x->device_kept) printf("of which device memory not freed: %.1f KiB\n", (double)x->device_kept / 1024);
     }
     munmap(shared, bytes);
     return 0;
@@ -770,7 +770,7 @@ int main(int argc, char **argv)
     }
     int status = 0, cases = 0;
     if (record && !wb_record_begin) {
-        fprintf(stderr, "%s: only the CPU execution layer records what a block or a rank does: BACKEND=cpu\n", argv[0]);
+        fprintf(stderr, "%s: only the CPU execution layer records a block or a rank: use BACKEND=cpu\n", argv[0]);
         return 2;
     }
     if (record && !wb_record_begin(record, wb_has_ranks(problem) ? -1 : block)) return perror(record), 2;

@@ -1,6 +1,6 @@
-// flash1.cu - flash_forward with the loops the other way round, as in FlashAttention-1 (Dao et al. 2022, algorithm 1):
-// a block owns a head and walks over its tiles of keys; for each of them it walks over all tiles of queries, and takes
-// their O, l and m from memory, and puts them back. Its prices: 8 D + 64 bytes a query row for each tile of keys, a
+// flash1.cu - flash_forward with the loops exchanged, as in FlashAttention-1 (Dao et al. 2022, algorithm 1): a block
+// owns a head and iterates over its tiles of keys. For each of them it iterates over all tiles of queries, loads their
+// O, l and m from device memory, and stores them again. The costs: 8 D + 64 bytes per query row and tile of keys, a
 // float32 copy of O, and no more blocks than heads.
 //
 // exempt: memory

@@ -1,5 +1,5 @@
-// hopper.cu - flash_forward on a Hopper GPU, by 07's kernel for any window without a mask: for D 16 and 32, as 05's
-// hopper.cu, which says why it is cut so. Other GPUs are the key's.
+// hopper.cu - flash_forward on a Hopper GPU, by 07's kernel for any window, without a mask: for D 16 and 32, as in 05's
+// hopper.cu, which explains why. Other GPUs use the reference solution.
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

@@ -1,6 +1,6 @@
-// plain.cu - flash_forward as the lesson's four verbs say it, word by word: every tile has its maximum, its rescaling
-// and its sum, each completed over the four lanes of a row at once. The answer key differs in the gaps alone: it
-// leaves out what most tiles do not need.
+// plain.cu - flash_forward exactly as in the lesson's four steps: every tile computes its maximum, its rescaling and
+// its sum, each completed over the four lanes of a row at once. The reference solution differs only in the gaps: it
+// skips what most tiles do not need.
 #include "workbook.h"
 #include "tile.cuh"
 

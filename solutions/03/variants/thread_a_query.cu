@@ -1,6 +1,6 @@
-// thread_a_query.cu - version zero of flash_forward: one thread owns a query and walks over its keys, one after the
-// other. The four verbs of problem 01 in plain CUDA: no tiles, no shared memory, no barrier. Each thread reads all
-// keys by itself, so it is slow.
+// thread_a_query.cu - the simplest flash_forward: one thread owns a query and iterates over its keys. The four steps of
+// problem 01 in plain CUDA: no tiles, no shared memory, no barrier. Each thread reads all keys by itself, so it is
+// slow.
 // exempt: times
 #include "workbook.h"
 

@@ -1,5 +1,5 @@
-// hopper.cu - flash_gqa on a Hopper GPU, by 07's kernel for any window, where the window is the whole sequence. Other
-// GPUs are the key's.
+// hopper.cu - flash_gqa on a Hopper GPU, by 07's kernel for any window, with a window as long as the sequence. Other
+// GPUs use the reference solution.
 //
 // 10 has better kernels for D 64 and 128. With D 16 and 32 both products are small, and the exponentials decide: one a
 // pair, 16 a clock and multiprocessor. So three warpgroups share them, and a step is long, 192 queries by 128 keys:

@@ -1,6 +1,6 @@
-// shared_tile.cu - flash_gqa with the other way of sharing: a block serves HEADS query heads of a group, whose warps
-// all read the same tile of K and V. Each tile is loaded once for HEADS heads, where the answer key leaves that to the
-// L2 cache.
+// shared_tile.cu - flash_gqa that shares tiles inside a block: a block serves HEADS query heads of a group, and the
+// warps of all these heads read the same tile of K and V. Each tile is loaded once for HEADS heads; the reference
+// solution leaves that to the L2 cache.
 #include "workbook.h"
 #include "predict.h"
 #include "tile.cuh"

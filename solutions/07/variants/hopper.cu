@@ -1,4 +1,4 @@
-// hopper.cu - flash_sinks on a Hopper GPU, for windows so short that a tile of queries needs no walk over the keys.
+// hopper.cu - flash_sinks on a Hopper GPU, for windows so short that a tile of queries needs no loop over the keys.
 //
 // The 64 rows of a tile are POSITIONS positions of HEADS heads that share K and V: 8 of 8, or 16 of 4. Together they
 // see W + POSITIONS - 1 keys, at most 144, and the sinks. So all scores of a tile are one product (and a small one for

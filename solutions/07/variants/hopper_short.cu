@@ -1,5 +1,5 @@
-// hopper_short.cu - flash_sinks by 10's kernel for short sequences, where a block has 64 queries and three or four
-// share a multiprocessor. What it does not take, and GPUs that are not of sm_90, are hopper_any_window.cu's.
+// hopper_short.cu - flash_sinks by 10's kernel for short sequences, in which a block has 64 queries and three or four
+// blocks share an SM. Everything else, and GPUs other than sm_90, use hopper_any_window.cu.
 #include "workbook.h"
 #include "predict.h"
 #include "tile.cuh"

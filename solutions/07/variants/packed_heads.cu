@@ -1,5 +1,5 @@
-// packed_heads.cu - flash_sinks for short windows: a block takes few positions of many heads instead of many positions
-// of one.
+// packed_heads.cu - flash_sinks for short windows: a block processes few positions of many heads instead of many
+// positions of one.
 //
 // The query heads of a group read the same K and V. So the block's 128 rows are 16 positions of 8 heads (or 32 of 4,
 // 64 of 2): its window is W + 15 keys long, not W + 63, fewer scores are computed only to be masked, and a key that

@@ -1,8 +1,8 @@
-// atomic_dq.cu - flash_gqa_backward with five products instead of seven: one kernel owns a key tile, and adds what
-// each of its tiles of dS contributes to dQ into a sum in device memory, atomically. This is what FlashAttention-2
-// does. Two prices: a float32 copy of dQ, 4 B Hq N D bytes, and an order of additions that changes from run to run,
-// and with it the last bits of dQ. It is for reading: the library takes the key, which gives the same bits, or, on a
-// Hopper GPU, hopper.cu, which takes half the time there.
+// atomic_dq.cu - flash_gqa_backward with five products instead of seven: one kernel owns a key tile and adds the
+// contribution of each of its tiles of dS to dQ with atomics in device memory, as FlashAttention-2 does. The costs: a
+// float32 copy of dQ, 4 B Hq N D bytes, and an order of additions, and so last bits of dQ, that change from run to run.
+// It is for reading. The library uses the reference solution, which is deterministic, or, on a Hopper GPU, hopper.cu,
+// which takes half the time there.
 //
 // exempt: memory same_twice
 #include "workbook.h"

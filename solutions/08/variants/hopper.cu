@@ -1,5 +1,5 @@
-// hopper.cu - flash_gqa_backward on a Hopper GPU, in the words of problem 10: five products, and the copy engine adds
-// up dQ.
+// hopper.cu - flash_gqa_backward on a Hopper GPU, with the primitives of problem 10: five matrix products, and TMA
+// reductions accumulate dQ.
 //
 // A block has 128 keys of one key head at a time, 64 a warpgroup, and walks over the queries that see them; then it
 // takes what work is left. Scores and their gradients lie on their sides, keys as rows, so that P and dS are left

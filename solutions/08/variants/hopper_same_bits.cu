@@ -1,4 +1,4 @@
-// hopper_same_bits.cu - hopper.cu, where blocks take turns at adding to dQ: the same bits in each run.
+// hopper_same_bits.cu - hopper.cu with blocks that add to dQ in a fixed order: results are bitwise reproducible.
 //
 // exempt: memory
 #define SAME_BITS true

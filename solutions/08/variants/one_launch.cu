@@ -1,5 +1,6 @@
-// one_launch.cu - flash_gqa_backward on a Hopper GPU for short sequences: the key's kernels for dQ and for dK and dV
-// as two kinds of blocks of one launch, in the words of problem 10, which need nothing of each other.
+// one_launch.cu - flash_gqa_backward on a Hopper GPU for short sequences: the reference solution's kernels for dQ and
+// for dK and dV as two kinds of blocks of one launch, with the primitives of problem 10. Neither needs results of the
+// other.
 //
 // A short pass is mostly waiting: for a launch, for the first tiles, for the last stores. In hopper.cu there are three
 // launches, each of which waits for the one before. Here S and dP are computed twice, once for dQ and once for dK and

@@ -1,5 +1,5 @@
-// hopper.cu - flash_sinks_backward on a Hopper GPU, for short windows: every number of Q, dO and O is read once, and
-// dQ is written once.
+// hopper.cu - flash_sinks_backward on a Hopper GPU, for short windows: each element of Q, dO and O is read once, and dQ
+// is written once.
 //
 // A block walks along a stretch of the sequence, 64 positions at a time, with all query heads of a key head. The keys
 // that 64 queries see lie in three tiles of 64, one for each warpgroup. A warpgroup keeps its keys' dK and dV in

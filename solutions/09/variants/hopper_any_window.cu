@@ -1,6 +1,5 @@
 // hopper_any_window.cu - flash_sinks_backward on a Hopper GPU, for windows and sinks of any size: the kernels of 08's
-// variant for Hopper, in which a tile of keys has a last query, too. What they do not take, as on other GPUs, is
-// packed_heads.cu's.
+// variant for Hopper, in which a tile of keys also has a last query. Other cases, and other GPUs, use packed_heads.cu.
 //
 // Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with
 // N.

@@ -1,6 +1,6 @@
-// one_launch.cu - flash_sinks_backward on a Hopper GPU for short sequences: 08's kernel of that name, in one launch
-// and without a workspace, which asks of each pair of tiles what the mask is. D = 64 or 128; all else is
-// packed_heads.cu's.
+// one_launch.cu - flash_sinks_backward on a Hopper GPU for short sequences: 08's kernel of the same name, in one launch
+// and without a workspace, which evaluates the mask for each pair of tiles. D = 64 or 128; other cases use
+// packed_heads.cu.
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

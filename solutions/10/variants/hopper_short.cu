@@ -1,7 +1,7 @@
-// hopper_short.cu - flash_hopper for short sequences: a block is one warpgroup with 64 queries and fetches for itself,
-// so that three or four share a multiprocessor, and one computes while others begin and end. And hopper_split.cu's,
-// for few blocks: there four or three warpgroups (D 64, 128) have the same 64 queries, deal the tiles of keys out
-// among them, and merge what each has found.
+// hopper_short.cu - flash_hopper for short sequences: a block is one warpgroup with 64 queries and does its own loads,
+// so that three or four blocks share an SM, and one computes while others begin and end. hopper_split.cu includes it
+// for few blocks: there four or three warpgroups (D 64, 128) have the same 64 queries, distribute the tiles of keys
+// among them, and merge their partial results.
 //
 // 07 and 11 include this file for their windows (#define WINDOWS): then the walk ends where the window begins, and
 // goes on at the sinks.

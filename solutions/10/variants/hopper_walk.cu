@@ -1,7 +1,7 @@
-// hopper_walk.cu - flash_hopper by 07's kernel for any window: blocks stay, and what ends of one tile of queries runs
-// under the beginning of the next, which pays where walks are short. Two warpgroups and tiles of 64 keys;
-// hopper_walk_wide.cu's: three, with 192 queries together; hopper_walk_narrow.cu's: one, with two or three blocks on a
-// multiprocessor (D 128, 64).
+// hopper_walk.cu - flash_hopper by 07's kernel for any window: blocks are persistent, and the end of one tile of
+// queries overlaps the beginning of the next, which pays off if the loop over the keys is short. Two warpgroups and
+// tiles of 64 keys. hopper_walk_wide.cu has three warpgroups, 192 queries together; hopper_walk_narrow.cu has one, with
+// two or three blocks per SM (D 128, 64).
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

@@ -1,5 +1,5 @@
-// hopper_walk_narrow.cu - hopper_walk.cu's kernel with one warpgroup a block, 64 queries, where two or three blocks share
-// a multiprocessor: while one waits for memory, another computes. Of 1,303 shapes drawn on an H100, most of up to 600
+// hopper_walk_narrow.cu - hopper_walk.cu's kernel with one warpgroup per block, 64 queries, so that two or three blocks
+// share an SM: while one waits for memory, another computes. Of 1,303 shapes drawn on an H100, most of up to 600
 // queries, it is the fastest of 10's in 44 %, by 7 % on average (2026-11-26). It fetches each key twice as often, and is
 // not asked above 640 queries: of 87 such shapes, drawn on an H100, it is never 3 % faster than the others, and up to
 // 42 % slower (B88 25/25 N1206 D64).

@@ -1,3 +1,3 @@
-// hopper_walk_wide.cu - hopper_walk.cu's kernel with three warpgroups a block, 192 queries.
+// hopper_walk_wide.cu - hopper_walk.cu's kernel with three warpgroups per block, 192 queries.
 #define WALK_TILES(D) D, D == 64 ? 128 : 64, 3, D == 64 ? 3 : 2, 3
 #include "hopper_walk.cu"

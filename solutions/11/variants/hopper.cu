@@ -1,4 +1,4 @@
-// hopper.cu - flash_sink_logits for the two kinds of layers that gpt-oss has, each by the kernel that suits it.
+// hopper.cu - flash_sink_logits for the two kinds of layers in gpt-oss, each by the kernel that suits it.
 //
 // With a window: a block takes few positions of many heads instead of many positions of one, as 07's packed_heads.cu
 // does, whose comments say why. Without one, D 64 and 128, on a GPU of sm_90: the copies and products of problem 10,

@@ -1,5 +1,5 @@
-// hopper_any_window.cu - flash_sink_logits by 07's kernel for any window on a Hopper GPU, without sink tokens and with
-// the logits. Without a window, and on other GPUs: hopper.cu's.
+// hopper_any_window.cu - flash_sink_logits by 07's kernel for any window on a Hopper GPU, with the logits instead of
+// sink tokens. Without a window, and on other GPUs: hopper.cu.
 #include "workbook.h"
 #include "predict.h"
 #include "tile.cuh"

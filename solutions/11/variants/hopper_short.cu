@@ -1,5 +1,5 @@
-// hopper_short.cu - flash_sink_logits by 10's kernel for short sequences, without sink tokens and with the logits.
-// What it does not take, and GPUs that are not of sm_90, are hopper.cu's.
+// hopper_short.cu - flash_sink_logits by 10's kernel for short sequences, with the logits instead of sink tokens.
+// Everything else, and GPUs other than sm_90, use hopper.cu.
 #include "workbook.h"
 #include "predict.h"
 #include "tile.cuh"

@@ -1,5 +1,5 @@
-// hopper_window.cu - flash_sink_logits by 07's kernel for short windows on a Hopper GPU, without sink tokens and with
-// the logits: D = 64, W <= 129, groups of a multiple of 4. All else is hopper.cu's.
+// hopper_window.cu - flash_sink_logits by 07's kernel for short windows on a Hopper GPU, with the logits instead of
+// sink tokens: D = 64, W <= 129, groups of a multiple of 4. Everything else uses hopper.cu.
 #include "workbook.h"
 #include "predict.h"
 #include "tile.cuh"

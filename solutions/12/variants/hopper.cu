@@ -1,6 +1,6 @@
-// hopper.cu - flash_sink_logits_backward on a Hopper GPU, with any window or none: the work of 08's kernels for
-// Hopper, in which, as for 09's windows, a tile of keys has a last query. The sink is in L, so what is left is ds. All
-// else, as on other GPUs, is packed_heads.cu's.
+// hopper.cu - flash_sink_logits_backward on a Hopper GPU, with any window or none: 08's kernels for Hopper, in which a
+// tile of keys also has a last query, as for 09's windows. L contains the sink, so only ds remains to be computed.
+// Everything else, and other GPUs, use packed_heads.cu.
 //
 // Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with
 // N.

@@ -1,5 +1,5 @@
 // hopper_window.cu - flash_sink_logits_backward by 09's kernel for short windows on a Hopper GPU, without sink tokens:
-// D = 64, W <= 129. The sink is in L, so what is left is ds. All else is packed_heads.cu's.
+// D = 64, W <= 129. L contains the sink, so only ds remains to be computed. Everything else uses packed_heads.cu.
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

@@ -1,6 +1,6 @@
-// one_launch.cu - flash_sink_logits_backward on a Hopper GPU for short sequences: 08's kernel of that name, which
-// needs no more of the sinks than L, and a second, small one for ds, which takes its place while the first ends. D =
-// 64 or 128; all else is packed_heads.cu's.
+// one_launch.cu - flash_sink_logits_backward on a Hopper GPU for short sequences: 08's kernel of the same name, which
+// needs nothing of the sinks but L, and a second, small one for ds, which starts while the first ends. D = 64 or 128;
+// everything else uses packed_heads.cu.
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

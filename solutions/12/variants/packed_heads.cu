@@ -1,5 +1,5 @@
-// packed_heads.cu - flash_sink_logits_backward, faster for short windows. What differs from the key, for the sake of
-// time alone:
+// packed_heads.cu - flash_sink_logits_backward, faster for short windows. The differences from the reference solution
+// serve speed only:
 //
 // - A block of the kernel for dQ takes 16 positions of 4 heads that share K and V, not 64 positions of one. Its window
 //   is W + 15 keys long, not W + 63, and a key that was loaded serves all four heads.

@@ -1,6 +1,6 @@
-// one_block.cu - flash_decode where the cache is short: one block walks over all keys of a sequence and writes O. No
-// share ends elsewhere, so nothing is left to merge, and one launch does it all; and a block's own length is all that
-// it has to know before it looks up a page. Where a sequence may have more keys: the key.
+// one_block.cu - flash_decode for short caches: one block iterates over all keys of a sequence and writes O. No split
+// ends inside a sequence, so there is nothing to merge and one launch suffices. A block needs only its own length
+// before it looks up a page. Sequences that may have more keys use the reference solution.
 #include "workbook.h"
 #include "predict.h"
 #include "paged.cuh"

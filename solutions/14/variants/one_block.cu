@@ -1,5 +1,5 @@
-// one_block.cu - flash_decode_int8 where the cache is short: one block walks over all keys of a sequence and writes O.
-// No share ends elsewhere, so nothing is left to merge, and one launch does it all. As 13's, with bytes.
+// one_block.cu - flash_decode_int8 for short caches: one block iterates over all keys of a sequence and writes O. No
+// split ends inside a sequence, so there is nothing to merge and one launch suffices. As in 13, with int8.
 #include "workbook.h"
 #include "predict.h"
 #include "int8.cuh"

@@ -1,5 +1,5 @@
-// hopper.cu - flash_block_mask in the words of problem 10, for tiles of 128 queries on a GPU of sm_90; whatever else
-// is the key's.
+// hopper.cu - flash_block_mask with the primitives of problem 10, for tiles of 128 queries on a GPU of sm_90.
+// Everything else uses the reference solution.
 //
 // One warpgroup fetches, two compute, each for 64 queries. A step takes two tiles of keys, so that products are as
 // large as in problem 10: the next two of the block's lists, wherever they are. An odd list ends with its last tile a

@@ -1,6 +1,6 @@
-// gather.cu - 17 as Llama 3 does it: keys and values of all ranks come to all in one collective call, under the
-// product of the own chunks; then the others follow one by one. Each rank needs room for the whole sequence's K and V,
-// and most products wait for all that comes. Of unlike shares a rank sends more than has to pass by it.
+// gather.cu - 17 as in Llama 3: one collective call gathers the keys and values of all ranks, overlapped with the
+// products of the own chunks; then the other chunks follow one by one. Each rank needs memory for the whole sequence's
+// K and V, and most products wait for the whole gather. If chunks differ in size, a rank sends more than a ring needs.
 // exempt: memory bytes_and_overlap drawn_sizes
 #include "workbook.h"
 

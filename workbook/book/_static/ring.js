@@ -1,5 +1,5 @@
-// ring.js - a figure: what the ranks of a ring compute and send, step by step, as the answer keys of 17 (forward) and
-// 18 (back) queue it. tests/book holds plan() against what the CPU layer records of them.
+// ring.js - a figure: what the ranks of a ring compute and send, step by step, as the reference solutions of 17
+// (forward) and 18 (back) queue it. tests/book holds plan() against what the CPU layer records of them.
 'use strict';
 
 book.ring = (() => {
@@ -71,7 +71,7 @@ book.ring = (() => {
     const now = lanes.flatMap(l => of_step(l, step)), keys = step + 1 < R, sums = back && step > 0 && R > 1;
     const has = step % R ? `the keys of the rank ${step > 1 ? `${step} places ` : ''}before it` : 'its own keys';
     const gradients = `${keys ? ', with' : ', and sends on'} the gradients of the step before`;
-    const moves = (keys ? ', and sends them on' : '') + (!sums ? '' : step < R ? gradients : ': gradients come home');
+    const moves = (keys ? ', and sends them on' : '') + (!sums ? '' : step < R ? gradients : ': gradients return to their owner');
     let hidden = '';
     if (now.length && wire) {
       const {from, to, rank, bare} = most(now, m => m.bare), steps = [...new Set(now.flatMap(m => m.steps))].sort();

@@ -131,11 +131,11 @@ static void meet_engine(const char *at, access_kind kind, void *code)
     find_source_lines(&where, 1, &line);
     char was[96];
     snprintf(was, sizeof was, "thread %u %s it", then.thread, then.kind == READ ? "loads" : "stores");
-    report_two(
-        "race with the engine", site, {line.file, line.line}, was,
-        "%s %s, which thread %u %s, and nothing orders the two: that thread arrives nowhere, after it, where this "
-        "one has waited",
-        who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores");
+    report_two("race with the engine", site, {line.file, line.line}, was,
+               "%s %s, which thread %u %s, and nothing orders the two: after that, that thread arrives at no barrier "
+               "or mbarrier for which this "
+               "one has waited",
+               who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores");
 }
 
 // All ordinary accesses of these bytes, within a line, must come before this in every run. What is overwritten begins
@@ -200,7 +200,7 @@ static void found_pending(const char *at, unsigned bytes, const word_history &h,
     f->sides[0].kind = ASYNC;
     f->sides[0].block = current->index;
     f->missing = kind == ASYNC
-                     ? "another place for one of the two: both copies are on their way to the same bytes. Which "
+                     ? "another destination for one of the two: both copies in flight write the same bytes. Which "
                        "buffer, or which turn of the loop, is each meant for?"
                      : "a wait for this copy in the thread that made it, loads_arrived<...>(), its group closed by "
                        "loads_issued() before; then __syncthreads(), if others read. Or one of the two has the "
@@ -216,7 +216,7 @@ static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags
     f->missing =
         shared
             ? "a load of it, or a store to it, by any thread of this block before: shared memory starts with arbitrary "
-              "contents. Is a tile used here in a turn in which nobody loaded it?"
+              "contents. Is a tile used here in an iteration that did not load it?"
             : "a store to this element before, by a kernel, cudaMemcpy or cudaMemset: outputs start with arbitrary "
               "contents.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
@@ -246,14 +246,14 @@ static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, vo
         }
     finding *f = new_finding(what, place_of(code), kind);
     if (f) {
-        f->missing = what == NULL_POINTER ? "an address: the pointer is null, or an index was added to a null pointer."
-                     : what == OUT_OF_BOUNDS
-                         ? "a condition or a correct index: no buffer is anywhere near this address."
-                     : what == STRANGE_POINTER
-                         ? "a copy: this is a local variable of another thread, which only that thread can "
-                           "reach on a GPU."
-                         : "cudaMalloc and cudaMemcpy: this is memory of the host, which a kernel cannot "
-                           "reach.";
+        f->missing =
+            what == NULL_POINTER    ? "a valid address: the pointer is null, or an index was added to a null pointer."
+            : what == OUT_OF_BOUNDS ? "a condition or a correct index: no buffer is anywhere near this address."
+            : what == STRANGE_POINTER
+                ? "a copy: this is a local variable of another thread, which only that thread can "
+                  "reach on a GPU."
+                : "cudaMalloc and cudaMemcpy: this is memory of the host, which a kernel cannot "
+                  "reach.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();

@@ -25,7 +25,7 @@ static const kind_text kinds[] = {
     {"race", "Two threads use the same memory, at least one of them writes, and nothing says who comes first.",
      "Races"},
     {"asynchronous copy not waited for",
-     "The bytes of an asynchronous copy are used while they may still be on their way.", "Asynchronous copies"},
+     "The bytes of an asynchronous copy are used while they may still be in flight.", "Asynchronous copies"},
     {"out of bounds", "Memory beside the one that was meant.", "Outside of the memory"},
     {"use after free", "Memory that was given back.", "Outside of the memory"},
     {"uninitialised read", "A value is used that nobody has written.", "Nobody wrote it"},
@@ -38,7 +38,7 @@ static const kind_text kinds[] = {
     {"refused", "", "Launches that are refused"},
 };
 
-#define SIGNALS "Signals, and what runs on its own"
+#define SIGNALS "Signals and asynchronous operations"
 
 enum { MOST = 64 };
 static finding found[MOST];
@@ -91,7 +91,8 @@ bool hook_refused(const char *call, const char *why, call_site site)
     f->site = site;
     snprintf(f->kernel, sizeof f->kernel, "%s", call);
     snprintf(f->memory, sizeof f->memory, "%s", why);
-    f->missing = "arguments that are allowed. Nothing was done, and the call returned an error: was it looked at?";
+    f->missing =
+        "arguments that are allowed. Nothing was done, and the call returned an error: did the program check it?";
     return true;
 }
 
@@ -103,7 +104,7 @@ void found_unfilled(const char *at, const char *kernel, call_site site)
     f->site = site;
     snprintf(f->kernel, sizeof f->kernel, "%s", kernel);
     describe_memory(at, 1, f->memory, sizeof f->memory);
-    f->missing = "a message into this buffer before, or a kernel that fills it: which buffer has what has come?";
+    f->missing = "an earlier message into this buffer, or a kernel that fills it: which buffer received the data?";
 }
 
 // ------------------------ printing
@@ -126,22 +127,23 @@ static const char *missing_order(const finding &f, const source_line lines[2])
 {
     const bool same_line = lines[0].line == lines[1].line;
     if (f.across_blocks)
-        return "an order between blocks, and a launch has none: let one block own the element, use an atomic, or "
+        return "an order between blocks, which a launch does not have: let one block own the element, use an atomic, "
+               "or "
                "launch "
                "twice.";
     if (f.across_warps)
         return same_line
                    ? "one owner: let one thread do it, give each its own element, or use an atomic. If these are two "
-                     "turns of a loop: a __syncthreads() in it."
+                     "iterations of a loop: a __syncthreads() in it."
                    : "a __syncthreads() between the two lines: the threads are in different warps, which run in any "
                      "order. If one is there and this is a loop: between the lower line and the upper one of the next "
                      "turn.";
     if (f.by_async_copy)
-        return "a __syncthreads() between the two lines: an asynchronous copy writes whenever it likes, once it is "
+        return "a __syncthreads() between the two lines: an asynchronous copy may write at any time once it is "
                "issued.";
     return same_line
                ? "one owner: let one lane of the warp do it, give each its own element, or use an atomic. If these are "
-                 "two turns of a loop: a __syncwarp() in it."
+                 "two iterations of a loop: a __syncwarp() in it."
                : "a __syncwarp() between the two lines, or a __syncthreads(): lanes of a warp need not run in step, "
                  "and "
                  "a shuffle orders no memory.";
@@ -324,7 +326,7 @@ static void print_findings(const char *kind)
         section = kinds[found[first].kind].section;
     }
     if (more) {
-        fprintf(stderr, "   besides  %d more; mend the first, then run again:\n", more);
+        fprintf(stderr, "   and %d more; fix the first, then run again:\n", more);
         enum { SHOWN = 6 };
         int shown = 0;
         for (int i = 0; i < count && shown < SHOWN; i++)

@@ -264,7 +264,7 @@ void describe_unwritten(const char *at, char *text, size_t size)
     while (from > begin && unwritten(from - 1)) from--;
     while (to < end && unwritten(to)) to++;
     const size_t used = strlen(text);
-    snprintf(text + used, size - used, "; bytes %td to %td were written by nobody", from - begin, to - begin - 1);
+    snprintf(text + used, size - used, "; bytes %td to %td were never written", from - begin, to - begin - 1);
 }
 
 void describe_memory(const char *at, unsigned bytes, char *text, size_t size)

@@ -1,1 +1,1 @@
-#error "mma.h (wmma) needs a GPU: put it under #ifdef __CUDACC__, or use the products of workbook/words/tile.cuh"
+#error "mma.h (wmma) needs a GPU: put it under #ifdef __CUDACC__, or use the matrix products of workbook/words/tile.cuh"

@@ -5,10 +5,10 @@
 #pragma once
 
 #ifdef __CUDACC__
-#error "these headers are for the host compiler: keep workbook/cpu/include off nvcc's include path"
+#error "these headers are for the host compiler: remove workbook/cpu/include from nvcc's include path"
 #endif
 #ifdef __CUDA_ARCH__
-#error "__CUDA_ARCH__ is defined, but this build has no GPU code; use __CUDACPU__ to tell"
+#error "__CUDA_ARCH__ is defined, but this build has no GPU code; test __CUDACPU__ instead"
 #endif
 #ifndef __CUDACPU__
 #define __CUDACPU__ 1
@@ -47,7 +47,7 @@
 
 // cuda_to_cpp.awk puts this in the place of inline assembly. It does no harm in a branch that the preprocessor drops.
 #define CUDACPU_NO_PTX()                                                                                               \
-    static_assert(false, "inline PTX needs a GPU: put it under #ifdef __CUDACC__, with plain C++ for everybody else")
+    static_assert(false, "inline PTX needs a GPU: put it under #ifdef __CUDACC__, with plain C++ in the #else")
 
 namespace cudacpu
 {

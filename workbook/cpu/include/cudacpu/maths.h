@@ -47,7 +47,7 @@ namespace cudacpu
 {
 template <class To_, class From_> CUDACPU_INLINE To_ same_bits(From_ from_)
 {
-    static_assert(sizeof(To_) == sizeof(From_), "the same bits need the same size");
+    static_assert(sizeof(To_) == sizeof(From_), "a bit cast needs two types of the same size");
     To_ to_;
     memcpy(&to_, &from_, sizeof to_);
     return to_;

@@ -128,6 +128,6 @@ CUDACPU_REDUCE(unsigned, __reduce_xor_sync, XOR_BITS)
 
 #define __activemask()                                                                                                 \
     ([] {                                                                                                              \
-        static_assert(false, "__activemask() promises nothing about who will arrive: name the lanes you mean");        \
+        static_assert(false, "__activemask() does not guarantee which lanes arrive: name the lanes you mean");         \
         return 0u;                                                                                                     \
     }())
