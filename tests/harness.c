@@ -995,7 +995,7 @@ static void check_grids(void)
                                        .q_heads = shapes[k][1],
                                        .kv_heads = one ? 1 : shapes[k][1],
                                        .q_len = shapes[k][2],
-                                       .kv_len = decode,
+                                       .kv_len = decode || problem()->mask == WB_CAUSAL_OPTIONAL,  // memory is dear
                                        .head_dim = problem()->head_dims[0],
                                        .causal = problem()->mask == WB_CAUSAL,
                                        .window = problem()->window},
