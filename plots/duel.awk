@@ -17,7 +17,11 @@ BEGIN {
 sub(/^# gpu: /, "") { gpu = $0; next }
 sub(/^# driver: /, "") { driver = $0; next }
 sub(/^# date: /, "") { date = substr($0, 1, 10); next }
-sub(/^# commit: /, "") { commit = substr($0, 1, 7); next }
+sub(/^# commit: /, "") {
+    of = substr($0, 1, 7)
+    if (!(of in said)) { said[of]; commit = commit (commit == "" ? "" : ", ") of }
+    next
+}
 sub(/^# seed: /, "") { seeds = seeds (seeds == "" ? "" : "; ") $0; next }
 /^# FAILED/ { wrong[++wrongs] = $0 }
 /^#/ { next }
