@@ -1,5 +1,9 @@
 # settings.mk - what the Makefile knows before it builds anything: what was given, what this machine has, whose code.
 
+# An upload, a .zip, a disk of Windows lose what may be started: it gets that back.
+$(shell [ -x workbook/loop/probe.sh ] || \
+  grep -lrE --exclude-dir=build --include='*.sh' --include=run --include=run_autograder '^#!/bin/(ba)?sh' . | xargs chmod a+x)
+
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by
 # a shell.
 GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST UPTO ZIP NAME FROM CASES SEED CASE TEST JOBS TRY SOURCE SHAPES \
