@@ -2,7 +2,7 @@
 
 # An upload, a .zip, a disk of Windows lose what may be started: it gets that back.
 $(shell [ -x workbook/loop/probe.sh ] || \
-  grep -lrE --exclude-dir=build --include='*.sh' --include=run --include=run_autograder '^#!/bin/(ba)?sh' . | xargs chmod a+x)
+  grep -lrE --exclude-dir=build --include='*.sh' --include='run*' '^#!/bin/(ba)?sh' . | xargs chmod a+x)
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by
 # a shell.
