@@ -173,6 +173,8 @@ asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$s
 asked "gaps: those that are as shipped, in a line" \
     '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' \
     "$score" gaps 03
+sed -i.bak 's/$/\r/' problems/03/flash_forward.cu
+asked "gaps: and of a file that an editor of Windows has saved" 'not written yet: rescale, ' "$score" gaps 03
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
 run "$score" hint 03
 check "hint: with every gap touched, lists them" has_lines 'make hint-03 GAP=' 5
@@ -235,6 +237,9 @@ asked "test-3 is test-03; with a file beside the skeleton nothing is started" \
 check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 refused "test-98: there is no such problem" 'no problem 98, only 01 02 .* 10 11' tested 98
 rm problems/03/attempt.cu
+printf '\377\376/\0/\0' >$mine
+asked "a file of UTF-16: in one sentence" 'is not UTF-8 but UTF-16' tested 3
+cp "$scratch/shipped/03"/* problems/03/
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
@@ -291,10 +296,12 @@ refused "start: only after the problem before" 'starts from your 03, which has n
 sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
     "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
 passing 03 | record 03 passed
+refused "start: comments of mine are no code" 'uses none of your code' env MAKE=true workbook/loop/reset.sh 04 start
+sed -i.bak 's|// mine: .*|&\nint mine;|; s|$|\r|' problems/03/flash_forward.cu && passing 03 | record 03 passed
 refused "start: compiles first" 'not compile. Nothing was' env MAKE=false workbook/loop/reset.sh 04 start
 check "start: then the file is unchanged" same problems/04/flash_causal.cu "$scratch/shipped/04/flash_causal.cu"
 run env MAKE=true workbook/loop/reset.sh 04 start
-grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
+grep -q '^int mine;$' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
 verdict $? "start: my code for 03 is in 04, in a gap and outside, beside the gaps of 04"
 check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mine beside'

@@ -123,6 +123,12 @@ judge() {
         return
     fi
     [ "$impl" != problems ] || [ -n "${WB_GRADE:-}" ] || sha256sum <"$file" >"$work/$number.sum"
+    if [ "$(tr -dc '\000' <"$file" | head -c 1 | wc -c)" -ne 0 ]; then
+        state="compile error"
+        echo "  $file is not UTF-8 but UTF-16, as some editors of Windows write it: save it as UTF-8" |
+            tee "$work/$number.compiler"
+        return
+    fi
     [ -z "${WB_WATCH:-}" ] || echo "  compiling $file"
     build >"$work/$number.log" 2>&1
     built=$?
