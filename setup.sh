@@ -1,6 +1,6 @@
 #!/bin/sh
 # setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON,
-# libmd, gnuplot, entr. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the
+# libmd, gnuplot. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the
 # CUDA Toolkit.
 #   ./setup.sh                   install
 #   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap,
@@ -34,7 +34,7 @@ trap 'rm -rf "$scratch"' EXIT
 find_missing() {
     missing=
     command -v cc >/dev/null && command -v c++ >/dev/null || missing="$missing compiler"
-    for tool in make awk pkg-config gnuplot flock entr; do
+    for tool in make awk pkg-config gnuplot flock; do
         command -v $tool >/dev/null || missing="$missing $tool"
     done
     for tool in ${grade:+bwrap bsdtar zip setpriv taskset}; do
@@ -61,11 +61,11 @@ int main(void) { return !seccomp_version(); }'
 }
 
 packages="build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev"
-packages="$packages libmd-dev util-linux entr ${grade:+bubblewrap libarchive-tools libseccomp-dev zip}"
+packages="$packages libmd-dev util-linux ${grade:+bubblewrap libarchive-tools libseccomp-dev zip}"
 
 find_missing
 if [ -z "$missing" ]; then
-    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot and entr are here${grade:+, and what grading needs}"
+    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd and gnuplot are here${grade:+, and what grading needs}"
 elif [ -n "$check" ]; then
     echo "setup: missing: $missing"
     exit 1

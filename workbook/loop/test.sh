@@ -201,7 +201,7 @@ explain() {
     looker=
     if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
         WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" \
-            >"$work/$number.sanitize" 2>&1 &
+            >"$work/$number.sanitize" 2>&1 8>/dev/null &
         looker=$!
     fi
     repair "$given"
@@ -315,7 +315,7 @@ for next in $problems; do
     echo "== $number $name"
     worker=$workers/$number${WB_COUNTED}_worker
     echo "$run" >"$work/$number.run"
-    if [ -z "${WB_WATCH:-}" ]; then judged; else judged & wait $!; fi
+    if [ -z "${WB_WATCH:-}" ]; then judged; else judged & wait $! 2>/dev/null; fi
     read -r state <"$work/$number.state"
     alone publish
     number=
