@@ -111,4 +111,10 @@ together: FORCE
 build/tools.mk: ;
 build/%: FORCE
 	@+$(BUILD) $@
+# What keeps score is compiled where it is older than its source: a hint waits for nobody's build.
+ifeq ($(filter $B/score,$(BUILT)),)
+$B/score: $(wildcard workbook/score/*.[ch] workbook/problems.[ch])
+	@$(if $(wildcard $@),,echo "compiling what keeps score: a dozen files$(comma) this once" >&2)
+	@+$(BUILD) $@
+endif
 endif
