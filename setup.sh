@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON,
 # libmd, gnuplot. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the
-# CUDA Toolkit.
+# CUDA Toolkit. At the end it offers to compile what judges; QUIET=1: it does not.
 #   ./setup.sh                   install
 #   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap,
 #                                bsdtar, libseccomp, zip
@@ -106,4 +106,12 @@ else
     echo "setup: no CUDA Toolkit: kernels run on the CPU execution layer, everything else works."
     echo "       To compile for a GPU get the Toolkit, 12.0 or later, from https://developer.nvidia.com/cuda-downloads"
     echo "       (choose only the toolkit; leave a GPU's driver to the machine's administrator)."
+fi
+[ -z "$check${QUIET:-}" ] && [ -z "$(ls build/c*/tests/01_test 2>/dev/null)" ] || exit 0
+if [ -t 0 ] && [ -t 1 ]; then
+    printf 'setup: what judges is compiled once, one to three minutes. Now, so that the first test is quick? Y/n '
+    read -r answer
+    case $answer in n* | N*) ;; *) make --no-print-directory suites ;; esac
+else
+    echo "setup: make suites compiles what judges, one to three minutes; else the first make test-NN does"
 fi
