@@ -72,6 +72,8 @@ check "progress: does not compile, so no points" says '^03 .* compile error +0 /
 check "progress: reset since, so not started and without points" \
     says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
 check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  changed since: make test-05$'
+"$score" points build/grade 05 >"$scratch/touched" && grep -q 'unfinished, changed since' build/grade/results.json
+verdict $? "and the page of make report, which shows results.json"
 sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
 "$score" progress >"$scratch/touched"
 ! grep -q '^05 .*changed since' "$scratch/touched"
