@@ -248,6 +248,10 @@ mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && 
 asked "a problem that has just passed: suggests make sanitize" 'results are correct; make sanitize-03' tested 03
 run tested 03
 check "and only once" eval "! says 'make sanitize-03'"
+cp $mine "$scratch/mine" && echo "// spoilt" >>$mine && printf '\0' >>$mine
+run tested 03
+says "cp build/grade/passed/03.cu $mine brings that back" && same build/grade/passed/03.cu "$scratch/mine"
+verdict $? "a file that passed is kept, and named when another fails"
 cp "$scratch/shipped/03"/* problems/03/
 run make clean
 check "clean keeps backups" test -f $mine.1 -a -f $mine.2
