@@ -114,7 +114,8 @@ gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; needs PyTorch, transfo
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv && plots/plot.sh gpt_oss $(BACKEND)
 lib: $(if $(WB_BUILDING),,lib-takes) $B/lib/libworkbook.so  ## reference solutions, or faster kernels, as one library
 lib-takes:
-	@$(if $(wildcard $B/lib/libworkbook.so),,echo "lib: 110 files are compiled, a line each: two to six minutes of two cores" >&2)
+	@$(if $(wildcard $B/lib/libworkbook.so),,echo "lib: 110 files are compiled, a line each:" \
+	    "two to six minutes of two cores" >&2)
 install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-config and CMake
 	@solutions/install.sh $(BACKEND)
 uninstall:  ## PREFIX=/usr/local: removes it
