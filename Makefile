@@ -74,6 +74,8 @@ predict-%: $B/score FORCE  ## predict-04 GUESS=0.5: answers make next's question
 	@workbook/loop/predict.sh $*
 report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
+handin: $B/score $B/suite  ## tests what you have started, and packs what counts: build/handin.tar.gz, OUT=FILE
+	@workbook/loop/handin.sh $(BACKEND) $(if $(filter OUT,$(COMMANDED)),"$$OUT",build/handin.tar.gz) $(NUMBERS)
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled
 	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
 
@@ -138,10 +140,10 @@ class-copy:  ## DEST=dir [UPTO=12]: the workbook for a class: no reference solut
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submission in a sandbox, or try a case
 	@workbook/class/grade.sh $${UNSAFE:+--unsafe} -- \
 	    "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name SEED=n CASES=file SANITIZE=1 COVERAGE=1]: a class
+grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name REPLACE=1 ROSTER=file SEED= CASES= ...]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
-gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1]: an autograder for Gradescope
+gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=minutes]: for Gradescope
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
 
 # ------------------------------------------------------------------------------ the workbook itself
@@ -164,7 +166,7 @@ clean:  ## remove build/
 	rm -rf build
 
 FORCE:
-.PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot \
+.PHONY: FORCE help setup demo progress next book test watch ring sanitize report handin bench plot \
   duel record bundle compile-gpu train which gpt-oss lib install uninstall torch wheel bench-host class-copy \
   grade grade-all gradescope check check-all class-test new-problem tables format lib-takes \
   check-format clean

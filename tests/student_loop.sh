@@ -252,6 +252,12 @@ cp $mine "$scratch/mine" && echo "// spoilt" >>$mine && printf '\0' >>$mine
 run tested 03
 says "cp build/grade/passed/03.cu $mine brings that back" && same build/grade/passed/03.cu "$scratch/mine"
 verdict $? "a file that passed is kept, and named when another fails"
+cp "$scratch/mine" $mine && touch problems/03/other.cuh
+asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \
+    env MAKE=true WB_JOBS=1 workbook/loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
+check "handin: of each problem the one file" [ "$(tar -tzf "$scratch/in.tar.gz")" = "$mine" ]
+check "handin: and names what does not count" says 'not packed.*: problems/03/other.cuh'
+rm problems/03/other.cuh
 cp "$scratch/shipped/03"/* problems/03/
 run make clean
 check "clean keeps backups" test -f $mine.1 -a -f $mine.2

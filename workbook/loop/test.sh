@@ -23,6 +23,7 @@
 #   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if
 #                      that is anything; 3: as above
 #   WB_GCOV=COMMAND    for coverage.sh
+#   WB_UNTIL=TIME      in seconds since 1970: no problem is begun later; WB_DIAGNOSE_SECONDS: of naming a mistake, 60
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -242,7 +243,7 @@ diagnose() {
     [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" >/dev/null 2>&1
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
-        if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
+        if [ -n "${WB_GRADE:-}" ]; then ulimit -t "${WB_DIAGNOSE_SECONDS:-60}" && ulimit -v 4194304; fi
         WB_WORKER=$looker WB_BACKEND=cpu WB_SPENT=$work/$number.spent WB_TIMEOUT=5 OMP_WAIT_POLICY=passive \
             "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
     } | plain | sed 's/^/  /' | tee "$work/$number.mistake"
@@ -319,7 +320,12 @@ gpu=$([ "$backend" = cpu ] || nvidia-smi --query-gpu=name --format=csv,noheader 
 run=$(printf '%s\t%s\n' date "$(date -u '+%Y-%m-%d %H:%M UTC')" backend "$backend" seed "${WB_SEED:-1}" \
     machine "$(getconf _NPROCESSORS_ONLN) x ${machine:-$(uname -m)}${gpu:+, $gpu}")
 
+late=
 for next in $problems; do
+    if [ -n "${WB_UNTIL:-}" ] && [ "$(date +%s)" -ge "$WB_UNTIL" ]; then
+        late="$late $next"
+        continue
+    fi
     number=$next
     find_source "$sources" "$number"
     echo
@@ -342,4 +348,5 @@ for next in $problems; do
         ;;
     esac
 done
+[ -z "$late" ] || echo "Not run, since the time for this submission was used up:$late" >>"$record/00.note"
 finish
