@@ -17,10 +17,10 @@ echo "private cases: the reference solution is asked of each"
 grep -nvE '^[[:space:]]*(#|$)' "$1" | sed 's|:| |' | {
     failed=0
     while read -r line number _ case; do
-        said=$(${MAKE:-make} --no-print-directory "test-$number" IMPL=solutions BACKEND=cpu CASE="${case% }" SANITIZE=0 \
-            COVERAGE=0 2>&1 </dev/null) && continue
+        said=$(${MAKE:-make} --no-print-directory "test-$number" IMPL=solutions BACKEND=cpu CASE="${case% }" \
+            SANITIZE=0 COVERAGE=0 2>&1 </dev/null) && continue
         said=$(echo "$said" | sed -n '/^  \(SKIP\|FAIL\)  /{n;s/^ *//p;q;}')
-        echo "case file $1, line $line: the reference solution does not pass $case: ${said:-see make test-$number}" >&2
+        echo "case file $1, line $line: the reference solution does not pass $case: $said" >&2
         failed=2
     done
     exit $failed

@@ -74,8 +74,8 @@ set --
 for ending in zip tar gz tgz bz2 tbz xz txz zst 7z rar; do set -- "$@" -o -iname "*.$ending"; done
 (cd "$submissions" && LC_ALL=C find . -mindepth 1 -maxdepth 1 ! -name '.*' \
     \( -type d -o -type f \( -name / "$@" \) \) -print0 2>/dev/null) | LC_ALL=C sort -z >"$scratch/names"
-others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' | sed 's|\x0*[.]/|, |g; s/^, //' |
-    tr -d '\0')
+others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' |
+    sed 's|\x0*[.]/|, |g; s/^, //' | tr -d '\0')
 [ -z "$others" ] || echo "grade-all: ignored, neither folders nor archives: $others"
 count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 [ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
@@ -140,8 +140,8 @@ if [ "$work" != "$out" ]; then
     changed=$(diff "$table" "$table.new" | grep '^<' | grep -vc ',not graded')
     [ "$changed" -eq 0 ] || cat "$scratch/changed"
     if [ "$changed" -gt 0 ] && [ "${REPLACE:-}" != 1 ]; then
-        echo "grade-all: $changed rows would change, and nothing was replaced: what is new is in $work and $table.new." \
-            "The same command with REPLACE=1 takes it"
+        echo "grade-all: nothing was replaced, and so many rows would change: $changed. What is new is in $work and" \
+            "$table.new; the same command with REPLACE=1 takes it"
         exit 1
     fi
     [ "$changed" -eq 0 ] || cp -p "$table" "$out/grades.before.csv"
@@ -149,37 +149,10 @@ if [ "$work" != "$out" ]; then
 fi
 mv "$table.new" "$table" || exit 1
 rm -f "$out/coverage.txt"
-[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) | LC_ALL=C sort |
-    "$base/build/cpu/suite" --plain >"$out/coverage.txt"
-[ -z "${ROSTER:-}" ] || LC_ALL=C awk -v roster="$ROSTER" '
-    function first(line,    cell) { # the first cell, without its quotes; `rest` is what follows it
-        sub(/\r$/, "", line)
-        if (!match(line, /^"([^"]|"")*"/)) match(line, /^[^,]*/)
-        rest = substr(line, RLENGTH + 1)
-        cell = substr(line, 1, RLENGTH)
-        if (cell ~ /^"/) { cell = substr(cell, 2, length(cell) - 2); gsub(/""/, "\"", cell) }
-        return cell
-    }
-    { name[NR] = first($0); row[NR] = rest }
-    END {
-        (getline line <roster)
-        sub(/\r$/, "", line)
-        print line row[1]
-        none = row[1]
-        gsub(/[^,]/, "", none)
-        while ((getline line <roster) > 0) {
-            if ((who = first(line)) == "") continue
-            found = 0
-            for (loose = 0; loose < 2 && !found; loose++)
-                for (i = 2; i <= NR; i++)
-                    if (loose ? index(name[i], who "_") == 1 : name[i] == who || index(name[i], who ".") == 1) found = i
-            taken[found]
-            sub(/\r$/, "", line)
-            print line (found ? row[found] : none)
-            if (!found) print "grade-all: nothing was handed in by " who | "cat >&2"
-        }
-        for (i = 2; i <= NR; i++) if (!(i in taken)) print "grade-all: not in the roster: " name[i] | "cat >&2"
-    }' "$table" >"$out/roster.csv" || exit 1
+[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) |
+    LC_ALL=C sort | "$base/build/cpu/suite" --plain >"$out/coverage.txt"
+[ -z "${ROSTER:-}" ] ||
+    LC_ALL=C awk -v roster="$ROSTER" -f "$home/workbook/score/roster.awk" "$table" >"$out/roster.csv" || exit 1
 failed=$(wc -l <"$scratch/failed")
 echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"
 [ "$failed" -eq 0 ]

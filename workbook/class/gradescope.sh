@@ -12,7 +12,10 @@ echo "gradescope: packing a copy of the workbook: some seconds"
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 workbook/class/class_copy.sh "$scratch/workbook" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; exit 1; }
-cp workbook/class/gradescope/setup.sh workbook/class/gradescope/run_autograder "$scratch/"
+cp workbook/class/run_autograder "$scratch/"
+# Run once, as root, when the image of the autograder is built: the tools, and the workbook's trusted programs.
+printf '#!/bin/bash\ncd %s && ./setup.sh --grade && workbook/class/grade_base.sh build/grades/base\n' \
+    /autograder/source/workbook >"$scratch/setup.sh"
 : >"$scratch/held_out"
 if [ -n "${WB_CASES:-}" ]; then
     workbook/class/cases.sh "$(realpath "$WB_CASES")" ask && cp "$WB_CASES" "$scratch/held_out" || exit 1
@@ -24,6 +27,6 @@ mkdir -p "$(dirname "$zip")"
 at=$(cd "$(dirname "$zip")" && pwd)/$(basename "$zip")
 points=$(awk -F ' *[|] *' '$3 ~ /^[0-9]+$/ { sum += $3 } END { print sum + 0 }' "$scratch/workbook/README.md")
 (cd "$scratch" && zip -q -r "$at" setup.sh run_autograder workbook held_out seed sanitize limit) || exit 1
-echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, a bonus comes on top, SEED=$seed," \
-    "which no report tells. Choose a time-out of $limit minutes; half a processor is enough for what is required," \
-    "in the worst case $((limit * 56 / 60)) minutes, and what comes on top is graded as far as time is left (LIMIT=40: more)."
+echo "written: $zip, $(du -h "$at" | cut -f1), an autograder to upload: $points points, a bonus comes on top." \
+    "SEED=$seed, which no report tells. Choose a time-out of $limit minutes. Half a processor is enough: what is" \
+    "required takes at most $((limit * 56 / 60)) of them; others are graded as far as time is left (LIMIT=40: more)."
