@@ -67,7 +67,7 @@ printf '#!/bin/sh\necho 64\n' | tee "$scratch/bin/nproc" >"$scratch/bin/getconf"
 PATH=$scratch/bin:$PATH one $ordinary "$grade" >"$said" 2>&1 && grep -q 'graded before' "$said"
 verdict $? "a grade is the same on a machine of 64 cores: $(tail -n 1 "$said")"
 core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
-[ "$(env -u WB_JOBS SLURM_CPUS_PER_TASK=3 $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs)" = 3 ]
+[ "$(env -u WB_JOBS -u JOBS SLURM_CPUS_PER_TASK=3 $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs)" = 3 ]
 verdict $? "as many tests at once as the cores that were given out"
 
 # ------------------------ what is handed in
@@ -230,7 +230,7 @@ grep -q 'nothing was replaced, and so many rows would change: 1' "$class/again" 
     short "$out/grades.csv" | cmp -s tests/class/expected.csv
 verdict $? "but shown before it replaces what may be published"
 printf 'name,mail\r\nada,a@x\nzoe,z@x\n' >"$scratch/roster"
-grade_all REPLACE=1 ROSTER="$scratch/roster" && grep -q '^.;=1+1.*of_mine.cu' "$out/grades.csv" &&
+grade_all REPLACE=1 ROSTER="$scratch/roster" && grep -q "';=1+1.*of_mine.cu" "$out/grades.csv" &&
     grep -q '^ada,a@x,200,0,0,' "$out/roster.csv" && grep -q 'nothing was handed in by zoe' "$class/again"
 verdict $? "REPLACE=1 replaces it, and ROSTER= has its points by other names"
 ! grade_all AGAIN=nobody && grep -q 'there is no such submission' "$class/again"

@@ -13,6 +13,7 @@ NF == 3 && !(($1 " " $2) in known) {
 wrong { printf "case file %s, line %d: %s\n", file, FNR, wrong | "cat >&2"; failed = 2; wrong = "" }
 END { close("cat >&2"); exit failed }' problems/[0-9][0-9]/checkpoints.txt "$1" || exit
 [ -n "${2:-}" ] && [ -d solutions ] || exit 0
+umask 022 # what is built here is everybody's
 echo "private cases: the reference solution is asked of each"
 grep -nvE '^[[:space:]]*(#|$)' "$1" | sed 's|:| |' | {
     failed=0

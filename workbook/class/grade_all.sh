@@ -137,7 +137,7 @@ table=$out/grades.csv
 (cd "$base" && build/cpu/score class "$work" <"$scratch/names") >"$table.new" || exit 1
 if [ "$work" != "$out" ]; then
     diff "$table" "$table.new" | grep '^[<>]' | cut -d, -f 1-4 >"$scratch/changed"
-    changed=$(diff "$table" "$table.new" | grep '^<' | grep -vc ',not graded')
+    changed=$(diff "$table" "$table.new" | grep '^<' | grep -vc ',"*not graded')
     [ "$changed" -eq 0 ] || cat "$scratch/changed"
     if [ "$changed" -gt 0 ] && [ "${REPLACE:-}" != 1 ]; then
         echo "grade-all: nothing was replaced, and so many rows would change: $changed. What is new is in $work and" \

@@ -20,7 +20,7 @@ END {
         if ((who = first(line)) == "") continue
         found = 0
         for (loose = 0; loose < 2 && !found; loose++)
-            for (i = 2; i <= NR; i++)
+            for (i = 2; i <= NR && !found; i++)
                 if (loose ? index(name[i], who "_") == 1 : name[i] == who || index(name[i], who ".") == 1) found = i
         taken[found]
         sub(/\r$/, "", line)
