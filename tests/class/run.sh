@@ -371,8 +371,7 @@ verdict $? "a race is reported, in both languages, and nothing is left running"
 # the base that is made here. What cannot be had here: its machines.
 [ "$(id -u)" = 0 ] || { echo "skip  Gradescope: it runs its autograder as root"; exit $failed; }
 there=$scratch/gradescope
-mkdir "$there"
-export AUTOGRADER="$there/autograder"
+mkdir "$there" && export AUTOGRADER="$there/autograder"
 source=$AUTOGRADER/source submission=$AUTOGRADER/submission results=$AUTOGRADER/results/results.json
 
 echo "02 rows rows=19,cols=77" >"$there/held"
@@ -386,14 +385,12 @@ echo "02 row rows=19,cols=77" >"$there/odd"
 WB_CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" >"$said" 2>&1
 grep -q 'line 1: there is no checkpoint row of problem 02' "$said" && ! [ -e "$there/odd.zip" ]
 verdict $? "a private case of no checkpoint is refused"
-echo "02 rows rows=-7,cols=banana" >"$there/odd"
-workbook/class/cases.sh "$there/odd" ask >"$said" 2>&1
-[ $? -eq 2 ] && grep -q "line 1: the reference solution does not pass.*'cols=banana'" "$said"
-verdict $? "and one that the reference solution does not pass, before anything is graded"
 sed -n 's/^    \(0[1-9] [a-zA-Z_]* [BHNr][a-z]*=\)/\1/p' workbook/class/README.md >"$there/odd"
-[ "$(wc -l <"$there/odd")" -ge 2 ] && workbook/class/cases.sh "$there/odd"
-verdict $? "and those of the README are of checkpoints that there are"
-
+echo "02 rows rows=-7,cols=banana" >>"$there/odd"
+workbook/class/cases.sh "$there/odd" ask >"$said" 2>&1
+[ $? -eq 2 ] && [ "$(grep -c 'line [0-9]' "$said")" -eq 1 ] && [ "$(wc -l <"$there/odd")" -ge 3 ] &&
+    grep -q "line $(wc -l <"$there/odd"): the reference solution does not pass.*'cols=banana'" "$said"
+verdict $? "and one that the reference solution does not pass, but not those of the README"
 mkdir -p "$source" "$submission/problems/02" && bsdtar -xf "$there/autograder.zip" -C "$source"
 mkdir -p "$source/workbook/build/grades" && cp -Rp "$base" "$source/workbook/build/grades/base"
 sed 's|/autograder/|"$AUTOGRADER"/|; s|\./setup.sh --grade|true|' "$source/setup.sh" >"$there/setup"
