@@ -24,7 +24,7 @@ demo:  ## see it work: every reference solution against its naive baseline, and 
 	@QUIET=1 ./setup.sh
 	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(NUMBERS:%=$B/solutions/%.so) $(RINGS:%=$B/solutions/%)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
-setup:  ## install what is missing (setup.sh), and, if you say so, compile what judges
+setup:  ## install what is missing (setup.sh); offers to compile the test machinery
 	@./setup.sh
 next: $B/score  ## the next thing to do, and a question; P=03: in that problem
 	@$< next

@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON,
 # libmd, gnuplot. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the
-# CUDA Toolkit. At the end it offers to compile what judges; QUIET=1: it does not.
+# CUDA Toolkit. At the end it offers to compile the test machinery; QUIET=1: it does not.
 #   ./setup.sh                   install
 #   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap,
 #                                bsdtar, libseccomp, zip
@@ -109,9 +109,9 @@ else
 fi
 [ -z "$check${QUIET:-}" ] && [ -z "$(ls build/c*/tests/01_test 2>/dev/null)" ] || exit 0
 if [ -t 0 ] && [ -t 1 ]; then
-    printf 'setup: what judges is compiled once, one to three minutes. Now, so that the first test is quick? Y/n '
+    printf 'setup: compile the test machinery now, one to three minutes? Otherwise the first test does. Y/n '
     read -r answer
     case $answer in n* | N*) ;; *) make --no-print-directory suites ;; esac
 else
-    echo "setup: make suites compiles what judges, one to three minutes; else the first make test-NN does"
+    echo "setup: make suites compiles the test machinery, one to three minutes; otherwise the first make test-NN does"
 fi

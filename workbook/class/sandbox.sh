@@ -115,7 +115,7 @@ sandbox_find() {
         echo "grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change" \
             "what judges it, and forge its points. Time, memory and system calls are limited, nothing else." >&2 ;;
     unsafe,*)
-        echo "grade: UNSAFE, and no bubblewrap: a submission, user $sandbox_uid's, sees what every user sees" >&2 ;;
+        echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2 ;;
     container,[1-9]*) ;;
     container,0)
         echo "grade: --container means another user for the submission, and only root can give it one: here it would" \
