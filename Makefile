@@ -20,10 +20,11 @@ endif
 
 # ------------------------------------------------------------------------------------------ begin
 
-demo: setup  ## see it work: every reference solution against its naive baseline, and charts
+demo:  ## see it work: every reference solution against its naive baseline, and charts
+	@QUIET=1 ./setup.sh
 	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(NUMBERS:%=$B/solutions/%.so) $(RINGS:%=$B/solutions/%)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
-setup:  ## install what is missing (setup.sh)
+setup:  ## install what is missing (setup.sh); offers to compile the test machinery
 	@./setup.sh
 next: $B/score  ## the next thing to do, and a question; P=03: in that problem
 	@$< next
@@ -73,6 +74,8 @@ predict-%: $B/score FORCE  ## predict-04 GUESS=0.5: answers make next's question
 	@workbook/loop/predict.sh $*
 report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
+handin: $B/score $B/suite  ## tests what you have started, and packs what counts: build/handin.tar.gz, OUT=FILE
+	@workbook/loop/handin.sh $(BACKEND) $(if $(filter OUT,$(COMMANDED)),"$$OUT",build/handin.tar.gz) $(NUMBERS)
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled
 	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
 
@@ -111,7 +114,10 @@ which:  ## which kernel is wrong? three trainings with curves and gradients; SAY
 gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; needs PyTorch, transformers
 	@mkdir -p $B/results
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv && plots/plot.sh gpt_oss $(BACKEND)
-lib: $B/lib/libworkbook.so  ## reference solutions, or faster kernels, as one library (solutions/library.c)
+lib: $(if $(WB_BUILDING),,lib-takes) $B/lib/libworkbook.so  ## reference solutions, or faster kernels, as one library
+lib-takes:
+	@$(if $(wildcard $B/lib/libworkbook.so),,echo "lib: 110 files are compiled, a line each:" \
+	    "two to six minutes of two cores" >&2)
 install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-config and CMake
 	@solutions/install.sh $(BACKEND)
 uninstall:  ## PREFIX=/usr/local: removes it
@@ -134,10 +140,10 @@ class-copy:  ## DEST=dir [UPTO=12]: the workbook for a class: no reference solut
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submission in a sandbox, or try a case
 	@workbook/class/grade.sh $${UNSAFE:+--unsafe} -- \
 	    "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name SEED=n CASES=file SANITIZE=1 COVERAGE=1]: a class
+grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name REPLACE=1 ROSTER=file SEED= CASES= ...]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
-gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1]: an autograder for Gradescope
+gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=minutes]: for Gradescope
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
 
 # ------------------------------------------------------------------------------ the workbook itself
@@ -160,7 +166,7 @@ clean:  ## remove build/
 	rm -rf build
 
 FORCE:
-.PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot \
+.PHONY: FORCE help setup demo progress next book test watch ring sanitize report handin bench plot \
   duel record bundle compile-gpu train which gpt-oss lib install uninstall torch wheel bench-host class-copy \
-  grade grade-all gradescope check check-all class-test new-problem tables format \
+  grade grade-all gradescope check check-all class-test new-problem tables format lib-takes \
   check-format clean

@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON,
-# libmd, gnuplot, entr. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the
-# CUDA Toolkit.
+# libmd, gnuplot. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the
+# CUDA Toolkit. At the end it offers to compile the test machinery; QUIET=1: it does not.
 #   ./setup.sh                   install
 #   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap,
 #                                bsdtar, libseccomp, zip
@@ -34,7 +34,7 @@ trap 'rm -rf "$scratch"' EXIT
 find_missing() {
     missing=
     command -v cc >/dev/null && command -v c++ >/dev/null || missing="$missing compiler"
-    for tool in make awk pkg-config gnuplot flock entr; do
+    for tool in make awk pkg-config gnuplot flock; do
         command -v $tool >/dev/null || missing="$missing $tool"
     done
     for tool in ${grade:+bwrap bsdtar zip setpriv taskset}; do
@@ -61,11 +61,11 @@ int main(void) { return !seccomp_version(); }'
 }
 
 packages="build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev"
-packages="$packages libmd-dev util-linux entr ${grade:+bubblewrap libarchive-tools libseccomp-dev zip}"
+packages="$packages libmd-dev util-linux ${grade:+bubblewrap libarchive-tools libseccomp-dev zip}"
 
 find_missing
 if [ -z "$missing" ]; then
-    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot and entr are here${grade:+, and what grading needs}"
+    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd and gnuplot are here${grade:+, and what grading needs}"
 elif [ -n "$check" ]; then
     echo "setup: missing: $missing"
     exit 1
@@ -106,4 +106,12 @@ else
     echo "setup: no CUDA Toolkit: kernels run on the CPU execution layer, everything else works."
     echo "       To compile for a GPU get the Toolkit, 12.0 or later, from https://developer.nvidia.com/cuda-downloads"
     echo "       (choose only the toolkit; leave a GPU's driver to the machine's administrator)."
+fi
+[ -z "$check${QUIET:-}" ] && [ -z "$(ls build/c*/tests/01_test 2>/dev/null)" ] || exit 0
+if [ -t 0 ] && [ -t 1 ]; then
+    printf 'setup: compile the test machinery now, one to three minutes? Otherwise the first test does. Y/n '
+    read -r answer
+    case $answer in n* | N*) ;; *) make --no-print-directory suites ;; esac
+else
+    echo "setup: make suites compiles the test machinery, one to three minutes; otherwise the first make test-NN does"
 fi

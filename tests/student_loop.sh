@@ -72,6 +72,8 @@ check "progress: does not compile, so no points" says '^03 .* compile error +0 /
 check "progress: reset since, so not started and without points" \
     says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
 check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  changed since: make test-05$'
+"$score" points build/grade 05 >"$scratch/touched" && grep -q 'unfinished, changed since' build/grade/results.json
+verdict $? "and the page of make report, which shows results.json"
 sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
 "$score" progress >"$scratch/touched"
 ! grep -q '^05 .*changed since' "$scratch/touched"
@@ -173,6 +175,8 @@ asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$s
 asked "gaps: those that are as shipped, in a line" \
     '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' \
     "$score" gaps 03
+sed -i.bak 's/$/\r/' problems/03/flash_forward.cu
+asked "gaps: and of a file that an editor of Windows has saved" 'not written yet: rescale, ' "$score" gaps 03
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
 run "$score" hint 03
 check "hint: with every gap touched, lists them" has_lines 'make hint-03 GAP=' 5
@@ -235,12 +239,25 @@ asked "test-3 is test-03; with a file beside the skeleton nothing is started" \
 check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 refused "test-98: there is no such problem" 'no problem 98, only 01 02 .* 10 11' tested 98
 rm problems/03/attempt.cu
+printf '\377\376/\0/\0' >$mine
+asked "a file of UTF-16: in one sentence" 'is not UTF-8 but UTF-16' tested 3
+cp "$scratch/shipped/03"/* problems/03/
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
 asked "a problem that has just passed: suggests make sanitize" 'results are correct; make sanitize-03' tested 03
 run tested 03
 check "and only once" eval "! says 'make sanitize-03'"
+cp $mine "$scratch/mine" && echo "// spoilt" >>$mine && printf '\0' >>$mine
+run tested 03
+says "cp build/grade/passed/03.cu $mine brings that back" && same build/grade/passed/03.cu "$scratch/mine"
+verdict $? "a file that passed is kept, and named when another fails"
+cp "$scratch/mine" $mine && touch problems/03/other.cuh
+asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \
+    env MAKE=true WB_JOBS=1 workbook/loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
+check "handin: of each problem the one file" [ "$(tar -tzf "$scratch/in.tar.gz")" = "$mine" ]
+check "handin: and names what does not count" says 'not packed.*: problems/03/other.cuh'
+rm problems/03/other.cuh
 cp "$scratch/shipped/03"/* problems/03/
 run make clean
 check "clean keeps backups" test -f $mine.1 -a -f $mine.2
@@ -253,6 +270,15 @@ if command -v git >/dev/null; then
     done
     run workbook/loop/reset.sh 03
     check "reset from the git history" same $mine "$scratch/shipped/03/flash_forward.cu"
+    chmod a-x workbook/loop/*.sh && echo "// mine" >>$mine
+    run make reset-03
+    check "reset where scripts have lost their modes" same $mine "$scratch/shipped/03/flash_forward.cu"
+    if [ "$(id -u)" = 0 ]; then
+        chown 60001 . .git && echo "// mine" >>$mine
+        refused "reset in a folder of another user: git's own sentence" 'safe.directory' \
+            env HOME="$scratch" GIT_CONFIG_NOSYSTEM=1 workbook/loop/reset.sh 03
+        chown 0 . .git
+    fi
     git status --short >"$said"
     check "git does not see backups" test "$(cat "$said")" = " M $mine"
     rm -rf .git
@@ -291,10 +317,12 @@ refused "start: only after the problem before" 'starts from your 03, which has n
 sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
     "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
 passing 03 | record 03 passed
+refused "start: comments of mine are no code" 'uses none of your code' env MAKE=true workbook/loop/reset.sh 04 start
+sed -i.bak 's|// mine: .*|&\nint mine;|; s|$|\r|' problems/03/flash_forward.cu && passing 03 | record 03 passed
 refused "start: compiles first" 'not compile. Nothing was' env MAKE=false workbook/loop/reset.sh 04 start
 check "start: then the file is unchanged" same problems/04/flash_causal.cu "$scratch/shipped/04/flash_causal.cu"
 run env MAKE=true workbook/loop/reset.sh 04 start
-grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
+grep -q '^int mine;$' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
 verdict $? "start: my code for 03 is in 04, in a gap and outside, beside the gaps of 04"
 check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mine beside'
@@ -318,15 +346,19 @@ if [ -d "$scratch/solutions" ]; then
 fi
 
 # ------------------------ watch
-# In the place of entr is a program that notes what it is given, and waits for nothing.
-mkdir bin && printf '#!/bin/sh\n{ echo "$@"; cat; } >asked\n' >bin/entr && chmod +x bin/entr
-run env PATH="$PWD/bin:$PATH" make watch P=3
-check "watch: entr tests the problem asked for, at each save of its source" \
-    test "$(sed 's/^-[a-z]* //' asked)" = "workbook/loop/test.sh $BACKEND problems 03
-$mine"
-rm bin/entr && ln -s "$(command -v sed)" bin/sed
-refused "watch: without entr it says how to get it" 'setup.sh installs it .apt-get install entr' \
-    env P=3 PATH="$PWD/bin" /bin/sh workbook/loop/watch.sh 01 02 03
+# In the place of the tests is a program that notes what it is given, and does not end.
+mv workbook/loop/test.sh . && printf '#!/bin/sh\necho $$ >pid; echo "$@" >>asked; exec sleep 3600\n' >workbook/loop/test.sh
+chmod +x workbook/loop/test.sh
+make watch P=3 >"$said" 2>&1 &
+watcher=$!
+asked_times() { until [ -f asked ] && [ "$(grep -c . asked)" -eq "$1" ]; do kill -0 $watcher && sleep 0.1 || return; done; }
+asked_times 1
+first=$(cat pid) && echo "// saved" >>"$mine" && asked_times 2 && ! kill -0 $first 2>/dev/null
+verdict $? "watch: a save ends the tests that run, and starts them again"
+kill $watcher && wait $watcher
+[ "$(sort -u asked)" = "$BACKEND problems 03" ] && ! grep -q Terminated "$said"
+verdict $? "watch: of the problem asked for, and no shell says how they ended"
+mv -f test.sh workbook/loop/
 
 # ------------------------ after a failure
 mkdir -p "build/$BACKEND/problems" && : >"build/$BACKEND/problems/03_worker" && echo "// mine" >>$mine

@@ -39,7 +39,7 @@ $B/wrong/%.o: KERNELFLAGS = -O0
 $B/wrong/%_worker: LINK += -Wl,--strip-debug
 
 # What scripts and graders ask for.
-suites: $B/suite $(NUMBERS:%=$B/tests/%_test)
+suites: $B/suite $B/diagnose $(MACHINERY) $(NUMBERS:%=$B/tests/%_test)
 own: $B/suite $(OWN:%=$B/tests/%_test)
 everything: $(EVERYTHING) $(RINGS:%=$B/solutions/%) hostile own suites variants lib $B/lib/libworkbook_all.so \
   $(LIBRARY_WORKERS) $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$B/$i/$n_worker $B/$i/$n.so))

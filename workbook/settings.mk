@@ -1,11 +1,15 @@
 # settings.mk - what the Makefile knows before it builds anything: what was given, what this machine has, whose code.
 
+# An upload, a .zip, a disk of Windows lose what may be started: it gets that back.
+$(shell [ -x workbook/loop/probe.sh ] || \
+  grep -lrE --exclude-dir=build --include='*.sh' --include='run*' '^#!/bin/(ba)?sh' . | xargs chmod a+x)
+
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by
 # a shell.
 GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST UPTO ZIP NAME FROM CASES SEED CASE TEST JOBS TRY SOURCE SHAPES \
   PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE TERM STEPS TEXT WRONG RESUME TRAIN \
   WITH_VARIANTS LIMIT ONLY PEERS LARGEST PREFIX DESTDIR EDITION RANKS PARALLEL D HEADS CAUSAL RUNS PASS STAGE \
-  DRAW ALL LARGE KEYS COMMENTS GUESS SAY COVERAGE
+  DRAW ALL LARGE KEYS COMMENTS GUESS SAY COVERAGE REPLACE ROSTER
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -107,4 +111,10 @@ together: FORCE
 build/tools.mk: ;
 build/%: FORCE
 	@+$(BUILD) $@
+# What keeps score is compiled where it is older than its source: a hint waits for nobody's build.
+ifeq ($(filter $B/score,$(BUILT)),)
+$B/score: $(wildcard workbook/score/*.[ch] workbook/problems.[ch])
+	@$(if $(wildcard $@),,echo "compiling what keeps score: a dozen files$(comma) this once" >&2)
+	@+$(BUILD) $@
+endif
 endif

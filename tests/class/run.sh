@@ -67,8 +67,7 @@ printf '#!/bin/sh\necho 64\n' | tee "$scratch/bin/nproc" >"$scratch/bin/getconf"
 PATH=$scratch/bin:$PATH one $ordinary "$grade" >"$said" 2>&1 && grep -q 'graded before' "$said"
 verdict $? "a grade is the same on a machine of 64 cores: $(tail -n 1 "$said")"
 core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
-jobs() { env -u WB_JOBS -u JOBS "$@" $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs; }
-[ "$(jobs env SLURM_CPUS_PER_TASK=3)" = 3 ] && [ "$(jobs taskset -c "$core")" = 1 ]
+[ "$(env -u WB_JOBS -u JOBS SLURM_CPUS_PER_TASK=3 $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs)" = 3 ]
 verdict $? "as many tests at once as the cores that were given out"
 
 # ------------------------ what is handed in
@@ -205,6 +204,8 @@ if grep -q '^GCOV := .' build/tools.mk; then
         grep -q '^  is decided the same way in every case: ' "$class/counted/01.coverage"
     verdict $? "COVERAGE=1 reports a condition that no case meets"
 fi
+! grep -rq 'look at 02: it calls' "$out"/reports/erik/[0-9r]*.[jrt]*
+verdict $? "what only who grades is told stands in no report"
 bombs_reported "$out/reports"
 outside | diff "$class/before" - >"$said"
 verdict $? "no file outside was changed"
@@ -223,8 +224,15 @@ verdict $? "no control character is in a report"
 grade_all && [ "$(before)" -eq "$count" ] && short "$out/grades.csv" | cmp -s tests/class/expected.csv
 verdict $? "a second run grades nothing again"
 mkdir -p "$in/;=1+1/problems/02" && echo >"$in/;=1+1/problems/02/of_mine.cu"
-grade_all AGAIN=pia && [ "$(before)" -eq $((count - 2)) ] && grep -q '^;=1+1: .*of_mine.cu' "$class/again"
+! grade_all AGAIN=pia && [ "$(before)" -eq $((count - 2)) ] && grep -q '^;=1+1: .*of_mine.cu' "$class/again"
 verdict $? "what has changed is graded again, and so is AGAIN=name"
+grep -q 'nothing was replaced, and so many rows would change: 1' "$class/again" &&
+    short "$out/grades.csv" | cmp -s tests/class/expected.csv
+verdict $? "but shown before it replaces what may be published"
+printf 'name,mail\r\nada,a@x\nzoe,z@x\n' >"$scratch/roster"
+grade_all REPLACE=1 ROSTER="$scratch/roster" && grep -q "';=1+1.*of_mine.cu" "$out/grades.csv" &&
+    grep -q '^ada,a@x,200,0,0,' "$out/roster.csv" && grep -q 'nothing was handed in by zoe' "$class/again"
+verdict $? "REPLACE=1 replaces it, and ROSTER= has its points by other names"
 ! grade_all AGAIN=nobody && grep -q 'there is no such submission' "$class/again"
 verdict $? "an unknown AGAIN=name is refused"
 
@@ -278,7 +286,7 @@ done
 kill $swapper
 wait $swapper 2>/dev/null
 swapper=
-sed -n 's/^file 02 [0-9]* \([^ ]*\) .*/\1/p' "$said" | sort -u | base64 -d >"$class/read"
+sed -n 's/^file 02 [0-9]* \([^ ]*\) .*/\1/p' "$said" | sort -u | basenc --base16 -d >"$class/read"
 cmp -s "$class/read" "$class/mine" && grep -q 'is a link' "$said"
 verdict $? "a source that changes places with a link is read as itself ($(grep -c '^file' "$said") of $tries) or not"
 
@@ -294,13 +302,10 @@ done
 exec chrt -i 0 sh -c 'while :; do :; done'
 END
 chmod +x "$scratch/worker"
-taskset -c "$core" "$base/build/cpu/within" 0.5 "$scratch/worker" 2>"$said"
-[ $? -eq 75 ] && grep -q 'in [0-9]* s it ran for 0\.[0-4] s: the machine is too busy' "$said"
-verdict $? "a command that waits for a processor spends nothing: $(cat "$said")"
 WB_TIMEOUT=0.5 WB_CASE=Nq=1,Nk=3,D=16 WB_RESULTS=$scratch/results taskset -c "$core" "$base/build/cpu/suite" \
     "$base/build/cpu/tests/01_test" "$scratch/worker" cpu >"$said" 2>&1
 [ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which it ran for 0\.[0-4] s' "$said"
-verdict $? "nor does a worker"
+verdict $? "a worker that waits for a processor spends nothing"
 
 # A judge to which this happens each time it is asked. Meanwhile it looks at who may read the worker's program.
 in=$class/starved out=$class/starved_grades
@@ -357,10 +362,55 @@ bombs_reported "$out/reports"
 ! grep -rq root: "$out/reports"
 verdict $? "no report has a line of another file"
 grep -q 'race in weighted_row_sum_kernel' "$out/reports/boris/02.report" &&
-    grep -q 'sanitize: race in take_tasks' "$out/reports/boris/01.report"
-verdict $? "a race is reported, in both languages"
-[ -z "$(left_running)" ]
-verdict $? "nothing is left running"
+    grep -q 'sanitize: race in take_tasks' "$out/reports/boris/01.report" && [ -z "$(left_running)" ]
+verdict $? "a race is reported, in both languages, and nothing is left running"
 
-tests/class/gradescope.sh "$base" || failed=1
+# ------------------------ Gradescope
+
+# What it would run, run here: its folders, its calls, results where it looks for them. The archive's workbook must make
+# the base that is made here. What cannot be had here: its machines.
+[ "$(id -u)" = 0 ] || { echo "skip  Gradescope: it runs its autograder as root"; exit $failed; }
+there=$scratch/gradescope
+mkdir "$there" && export AUTOGRADER="$there/autograder"
+source=$AUTOGRADER/source submission=$AUTOGRADER/submission results=$AUTOGRADER/results/results.json
+
+echo "02 rows rows=19,cols=77" >"$there/held"
+WB_CASES=$there/held WB_SEED=5 SANITIZE=1 workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
+verdict $? "the autograder is packed"
+workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
+[ $? -eq 2 ]; verdict $? "an existing file is not overwritten"
+! bsdtar -tf "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'
+verdict $? "there is no reference solution in it"
+echo "02 row rows=19,cols=77" >"$there/odd"
+WB_CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" >"$said" 2>&1
+grep -q 'line 1: there is no checkpoint row of problem 02' "$said" && ! [ -e "$there/odd.zip" ]
+verdict $? "a private case of no checkpoint is refused"
+sed -n 's/^    \(0[1-9] [a-zA-Z_]* [BHNr][a-z]*=\)/\1/p' workbook/class/README.md >"$there/odd"
+echo "02 rows rows=-7,cols=banana" >>"$there/odd"
+workbook/class/cases.sh "$there/odd" ask >"$said" 2>&1
+[ $? -eq 2 ] && [ "$(grep -c 'line [0-9]' "$said")" -eq 1 ] && [ "$(wc -l <"$there/odd")" -ge 3 ] &&
+    grep -q "line $(wc -l <"$there/odd"): the reference solution does not pass.*'cols=banana'" "$said"
+verdict $? "and one that the reference solution does not pass, but not those of the README"
+mkdir -p "$source" "$submission/problems/02" && bsdtar -xf "$there/autograder.zip" -C "$source"
+mkdir -p "$source/workbook/build/grades" && cp -Rp "$base" "$source/workbook/build/grades/base"
+sed 's|/autograder/|"$AUTOGRADER"/|; s|\./setup.sh --grade|true|' "$source/setup.sh" >"$there/setup"
+bash "$there/setup" >"$said" 2>&1 && ! grep -q building "$said"
+verdict $? "its trusted programs are those that are built here"
+graded() { # SCORE WHAT [WORDS]: and the results hold these words
+    rm -rf "${results%/*}" "$AUTOGRADER/grade"
+    "$source/run_autograder" >"$said" 2>&1
+    [ "$(sed -n 's/^[[:space:]{]*"score":[[:space:]]*\([0-9]*\),.*/\1/p' "$results" | head -n 1)" = "$1" ] &&
+        grep -q "${3:-\"output\"}" "$results"
+    verdict $? "$2"
+}
+cp solutions/02/*.cu "$submission/problems/02/"
+graded 100 "a right problem 02 has 100 points, and the private case was tried" 'private case 1'
+grep -q 'the check build finds nothing' "$results"
+verdict $? "and the check build"
+cp "$source/limit" "$there/limit" && echo 0 >"$source/limit"
+graded 0 "what time is not left for is not begun, and told" 'Not run, since the time for this submission was used up: 01 02'
+mv "$there/limit" "$source/limit" && rm -rf "$submission/problems"
+graded 0 "an empty submission has 0 points, and a result"
+rm "$source/workbook/workbook/class/grade.sh"
+graded 0 "a grader that cannot run leaves a result, too" 'could not run'
 exit $failed

@@ -6,6 +6,7 @@
 set -u
 from=$PWD
 cd "$(dirname "$0")" || exit 2
+[ -x workbook/bench/bench.sh ] || chmod -R u+x . # a copy may lose what may be started
 export WB_OUTER_LIBRARY_PATH="${LD_LIBRARY_PATH:-}"
 export LD_LIBRARY_PATH="$PWD/lib:${CUDA_HOME:-/usr/local/cuda}/lib64:${LD_LIBRARY_PATH:-}"
 WB_COMMIT=$(cat commit) backend=$(ls build)

@@ -21,8 +21,11 @@ if ! cmp -s $here/requirements.txt $out/venv/installed; then
         fail "it wants Python 3.11 or later, and $1 is not: say PYTHON=..."
     rm -rf $out/venv
     "$1" -m venv $out/venv >$out/log 2>&1 || fail "$1 has no venv (Debian: apt-get install python3-venv), see $out/log"
-    echo "book: installing $(grep -c == $here/requirements.txt) packages into $out/venv"
-    $out/venv/bin/pip install -q --disable-pip-version-check --no-deps -r $here/requirements.txt >$out/log 2>&1 ||
+    packages=$(grep -c == $here/requirements.txt)
+    echo "book: two minutes the first time, half a minute later; $packages packages go into $out/venv"
+    { $out/venv/bin/pip install --disable-pip-version-check --no-deps -r $here/requirements.txt 2>&1 || echo failed; } |
+        tee $out/log | awk -v all="$packages" '/^Collecting/ && ++n % 8 == 0 { print "book: " n " of " all; fflush() }'
+    ! grep -qx failed $out/log ||
         fail "pip could not install $here/requirements.txt: it needs a network connection, once; see $out/log"
     cp $here/requirements.txt $out/venv/installed
 fi
@@ -39,5 +42,12 @@ while read -r _ file; do # as it was shipped, whatever you have written there
 done <workbook/loop/shipped.sha256
 rm -rf $site
 "$1" $here/pages.py $out/source $keys
-WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -q -W --keep-going -E -c $here -d $out/doctrees $out/source $site
+rm -f $out/failed
+{ WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -W --keep-going -E --no-color -c $here -d $out/doctrees $out/source \
+    $site || touch $out/failed; } | awk -v RS='[\r\n]' '
+    match($0, /^(reading sources|writing output)\.\.\. *\[ *[0-9]+%/) {
+        split(substr($0, RSTART, RLENGTH), at, /\.\.\. *\[ */)
+        if (int(at[2] / 25) != last) { last = int(at[2] / 25); print "book: " at[1] ", " 25 * last " %"; fflush() }
+    }'
+[ ! -e $out/failed ] || exit 1
 echo "book: $(find $site -name '*.html' | wc -l) pages. Open $site/index.html"

@@ -16,7 +16,8 @@ keys = os.environ.get("WB_BOOK_KEYS") == "yes"
 project = html_title = "The FlashAttention workbook" + (", instructors' edition" if keys else "")
 extensions = ["myst_parser"]
 root_doc = "index"  # made of cover.md by pages.py
-exclude_patterns = ["AGENTS.md", "**/shipped", "problems/cover.md"]
+of_teachers = [] if keys else ["workbook/class/README.md", "workbook/class/threats.md"]
+exclude_patterns = ["AGENTS.md", "**/shipped", "problems/cover.md", *of_teachers]
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = {"math"}  # GitHub shows ```math as an equation too, and leaves its backslashes alone
 myst_heading_anchors = 4
@@ -33,8 +34,8 @@ pygments_style, pygments_dark_style = "default", "github-dark"
 
 
 def after_its_words(page):
-    """The order of lessons; a page on Hopper, for those who have done 10, comes after that."""
-    return ("10" if page.endswith("hopper.md") else page[9:11]), page.endswith("hopper.md"), page
+    """The order of lessons; a page on Hopper, for those who have done 10, comes after them all."""
+    return page.endswith("hopper.md"), page[9:11], not page.endswith("README.md"), page
 
 
 def chapters(root):
@@ -48,7 +49,7 @@ def chapters(root):
         "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],
         "The library": ["solutions/README.md", "reference/README.md", "workbook/compatibility.md"],
-        "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"],
+        "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"] if keys else [],
         "Carrying on": ["README.md", "workbook/README.md", "tests/README.md", "CHANGELOG.md"],
     }
     for name, pages in parts.items():
@@ -98,6 +99,16 @@ class Captions(SphinxTransform):
             p.replace_self(figure)
 
 
+class Drawings(SphinxTransform):
+    """How wide one is, for book.css: on a narrow screen it is drawn smaller, and whole."""
+    default_priority = 402
+
+    def apply(self):
+        for block in self.document.findall(nodes.literal_block):
+            if block.get("language", "text") == "text":
+                block["classes"].append(f"wide-{max(map(len, block.astext().splitlines())) // 10}")
+
+
 # ------------------------ files
 # A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys,
 # it is none.
@@ -109,10 +120,12 @@ class Files(SphinxTransform):
         whole = (root / "solutions").is_dir()  # a class's copy lacks some of what texts link to
         for link in list(self.document.findall(nodes.Element)):
             download = isinstance(link, addnodes.download_reference)
+            if link.get("refdomain") == "doc" and f"{link['reftarget'].lstrip('/')}.md" in of_teachers:
+                link.replace_self(link.children)
             if not download and (link.get("reftype") != "myst" or link.get("refdomain") == "doc"):
                 continue
             path = os.path.normpath(os.path.join(folder, link["reftarget"].split("#")[0]))
-            if ((root / path).is_dir() or not whole and not (root / path).exists()
+            if ((root / path).is_dir() or path in of_teachers or not whole and not (root / path).exists()
                     or path.startswith("solutions/") and not keys):
                 link.replace_self(link.children)
             elif download:
@@ -170,6 +183,7 @@ def setup(app):
     app.add_html_math_renderer("svg", inline_renderers=(lambda s, n: equation(s, n, False), None),
                                block_renderers=(lambda s, n: equation(s, n, True), None))
     app.add_transform(Captions)
+    app.add_transform(Drawings)
     app.add_transform(Files)
     app.connect("source-read", read_source)
     app.connect("env-before-read-docs", start)

@@ -19,6 +19,7 @@ upto=${UPTO:-99}
 case $upto in [1-9]) upto=0$upto ;; esac
 [ "$upto" = 99 ] || [ -d "problems/$upto" ] ||
     fail "there is no problem $UPTO: UPTO=12 makes a copy that ends with problem 12"
+[ ! -e .git ] || git ls-files >/dev/null || fail "git does not read the history here, see above"
 mkdir -p "$dest" || exit 1
 
 earlier() { # WHAT: of lines those that have no number behind this expression, or that of a problem not after UPTO

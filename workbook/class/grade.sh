@@ -14,7 +14,7 @@
 #   WB_COMPILE_SECONDS=60    to compile a problem       WB_TOTAL_SECONDS=1800    for the whole submission
 #   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
 #   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
-#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of private cases, the check build: test.sh, grade_look.sh
+#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of private cases, the check build: test.sh, grade_build.sh
 #
 # What is taken from a submission: of each problem one regular file, problems/NN/NAME at any depth, or known by its name
 # alone (read_sources.c). Each is compiled and run in the sandbox (sandbox.sh). The judge never runs there, and what
@@ -176,7 +176,7 @@ sort -k 2,2 -k 3,3n -k 5 "$scratch/taken" | grep '^file ' >"$scratch/files"
 before=
 while [ -z "$reason" ] && read -r _ number rank text path; do
     own=$scratch/sources/$number source=$(echo "$known" | grep "^$number/")
-    printf '%s' "${text#=}" | base64 -d >"$scratch/one"
+    printf '%s' "${text#=}" | basenc --base16 -d >"$scratch/one"
     if cmp -s "$scratch/one" "$base/problems/$source"; then
         shipped=yes
     elif [ "$before" != "$number" ]; then
@@ -194,8 +194,8 @@ while [ -z "$reason" ] && read -r _ number rank text path; do
 done <"$scratch/files"
 notes=$(printf '%s' "$notes" | plain)
 left=$(sed -n 's/^left [0-9]* //p' "$scratch/taken" | LC_ALL=C sort | paste -s -d ';' - | sed 's/;/; /g' | plain)
-others=$(sed -n 's|^other ||p' "$scratch/taken" | LC_ALL=C sort | grep -v '^\(.*/\)*\(workbook\|tests\|reference\|train\)/' |
-    head -n 3 | paste -s -d , - | sed 's/,/, /g' | plain)
+others=$(sed -n 's|^other ||p' "$scratch/taken" | LC_ALL=C sort |
+    grep -vE '^(.*/)*(workbook|tests|reference|train)/' | head -n 3 | paste -s -d , - | sed 's/,/, /g' | plain)
 changed=
 for source in $known; do # what is missing is as it was
     number=${source%/*} own=$scratch/sources/${source%/*}
@@ -213,7 +213,7 @@ done
 if [ -z "$reason" ]; then
     reason=$notes
     [ -n "$reason$changed" ] || reason="it has no file problems/NN/NAME of the workbook"
-    [ "$shipped$changed" != yes ] || [ -n "$notes" ] || reason="every file in it is as shipped"
+    [ "$shipped$changed$notes" != yes ] || reason="every file in it is as shipped"
 fi
 
 # The same sources, judged with the same, are graded once.
@@ -241,7 +241,7 @@ mkdir -p "$out" || exit 1
 rm -rf "$out/sources" && mkdir "$out/sources" || exit 1 # to be read, and compared by others
 for number in $changed; do
     tr -d '\000-\010\013-\037\177' <"$scratch/sources/$number" \
-        >"$out/sources/$(basename "$tree/problems/$number"/*.c*)" # no line's end of Windows, nothing that moves a cursor
+        >"$out/sources/$(basename "$tree/problems/$number"/*.c*)" # no CR, nothing that moves a cursor
 done
 for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$kept"; done
 rm -f "$out"/[0-9][0-9].*
@@ -253,8 +253,8 @@ rm -f "$out"/[0-9][0-9].*
 export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SECONDS="$compile_seconds" \
     WB_PROBLEM_SECONDS="$problem_seconds" WB_SPENT="$scratch/spent" WB_TIMEOUT="$case_seconds" \
     GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" WB_GRADE="$out" WB_SOURCES=problems \
-    WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh WB_WORKERS=build/cpu/problems \
-    WB_GCOV=workbook/class/grade_gcov.sh SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
+    WB_BUILD=workbook/class/grade_build.sh WB_LOOK="workbook/class/grade_build.sh look" WB_WORKERS=build/cpu/problems \
+    WB_GCOV="workbook/class/grade_build.sh gcov" SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
 cd "$tree" || exit 1
 if [ -n "$one" ]; then # tried, and recorded nowhere
     attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems "$P" 2>&1 | plain
@@ -272,6 +272,16 @@ case $judged in
     tail -n 20 "$out/log" | plain >&2
     exit 1 ;;
 esac
+
+# What no function here has a use for is none of a student's business to be told, and is told to who grades.
+calls=
+for number in $changed; do
+    found=$(LC_ALL=C awk -f workbook/loop/code.awk "$scratch/sources/$number" | LC_ALL=C grep -aoE \
+        '\<(v?fork|clone3?|exec[lv][pe]*|system|popen|posix_spawnp?|socket(pair)?|syscall|ptrace)[[:space:]]*[(]' |
+        tr -d ' \t(' | sort -u | paste -s -d , -)
+    [ -z "$found" ] || calls="$calls${calls:+; }look at $number: it calls $found"
+done
+[ -z "$calls" ] || reason="${reason:+$reason; }$calls"
 
 # The record: a line with the fingerprint, a line for the table.
 score() { (cd "$base" && build/cpu/score "$@"); }

@@ -1,7 +1,10 @@
 #!/bin/sh
 # grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a
 # folder or an archive, WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
-#   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any
+#   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any.
+#                    One whose rows would change stays, with its reports: they are shown, and REPLACE=1 replaces them
+#   roster.csv       with ROSTER=FILE, a table whose first column names students: its lines, each with what grades.csv
+#                    has of the submission NAME, NAME.zip or NAME_...; who is in one of the two alone is told
 #   seed             of what is drawn, where no SEED= was given
 #   coverage.txt     with COVERAGE=1: of all submissions, what ran in no case
 #   reports/NAME/    report.txt, results.json, scores.tsv of each (grade.sh)
@@ -25,7 +28,8 @@ case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
 mkdir -p "${2:-$home/build/grades}" || exit 1
 submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
 [ -z "${WB_CASES:-}" ] || WB_CASES=$(cd "$(dirname "$WB_CASES")" && pwd -P)/$(basename "$WB_CASES")
-[ -z "${WB_CASES:-}" ] || "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
+[ -z "${WB_CASES:-}" ] || cmp -s "$WB_CASES" "$out/cases" ||
+    { "$home/workbook/class/cases.sh" "$WB_CASES" ask && cp "$WB_CASES" "$out/cases"; } || exit 2
 export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
@@ -40,7 +44,13 @@ cores=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //' | tr , '\n' |
     awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
 base=${WB_BASE:-$home/build/grades/base} # the same, whatever OUT
 "$home/workbook/class/grade_base.sh" "$base" || exit 1
+# What may have been published stays until it is known what of it changes.
 mkdir -p "$out/reports"
+work=$out
+if [ -s "$out/grades.csv" ]; then
+    work=$out/new
+    mkdir -p "$work" && cp -Rpu "$out/reports" "$work/" || exit 1
+fi
 # What suites draw nobody has seen before: a class has one seed, its first grading's.
 [ -n "${WB_SEED:-}" ] || [ -s "$out/seed" ] || od -An -N3 -tu4 /dev/urandom | tr -d ' ' >"$out/seed" || exit 1
 export WB_SEED="${WB_SEED:-$(cat "$out/seed")}"
@@ -64,8 +74,8 @@ set --
 for ending in zip tar gz tgz bz2 tbz xz txz zst 7z rar; do set -- "$@" -o -iname "*.$ending"; done
 (cd "$submissions" && LC_ALL=C find . -mindepth 1 -maxdepth 1 ! -name '.*' \
     \( -type d -o -type f \( -name / "$@" \) \) -print0 2>/dev/null) | LC_ALL=C sort -z >"$scratch/names"
-others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' | sed 's|\x0*[.]/|, |g; s/^, //' |
-    tr -d '\0')
+others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' |
+    sed 's|\x0*[.]/|, |g; s/^, //' | tr -d '\0')
 [ -z "$others" ] || echo "grade-all: ignored, neither folders nor archives: $others"
 count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 [ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
@@ -75,7 +85,7 @@ echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in
 : >"$scratch/failed"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
-export base home submissions out scratch cores share WB_JOBS=$share
+export base home submissions work scratch cores share WB_JOBS=$share
 if [ -n "${AGAIN:-}" ] && ! [ -e "$submissions/$AGAIN" ]; then # ada is ada.zip
     for file in "$submissions/$AGAIN".*; do [ ! -e "$file" ] || AGAIN=${file##*/}; done
 fi
@@ -91,7 +101,7 @@ one='
     again=
     [ "$name" != "$AGAIN" ] || again=--again
     said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again --base "$base" -- \
-        "$submissions/$name" "$out/reports/$name" 2>&1)
+        "$submissions/$name" "$work/reports/$name" 2>&1)
     status=$?
     if [ $status -eq 0 ]; then
         said=${said##*grade: }
@@ -100,9 +110,9 @@ one='
         exit 0
     else
         [ $status -ne 4 ] || said="${said##*grade: }. Also when graded alone: ask the instructor"
-        mkdir -p "$out/reports/$name"
-        rm -f "$out/reports/$name/record"
-        printf "%s\n" "$said" >"$out/reports/$name/failure"
+        mkdir -p "$work/reports/$name"
+        rm -f "$work/reports/$name/record"
+        printf "%s\n" "$said" >"$work/reports/$name/failure"
         printf "x\n" >>"$scratch/failed"
         [ $status -eq 4 ] || said="could not be graded (exit status $status)"
     fi
@@ -124,17 +134,25 @@ if [ -s "$scratch/busy" ]; then
 fi
 
 table=$out/grades.csv
-(cd "$base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" || exit 1
-# Grades that may have been published are kept, and what changes of them is shown.
-if [ -s "$table" ] && diff "$table" "$table.new" | grep '^[<]' >"$scratch/gone"; then
-    cp -p "$table" "$out/grades.before.csv"
-    echo "grade-all: $(wc -l <"$scratch/gone") rows change; the table as it was is $out/grades.before.csv"
-    diff "$table" "$table.new" | grep '^[<>]' | cut -d, -f 1-4
+(cd "$base" && build/cpu/score class "$work" <"$scratch/names") >"$table.new" || exit 1
+if [ "$work" != "$out" ]; then
+    diff "$table" "$table.new" | grep '^[<>]' | cut -d, -f 1-4 >"$scratch/changed"
+    changed=$(diff "$table" "$table.new" | grep '^<' | grep -vc ',"*not graded')
+    [ "$changed" -eq 0 ] || cat "$scratch/changed"
+    if [ "$changed" -gt 0 ] && [ "${REPLACE:-}" != 1 ]; then
+        echo "grade-all: nothing was replaced, and so many rows would change: $changed. What is new is in $work and" \
+            "$table.new; the same command with REPLACE=1 takes it"
+        exit 1
+    fi
+    [ "$changed" -eq 0 ] || cp -p "$table" "$out/grades.before.csv"
+    rm -rf "$out/reports" && mv "$work/reports" "$out/reports" && rmdir "$work" || exit 1
 fi
 mv "$table.new" "$table" || exit 1
 rm -f "$out/coverage.txt"
-[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) | LC_ALL=C sort |
-    "$base/build/cpu/suite" --plain >"$out/coverage.txt"
+[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) |
+    LC_ALL=C sort | "$base/build/cpu/suite" --plain >"$out/coverage.txt"
+[ -z "${ROSTER:-}" ] ||
+    LC_ALL=C awk -v roster="$ROSTER" -f "$home/workbook/score/roster.awk" "$table" >"$out/roster.csv" || exit 1
 failed=$(wc -l <"$scratch/failed")
 echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"
 [ "$failed" -eq 0 ]

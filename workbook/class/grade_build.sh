@@ -1,21 +1,34 @@
 #!/bin/sh
-# grade_build.sh NN [check] - run by test.sh and grade_look.sh for grade.sh, in a submission's tree: compiles problem
-# NN in the sandbox, and leaves in build/cpu/problems/NN_worker a script that starts the worker in the sandbox.
-# `check`: its check builds (workbook/sanitize), in build/cpu/check/problems, with a line on standard output for each.
-# Exit status: 0; 1 after what the compiler said, when there is no worker; 3 if the machine was too busy to compile
-# it, and the last line says so.
+# grade_build.sh - what test.sh has done in the sandbox for grade.sh, in a submission's tree:
+#   NN         compiles problem NN, and leaves in build/cpu/problems/NN_worker a script that starts the worker in the
+#              sandbox
+#   look NN    where SANITIZE=1: compiles its check build (workbook/sanitize), and has the judge give it the small cases
+#              of make sanitize-NN. It is a worker like any other: nothing was found if it ends well and its results are
+#              right. One that does not compile, ends early, takes too long or does less there is not clean
+#   gcov       for coverage.sh: gcov.sh, of a tar on standard input with what workers counted
+# Exit status: 0; 1 after what the compiler said, or what was found; 3 if the machine was too busy, and the last line
+# says so.
 set -u
-number=$1 check=${2:-}
+. workbook/class/sandbox.sh
+if [ "$1" = gcov ]; then
+    sandbox_room
+    # shellcheck disable=SC2034 # eval reads them
+    gcov=$(sed -n 's/^GCOV := //p' "$GRADE_SCRATCH/kit/build/tools.mk") of='cd "$1" && tar -xof - && sh gcov.sh . "$2"'
+    eval "$(sandbox_words 1024 16 64 60 64 tools --) /bin/sh -c \"\$of\" sh \"\$room\" \"\$gcov\"" | head -c 100000000
+    exit
+fi
+look=
+if [ "$1" = look ]; then look=yes; shift; fi
+number=$1
 name=$(basename "$(ls "problems/$number"/*.c*)")
 tree=$PWD
 . workbook/sanitize/settings.sh
 cd "$GRADE_SCRATCH" || exit 1
-. "$tree/workbook/class/sandbox.sh"
 
 # In: the source on standard input. Out: the worker on standard output, which is a file of limited size, and on
 # descriptor 3 gcc's notes for gcov, where it counts. The folder it is made in is nobody else's, and the kit has
 # neither test nor oracle nor key.
-in_the_sandbox='
+to_compile='
     kit=$1 room=$2 source=$3 worker=$4
     shift 4
     cp -Rp "$kit" "$room/w" && cd "$room/w" && cat >"problems/$source" || exit 1
@@ -37,7 +50,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     worker=$GRADE_SCRATCH/workers/$(echo "$program" | tr / _)
     words=$(sandbox_words 2048 64 64 $((2 * GRADE_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
     # shellcheck disable=SC2046
-    command="/bin/sh -c \"\$in_the_sandbox\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
+    command="/bin/sh -c \"\$to_compile\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
     eval "\"\$GRADE_SCRATCH/within\" $GRADE_COMPILE_SECONDS $words $command $(cat kit/variables)" \
         <"$tree/problems/$number/$name" >"$worker" 2>said 3>"$worker.notes"
     status=$?
@@ -66,19 +79,37 @@ threads=\${OPENBLAS_NUM_THREADS:-2} most=$((1 + GRADE_MEMORY_MB / 512))
 exec $words OPENBLAS_NUM_THREADS=\$threads $(quoted "$shown") "\$@"
 END
     chmod 755 "$tree/build/cpu/$program"
-    [ -z "$check" ] || echo "build/cpu/$program"
     [ ! -s "$worker.notes" ] || mv -f "$worker.notes" "$tree/build/cpu/${program%_worker}.gcno"
 }
 
-if [ -z "$check" ]; then
+if [ -z "$look" ]; then
     build "problems/$number${WB_COUNTED}_worker"
-else
-    # Shadows of memory have to lie where they have to lie: addresses are not limited there, what is used of them is.
-    for worker in "${number}_worker" "${number}_threads_worker"; do
-        # shellcheck disable=SC2086
-        case $worker,$name in
-        *_threads_worker,*.cu) ;;
-        *) build "check/problems/$worker" resident=1 $sanitizer_settings ;;
-        esac
-    done
+    exit
 fi
+if [ "$sandbox" = bwrap ]; then built_in=/tmp/w; else built_in=$GRADE_SCRATCH/room/w; fi
+for program in "check/problems/${number}_worker" "check/problems/${number}_threads_worker"; do
+    case $program,$name in *_threads_worker,*.cu) continue ;; esac
+    # Shadows of memory have to lie where they have to lie: addresses are not limited there, what is used of them is.
+    # shellcheck disable=SC2086
+    (build "$program" resident=1 $sanitizer_settings) >look.built 2>&1
+    case $? in
+    0) ;;
+    3) tail -n 1 look.built; exit 3 ;;
+    *) echo "  the check build does not compile"; head -n 40 look.built; exit 1 ;;
+    esac
+    (cd "$tree" && WB_CASE=small WB_EXACT=1 WB_TIMEOUT=$((3 * WB_TIMEOUT)) WB_RESULTS=$GRADE_SCRATCH/look.results \
+        build/cpu/suite "build/cpu/tests/${number}_test" "build/cpu/$program" cpu) >look.said 2>&1
+    case $? in
+    0) continue ;;
+    3) sed -n 's/^  harness: could not be judged: //p' look.said | tail -n 1; exit 3 ;;
+    esac
+    case=$("$tree/build/cpu/suite" --show look.results case)
+    echo "  case $case"
+    # What AddressSanitizer and its kin have to say, in our words.
+    "$tree/build/cpu/suite" --show look.results message | sed 's/^              //' | tee look.said |
+        awk -v pwd="$built_in" -f "$tree/workbook/sanitize/sanitize_c.awk" >look.report
+    [ -s look.report ] || mv look.said look.report
+    sed 's/^/  /' look.report
+    echo "     again    make sanitize-$number CASE=$case"
+    exit 1
+done

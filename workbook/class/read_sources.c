@@ -5,7 +5,7 @@
 //   read_sources WHAT FOLDER NN/NAME...     WHAT: what the folder is called, "folder" or "archive"
 //
 // Prints lines of
-//   file NN RANK BASE64 PATH    it could be problems/NN/NAME: RANK, how deep it lies; 100 more where it is known by the
+//   file NN RANK BASE16 PATH    it could be problems/NN/NAME: RANK, how deep it lies; 100 more where it is known by the
 //                               letters of its name alone
 //   left NN REASON              it is there, and cannot be taken
 //   other PATH                  a source that no problem knows
@@ -71,17 +71,6 @@ static int which(const char *name)
     return -1;
 }
 
-static void print_base64(const unsigned char *data, size_t size)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        const size_t left = size - i;
-        const unsigned bits =
-            (unsigned)data[i] << 16 | (left > 1 ? (unsigned)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0);
-        for (int k = 0; k < 4; k++) putchar((size_t)k > left ? '=' : digits[bits >> (18 - 6 * k) & 63]);
-    }
-}
-
 // Takes the file, which may be known[i]. Returns why it cannot be taken, or null.
 static const char *take(int at, const char *name, const char *path, int depth, int i)
 {
@@ -102,7 +91,7 @@ static const char *take(int at, const char *name, const char *path, int depth, i
     if (!regular) return "is not a file";
     if (size > LARGEST) return "is larger than 256 KB";
     printf("file %.2s %d ", known[i], depth + (there ? 0 : 100));
-    print_base64(text, size);
+    for (size_t k = 0; k < size; k++) printf("%02X", text[k]);
     printf("%s %s\n", size ? "" : "=", path);
     return NULL;
 }

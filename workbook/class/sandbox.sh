@@ -112,32 +112,19 @@ sandbox_find() {
     fi
     case ${WB_ISOLATION:-auto},$sandbox_uid in
     unsafe,0)
-        cat >&2 <<END
-grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change what judges it,
-       and forge its points. Time, memory and system calls are limited; nothing else holds.
-END
-        ;;
+        echo "grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change" \
+            "what judges it, and forge its points. Time, memory and system calls are limited, nothing else." >&2 ;;
     unsafe,*)
-        echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2
-        ;;
+        echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2 ;;
     container,[1-9]*) ;;
     container,0)
-        cat >&2 <<END
-grade: --container means another user for the submission, and only root can give it one: here it would share yours,
-       and could change what judges it. Run this as root, or with bubblewrap and without --container
-END
+        echo "grade: --container means another user for the submission, and only root can give it one: here it would" \
+            "share yours, and could change what judges it. Run this as root, or with bubblewrap, without it" >&2
         exit 3 ;;
     *)
-        if command -v bwrap >/dev/null; then
-            echo "grade: bubblewrap does not work here: $why" >&2
-        else
-            echo "grade: there is no bubblewrap (bwrap) here; ./setup.sh --grade installs it" >&2
-        fi
-        cat >&2 <<END
-grade: without it a submission could read your files, and, as you are not root, change what judges it. For people you
-       trust: UNSAFE=1 (--unsafe). As root in a container that holds one submission: --container. See
-       workbook/class/README.md
-END
+        echo "grade: bubblewrap (bwrap) does not work here: ${why:-./setup.sh --grade installs it}. Without it a" \
+            "submission could read your files, and, as you are not root, change what judges it. For people you trust:" \
+            "UNSAFE=1 (--unsafe). As root in a container that holds one submission: --container." >&2
         exit 3 ;;
     esac
 }

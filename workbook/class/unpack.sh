@@ -25,7 +25,8 @@ for _ in once again; do
     [ -z "$odd" ] || refuse "the archive has a path that points outside its folder: $odd"
     # Some programs of Windows write "\" where a "/" belongs.
     bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' \
-        --exclude '*__MACOSX*' --exclude '*/build/*' --exclude '*/.git/*' --passphrase unknown >/dev/null 2>said </dev/null || {
+        --exclude '*__MACOSX*' --exclude '*/build/*' --exclude '*/.git/*' --passphrase unknown \
+        >/dev/null 2>said </dev/null || {
         [ "$(du -sm tree | cut -f1)" -lt "$limit" ] || refuse "the archive unpacks to more than $limit MB"
         refuse "the archive cannot be unpacked: $(said)"
     }

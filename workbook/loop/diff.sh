@@ -33,7 +33,7 @@ fi
 if cmp -s "$file" "$key"; then
     echo "$file is identical to the reference solution"
 elif command -v git >/dev/null; then
-    git diff --no-index --no-ext-diff --word-diff "$file" "$key"
+    git diff --no-index --no-ext-diff --ignore-cr-at-eol --word-diff "$file" "$key"
 else
     diff -u "$file" "$key"
 fi

@@ -32,7 +32,8 @@ start)
     tried=$out/tune/$number/start
     rm -rf "$tried" && mkdir -p "$tried" || exit 1
     workbook/loop/travel.sh "$number" "$file" "$tried/${path##*/}" >"$scratch/lost" || refuse "$(cat "$scratch/lost")"
-    cmp -s "$tried/${path##*/}" "$scratch/skeleton" && refuse "$number uses none of your code in $file"
+    [ "$(changed_lines "$tried/${path##*/}" "$scratch/skeleton")" -gt 0 ] ||
+        refuse "$number uses none of your code in $file"
     if ! $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" >"$tried/log" 2>&1; then
         LC_ALL=C awk -f workbook/loop/errors.awk "$tried/log" >&2
         refuse "with your code from $file it does not compile"

@@ -12,7 +12,7 @@ if [ -z "$path" ]; then
     exit 1
 fi
 scratch=$(mktemp) || exit 1
-trap 'rm -f "$scratch"' EXIT
+trap 'rm -f "$scratch" "$scratch.why"' EXIT
 
 take() { # what stands on stdin, if it is the skeleton
     cat >"$scratch"
@@ -22,9 +22,13 @@ take() { # what stands on stdin, if it is the skeleton
 for candidate in "$path" "workbook/loop/shipped/$number/$(basename "$path")"; do
     [ -f "$candidate" ] && take <"$candidate" && exit 0
 done
-for commit in '' $(git log --all --format=%H -- "$path" 2>/dev/null); do
+for commit in '' $(git log --all --format=%H -- "$path" 2>"$scratch.why"); do
     git cat-file blob "$commit:./$path" 2>/dev/null | take && exit 0
 done
-echo "the shipped $path is neither in workbook/loop/shipped/$number nor in a git history here:" \
-    "get it from where you got the workbook" >&2
+if [ -e .git ] && grep . "$scratch.why" >&2; then # of a folder of another user git says what to do
+    echo "Only then is the shipped $path to be had from the git history here" >&2
+else
+    echo "the shipped $path is neither in workbook/loop/shipped/$number nor in a git history here:" \
+        "get it from where you got the workbook" >&2
+fi
 exit 1

@@ -14,7 +14,7 @@ trap 'rm -rf "$scratch"' EXIT
 put() { # IMPL NN: its source lies in scratch as well, under the name that the difference shows
     find_source "$1" "$2"
     [ -n "$file" ] || refuse "there is no source file in $1/$2"
-    mkdir -p "$scratch/$1/$2" && cp "$file" "$scratch/$file" || exit 1
+    mkdir -p "$scratch/$1/$2" && tr -d '\r' <"$file" >"$scratch/$file" || exit 1
 }
 if [ "${KEYS:-}" = 1 ]; then
     [ -d "solutions/$number" ] ||

@@ -23,6 +23,7 @@
 #   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if
 #                      that is anything; 3: as above
 #   WB_GCOV=COMMAND    for coverage.sh
+#   WB_UNTIL=TIME      in seconds since 1970: no problem is begun later; WB_DIAGNOSE_SECONDS: of naming a mistake, 60
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -123,6 +124,12 @@ judge() {
         return
     fi
     [ "$impl" != problems ] || [ -n "${WB_GRADE:-}" ] || sha256sum <"$file" >"$work/$number.sum"
+    if [ "$(tr -dc '\000' <"$file" | head -c 1 | wc -c)" -ne 0 ]; then
+        state="compile error"
+        echo "  $file is not UTF-8 but UTF-16, as some editors of Windows write it: save it as UTF-8" |
+            tee "$work/$number.compiler"
+        return
+    fi
     [ -z "${WB_WATCH:-}" ] || echo "  compiling $file"
     build >"$work/$number.log" 2>&1
     built=$?
@@ -195,7 +202,7 @@ explain() {
     looker=
     if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
         WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" \
-            >"$work/$number.sanitize" 2>&1 &
+            >"$work/$number.sanitize" 2>&1 8>/dev/null &
         looker=$!
     fi
     repair "$given"
@@ -236,7 +243,7 @@ diagnose() {
     [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" >/dev/null 2>&1
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
-        if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
+        if [ -n "${WB_GRADE:-}" ]; then ulimit -t "${WB_DIAGNOSE_SECONDS:-60}" && ulimit -v 4194304; fi
         WB_WORKER=$looker WB_BACKEND=cpu WB_SPENT=$work/$number.spent WB_TIMEOUT=5 OMP_WAIT_POLICY=passive \
             "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
     } | plain | sed 's/^/  /' | tee "$work/$number.mistake"
@@ -290,6 +297,17 @@ judged() {
     { judge; echo "$state" >"$work/$number.state"; } | tee "$work/$number.report"
 }
 
+# A student's file that passes is kept, for who spoils it later and wants its points back.
+keep() {
+    [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$one" ] && [ -n "$file" ] || return 0
+    kept=$record/passed/$next.${file##*.}
+    if [ "$state" = passed ]; then
+        mkdir -p "$record/passed" && sha256sum <"$file" | cmp -s - "$record/$next.sum" && cp "$file" "$kept"
+    elif [ -f "$kept" ] && ! cmp -s "$file" "$kept"; then
+        echo "  your file has passed before; cp $kept $file brings that back, and its points"
+    fi
+}
+
 exec 8>&2 # a build that waits says so there
 trap 'status=2; finish' INT TERM HUP
 [ -z "${WB_WATCH:-}" ] || trap 'exec 2>/dev/null; wait; exit 2' INT TERM HUP
@@ -302,17 +320,23 @@ gpu=$([ "$backend" = cpu ] || nvidia-smi --query-gpu=name --format=csv,noheader 
 run=$(printf '%s\t%s\n' date "$(date -u '+%Y-%m-%d %H:%M UTC')" backend "$backend" seed "${WB_SEED:-1}" \
     machine "$(getconf _NPROCESSORS_ONLN) x ${machine:-$(uname -m)}${gpu:+, $gpu}")
 
+late=
 for next in $problems; do
+    if [ -n "${WB_UNTIL:-}" ] && [ "$(date +%s)" -ge "$WB_UNTIL" ]; then
+        late="$late $next"
+        continue
+    fi
     number=$next
     find_source "$sources" "$number"
     echo
     echo "== $number $name"
     worker=$workers/$number${WB_COUNTED}_worker
     echo "$run" >"$work/$number.run"
-    if [ -z "${WB_WATCH:-}" ]; then judged; else judged & wait $!; fi
+    if [ -z "${WB_WATCH:-}" ]; then judged; else judged & wait $! 2>/dev/null; fi
     read -r state <"$work/$number.state"
     alone publish
     number=
+    keep
     case $state in
     "compile error" | failed) worse 1 ;;
     "could not run") worse 2 ;;
@@ -324,4 +348,5 @@ for next in $problems; do
         ;;
     esac
 done
+[ -z "$late" ] || echo "Not run, since the time for this submission was used up:$late" >>"$record/00.note"
 finish

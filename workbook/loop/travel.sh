@@ -19,10 +19,11 @@ take() { # FILE GAPS: with the function's new name
         sed "s/\([^A-Za-z0-9_]\)$old\([^A-Za-z0-9_]\)/\1$name\2/g"
 }
 marks() { grep '^ *//[{}]' "$1"; }
-[ "$(marks "$mine")" = "$(marks "$scratch/from")" ] ||
+tr -d '\r' <"$mine" >"$scratch/own" || exit 1 # an editor of Windows may have saved it
+[ "$(marks "$scratch/own")" = "$(marks "$scratch/from")" ] ||
     { echo "$mine no longer has the gaps of $from as shipped"; exit 1; }
 take "$scratch/from" '' >"$scratch/base"
-take "$mine" "$(sed -n "s/^$number //p" workbook/loop/travels.txt)" >"$scratch/mine"
+take "$scratch/own" "$(sed -n "s/^$number //p" workbook/loop/travels.txt)" >"$scratch/mine"
 git merge-file -p "$scratch/mine" "$scratch/base" "$scratch/shipped" 2>"$scratch/why" >"$scratch/merged"
 [ $? -le 127 ] || { cat "$scratch/why"; exit 1; }
 awk -v which=choose -v lost="$scratch/lost" -f workbook/loop/travel.awk "$scratch/base" "$scratch/merged" >"$to"

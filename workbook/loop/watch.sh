@@ -1,6 +1,6 @@
 #!/bin/sh
-# watch.sh NN... - tests a problem again at every save of its source, until Ctrl-C; entr(1) waits for saves. P says
-# which problem; without, the one of make next. A save during a run ends that run, and what it has found is dropped.
+# watch.sh NN... - tests a problem again at every save of its source, until Ctrl-C. P says which
+# problem; without, the one of make next. A save during a run ends that run, and what it has found is dropped.
 set -u
 . workbook/loop/source.sh
 if [ -n "${P:-}" ]; then
@@ -18,11 +18,23 @@ if [ -z "$file" ]; then
     echo "watch: there is no $name.cu or $name.c in problems/$number; make reset-$number restores it" >&2
     exit 1
 fi
-if ! command -v entr >/dev/null; then
-    echo "watch: entr, which waits for saves, is not installed." \
-        "./setup.sh installs it (apt-get install entr)" >&2
-    exit 1
-fi
-# -r: a run that is under way is ended; -c: the screen is cleared; -n: there is no terminal whose keys could be read
-if [ -t 0 ] && [ -t 1 ]; then how=-cr; else how=-nr; fi
-echo "$file" | WB_WATCH=yes entr $how workbook/loop/test.sh "${BACKEND:-cpu}" problems "$number"
+# A save is seen by the file's sum: what an editor outside of WSL or of a container writes is announced to nobody here.
+running=
+sum() { cksum <"$file" 2>/dev/null; } # of a file that is away for a moment, as some editors save, there is none
+stop() {
+    [ -z "$running" ] || { kill -s TERM -- "-$running"; wait "$running"; } 2>/dev/null
+    running=
+}
+trap 'stop; exit 0' INT TERM HUP
+seen=
+while :; do
+    now=$(sum)
+    if [ -n "$now" ] && [ "$now" != "$seen" ]; then
+        stop
+        seen=$now
+        [ ! -t 1 ] || printf '\033[H\033[2J\033[3J' # a clear screen
+        WB_WATCH=yes setsid workbook/loop/test.sh "${BACKEND:-cpu}" problems "$number" &
+        running=$!
+    fi
+    sleep 0.5
+done

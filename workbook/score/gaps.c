@@ -52,6 +52,16 @@ static char *skeleton_of(const wb_problem *p, const char *file)
     return grades_read_file("%s", kept);
 }
 
+// An editor of Windows may have saved it.
+static char *without_returns(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++)
+        if (from[0] != '\r' || from[1] != '\n') *to++ = *from;
+    *to = 0;
+    return text;
+}
+
 int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
 {
     char file[64];
@@ -60,7 +70,7 @@ int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
 
 int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
 {
-    char *const mine = grades_read_file("%s", file), *const skeleton = skeleton_of(p, file),
+    char *const mine = without_returns(grades_read_file("%s", file)), *const skeleton = skeleton_of(p, file),
                 *const hints = grades_read_file("problems/%02d/hints.txt", p->number);
     int count = 0;
     for (char *line = strtok(hints, "\n"); line && count < MAX_GAPS; line = strtok(NULL, "\n")) {

@@ -1,6 +1,7 @@
 // gradescope.c - results.json, as Gradescope reads it.
 #include "score/safe_text.h"
 #include "score/score.h"
+#include "score/standing.h"
 
 #include <cjson/cJSON.h>
 #include <stdarg.h>
@@ -44,13 +45,13 @@ static void add_test(cJSON *tests, const wb_problem *p, const char *title, const
     add_text(test, "output", output);
 }
 
-static void add_checkpoint(cJSON *tests, const wb_problem *p, const checkpoint *c)
+static void add_checkpoint(cJSON *tests, const wb_problem *p, const checkpoint *c, const char *state)
 {
     char *output;
     size_t size;
     FILE *f = open_memstream(&output, &size);
     if (!f) grades_give_up("JSON");
-    fprintf(f, "%s\n", grades_records[c->number].state);
+    fprintf(f, "%s\n", state);
     grades_each_test(c, list_test, f);
     if (strcmp(c->needs, "-") != 0) fprintf(f, "needs: %s\n", c->needs);
     fclose(f);
@@ -75,8 +76,13 @@ void score_write_gradescope(FILE *to, const char *folder)
     free(output);
     int earned = 0;
     cJSON *const tests = cJSON_CreateArray();
+    const bool own = strcmp(folder, OWN_RECORDS) == 0;
     EACH_PROBLEM (p) {
-        EACH_CHECKPOINT (c, p->number) add_checkpoint(tests, p, c);
+        char state[64];
+        const standing s = standing_of(p, folder);
+        snprintf(state, sizeof state, "%s%s", own ? standing_word(&s) : grades_records[p->number].state,
+                 own && s.changed ? ", changed since" : "");
+        EACH_CHECKPOINT (c, p->number) add_checkpoint(tests, p, c, state);
         char *const report = grades_read_file("%s/%02d.report", folder, p->number);
         const bool passed = strcmp(grades_records[p->number].state, "passed") == 0;
         if (*report) add_test(tests, p, "report", "report", 0, passed, report);

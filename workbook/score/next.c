@@ -144,6 +144,21 @@ static const char *missing_test(const standing *s, char how[256])
     return test;
 }
 
+// Of a file that was not begun: whose answers are in it, before it is opened.
+static void say_from(const wb_problem *p)
+{
+    const wb_problem *from = wb_problem_number(p->from);
+    if (!from) return;
+    const standing s = standing_of(from, OWN_RECORDS);
+    char line[16], *const travels = grades_read_file("workbook/loop/travels.txt");
+    snprintf(line, sizeof line, "\n%02d ", p->number);
+    if (strcmp(s.state, "passed") != 0)
+        say("beware", "answers to %02d, which has not passed, may stand in it", p->from);
+    else if (strstr(travels, line))
+        say("yours", "make start-%02d puts what you wrote for %02d into it", p->number, p->from);
+    free(travels);
+}
+
 static int now(char **given)
 {
     static const bool none[WB_PROBLEMS];
@@ -181,6 +196,7 @@ static int now(char **given)
         return 0;
     }
     say("file", "%s", s.file);
+    if (strcmp(s.state, "not started") == 0) say_from(s.problem);
     if (s.changed) {
         say("type", "make test-%02d: the file has changed since its last tests", number);
         return 0;

@@ -1,0 +1,30 @@
+#!/bin/sh
+# handin.sh BACKEND FILE NN... - tests what was started of these problems, packs what counts of it, of each one file,
+# into FILE, and says what it packed. Exit status: 0 if it is packed, whatever the tests say, else 1.
+set -u
+. workbook/loop/source.sh
+backend=$1 to=$2
+shift 2
+files='' numbers=''
+for number; do
+    find_source problems "$number"
+    [ -z "$file" ] || "build/$backend/score" untouched "$file" || files="$files $file" numbers="$numbers $number"
+done
+[ -n "$files" ] || { echo "handin: nothing is started: every file is as it was shipped" >&2; exit 1; }
+# shellcheck disable=SC2086
+REPAIR=${REPAIR:-0} SANITIZE=${SANITIZE:-0} workbook/loop/test.sh "$backend" problems $numbers
+# shellcheck disable=SC2086
+tar -czf "$to" $files || exit 1
+echo
+echo "handin: packed into $to, to be handed in as it is:"
+for file in $files; do
+    number=${file#problems/} number=${number%%/*}
+    echo "  $file  $("build/$backend/score" standing "$number")"
+    [ "$(wc -c <"$file")" -le 262144 ] || echo "  $file has more than 256 KB, and will not be graded" >&2
+done
+for file in $(find problems -name '*.c' -o -name '*.cu' -o -name '*.h' -o -name '*.cuh'); do
+    case " $files $(sed 's/^[^ ]* *//' workbook/loop/shipped.sha256 | tr '\n' ' ') " in
+    *" $file "*) ;;
+    *) echo "  not packed, since one file counts for each problem: $file" ;;
+    esac
+done
