@@ -111,12 +111,14 @@ which:  ## which kernel is wrong? three trainings with curves and gradients; SAY
 gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; needs PyTorch, transformers
 	@mkdir -p $B/results
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv && plots/plot.sh gpt_oss $(BACKEND)
+$(if $(and $(filter lib install torch,$(MAKECMDGOALS)),$(if $(wildcard $B/lib/libworkbook.so),,new)),$(info \
+  building the library: four minutes on one core$(if $(filter cuda,$(BACKEND)), or more), JOBS=$(JOBS)))
 lib: $B/lib/libworkbook.so  ## reference solutions, or faster kernels, as one library (solutions/library.c)
 install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-config and CMake
 	@solutions/install.sh $(BACKEND)
 uninstall:  ## PREFIX=/usr/local: removes it
 	@solutions/install.sh --remove
-torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs pytest
+torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs pytest, hypothesis
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
 	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py transformers_test.py)
 wheel:  ## dist/*.whl: the library for PyTorch, for GPUs of 80, 90a and 120, or ARCH="80 90a"
