@@ -7,7 +7,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory() as prefix:
         subprocess.run(["make", f"-j{os.cpu_count()}", "install", f"PREFIX={prefix}", "DESTDIR="], check=True)
         files = {path.removeprefix("reference/"): open(path, "rb").read()
-                 for path in glob.glob("reference/flash_workbook/*.py") + ["reference/flash_workbook/operators.cpp"]}
+                 for path in glob.glob("reference/flash_workbook/*.[pct]*")}  # .py, operators.cpp, py.typed
         files["flash_workbook/workbook.h"] = open("workbook/workbook.h", "rb").read()  # what that file includes
         files["flash_workbook/libworkbook.so"] = open(f"{prefix}/lib/libworkbook.so", "rb").read()
     version, platform = open("VERSION").read().strip(), sysconfig.get_platform().replace("-", "_").replace(".", "_")
@@ -16,6 +16,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 Name: flash_workbook
 Version: {version}
 Summary: The FlashAttention workbook's kernels as operators of PyTorch
+Author: The FlashAttention workbook's authors
 License-Expression: MIT
 License-File: LICENSE
 Requires-Python: >=3.9

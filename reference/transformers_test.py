@@ -76,8 +76,8 @@ def test_generate(models, how):
     """Logits of the first token, of each step after it as long as all wrote the same, and of beams their scores."""
     ids, there = torch.randint(1, 64, (2, 12)), torch.ones(2, 12, dtype=torch.long)
     there[0, :5] = 0
-    runs = [model.generate(ids, attention_mask=there, max_new_tokens=6, min_new_tokens=6, do_sample=False,
-                           output_logits=True, output_scores=True, return_dict_in_generate=True, **how) for model in models]
+    how |= dict(max_new_tokens=6, min_new_tokens=6, do_sample=False, output_logits=True, output_scores=True)
+    runs = [model.generate(ids, attention_mask=there, return_dict_in_generate=True, **how) for model in models]
     if "num_beams" in how:
         exact, other, ours = (run.sequences_scores for run in runs)
         assert ((ours - exact).abs() <= 2 * (other - exact).abs() + 2**-6).all()

@@ -5,6 +5,7 @@
 // 0 * NaN is NaN: a row gets that of another sequence from a tile that both share. A block whose sums are NaN walks once
 // more for each sequence that it has a part of, over tiles in which nothing else is.
 #include "workbook.h"
+#include "in_this_name.h"
 #include "tile.cuh"
 
 #include <limits.h>
@@ -389,11 +390,10 @@ template <int D> wb_status launch(const tensors &t, const attention_shape *shape
 
 wb_status serve(tensors t, const wb_scores *scores, const attention_shape *shape, bool back, wb_stream stream)
 {
-    const char *const us = "wb_scored";
     if (!scores || !scores->first || !scores->last || (scores->slopes && !scores->at))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: the scores have no intervals, or slopes without positions", us);
+        return wb_fail(WB_BAD_ARGUMENT, "wb_scored: the scores have no intervals, or slopes without positions");
     if (!(scores->softcap >= 0 && scores->softcap < INFINITY) || scores->sinks < 0)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: softcap = %g, sinks = %d", us, scores->softcap, scores->sinks);
+        return wb_fail(WB_BAD_ARGUMENT, "wb_scored: softcap = %g, sinks = %d", scores->softcap, scores->sinks);
     t.scores = *scores, t.q_heads = shape->q_heads, t.kv_heads = shape->kv_heads;
     t.Nq = shape->q_len, t.Nk = shape->kv_len, t.scale = shape->scale;
     const int D = shape->head_dim;
@@ -404,7 +404,7 @@ wb_status serve(tensors t, const wb_scores *scores, const attention_shape *shape
 wb_status wb_scored(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const wb_scores *scores,
                     const attention_shape *shape, wb_stream stream)
 {
-    const wb_status status = wb_check_forward("flash_block_mask", O, L, Q, K, V, shape);
+    const wb_status status = in_this_name("wb_scored", wb_check_forward("flash_block_mask", O, L, Q, K, V, shape));
     if (status != WB_OK) return status;
     tensors t = {};
     t.O = O, t.L = L, t.Q = Q, t.K = K, t.V = V;
@@ -415,7 +415,8 @@ wb_status wb_scored_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const b
                              const bf16 *O, const float *L, const bf16 *dO, const float *dL, const wb_scores *scores,
                              const attention_shape *shape, wb_stream stream)
 {
-    const wb_status status = wb_check_backward("flash_block_mask", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    const wb_status status = in_this_name(
+        "wb_scored_backward", wb_check_backward("flash_block_mask", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape));
     if (status != WB_OK) return status;
     tensors t = {};
     t.dQ = dQ, t.dK = dK, t.dV = dV, t.delta = delta, t.L = const_cast<float *>(L), t.dL = dL;

@@ -94,7 +94,7 @@ def differentiable(function, x):
 def autocast(*tensors):
     """float32 as what torch.autocast asks for, where it is on."""
     kind = next(x.device.type for x in tensors if isinstance(x, Tensor))
-    if not torch.is_autocast_enabled(kind):
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
         return tensors
     to = torch.get_autocast_dtype(kind)
     return [x.to(to) if isinstance(x, Tensor) and x.dtype == torch.float32 else x for x in tensors]

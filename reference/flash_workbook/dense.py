@@ -1,4 +1,6 @@
 """attention(): operators that torch.compile, autograd and autocast know, for the functions of problems 03 to 12."""
+from typing import Optional
+
 import torch
 
 from .arguments import autocast, number, tensors
@@ -13,9 +15,9 @@ def taken(what, Q, K, V, sink_logits):
     """Q, K and V as the library takes them, or an error: of attention, with heads before tokens."""
     if all(isinstance(x, torch.Tensor) for x in (Q, K, V)):
         Q, K, V = autocast(Q, K, V)
-    names = "qkv" if what.startswith("flash_attn") else "QKV"  # the caller's
-    tensors(what, **{name: (x, of, BF16) for name, x, of in zip(names, (Q, K, V), (
-        "B Hq Nq D", "B Hkv Nk D", "B Hkv Nk Dv"))}, sink_logits=(sink_logits, "?Hq", [torch.float32]))
+    names = ("q", "k", "v", "s_aux") if what.startswith("flash_attn") else ("Q", "K", "V", "sink_logits")
+    tensors(what, **{name: (x, of, kind) for name, x, of, kind in zip(names, (Q, K, V, sink_logits), (
+        "B Hq Nq D", "B Hkv Nk D", "B Hkv Nk Dv", "?Hq"), (BF16, BF16, BF16, [torch.float32]))})
     Hq, D = Q.shape[1], Q.shape[3]
     if 0 in (D, V.shape[3]):
         refuse(f"{what}: head_dim = 0")
@@ -54,8 +56,9 @@ def wants_gradients(*tensors):
     return False
 
 
-def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=None, block_mask=None, scale=None,
-              same_bits=None, return_lse=False, lib=None):
+def attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal=True, window: Optional[int] = None,
+              sink_tokens=0, sink_logits: Optional[torch.Tensor] = None, block_mask=None, scale: Optional[float] = None,
+              same_bits: Optional[bool] = None, return_lse=False, lib=None):
     """softmax(scale Q K^T) V over the keys that a query sees. Q [B, Hq, N, D], K and V [B, Hkv, N, D]: bf16;
     sink_logits [Hq]: float32.
 
@@ -67,7 +70,9 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
     computed, with zeros. D to 256 has no gradients, windows, sinks or masks, and is for Hopper: 192 with V of 128, or
     256; a causal mask of fewer queries than keys is aligned at the bottom right there. Tensors may lie in memory in any
     way; what is not contiguous is copied. Under torch.autocast float32 is taken for bf16. What no function of the
-    library does raises Refused.
+    library does raises Refused, wrong shapes ValueError, and wrong types TypeError. Returns O [B, Hq, N, Dv] in bf16; L
+    is in float32, natural logarithms. Sources: FlashAttention-2 (Dao, 2023), StreamingLLM (Xiao
+    and others, 2023) for sink_tokens, gpt-oss (2025) for sink_logits.
     """
     if not torch.compiler.is_compiling() and block_mask is None:
         try:

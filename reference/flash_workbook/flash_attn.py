@@ -52,6 +52,8 @@ def nothing(*tensors):
 
 def sinks_of(s_aux, learnable_sink):
     sinks = s_aux if s_aux is not None else learnable_sink
+    if not isinstance(sinks, (Tensor, type(None))):
+        raise TypeError(f"s_aux is {type(sinks).__name__}, expected a float32 tensor [Hq]")
     return None if sinks is None else sinks.float()
 
 
@@ -212,6 +214,9 @@ def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks, slopes, c
     chunk = 0 if chunk >= Nk >= Nq else chunk
     usual, causal = slopes is None and not cap, right == 0 <= left and not chunk
     wide = usual and causal and left == MOST and Q.shape[3] > 128 and Nq <= Nk
+    if Q.shape[3] > 128 and not wide and not (usual and left == right == MOST and not chunk):
+        refuse(f"{name}: head_dim = {Q.shape[3]}: above 128 only full and causal masks are supported, with at "
+               "least as many keys as queries, without softcap or slopes")
     if usual and causal and Nq == 1 and not wants_gradients(Q, K, V, sinks):  # sees all keys, or the last of them
         K, V = (x[:, :, -1 - left :] if left < MOST else x for x in (K, V))
         left, right, causal = MOST, MOST, False
@@ -246,8 +251,9 @@ def square_window(q, k, causal, window_size):
     return 0
 
 
-def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                    alibi_slopes=None, deterministic=False, return_attn_probs=False, *, s_aux=None, learnable_sink=None,
+def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p=0.0, softmax_scale: Optional[float] = None, causal=False,
+                    window_size=(-1, -1), softcap=0.0, alibi_slopes: Optional[Tensor] = None, deterministic=False,
+                    return_attn_probs=False, *, s_aux: Optional[Tensor] = None, learnable_sink=None,
                     qv=None, q_descale=None, k_descale=None, v_descale=None, attention_chunk=0, num_splits=1,
                     pack_gqa=None, sm_margin=0):
     """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D], in bf16. s_aux (learnable_sink): gpt-oss's sink logits [Hq].
@@ -255,6 +261,12 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     window_size: how many keys before and behind its own a query sees, -1 or None: all. attention_chunk: of keys in
     chunks of so many, those of its own. return_attn_probs: O, the logarithm of the denominators
     [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints, and not read.
+    Query i stands at key Nk - Nq + i: causal masks and windows are aligned at the bottom right. softcap: scores x
+    become softcap * tanh(x / softcap); alibi_slopes [Hq] or [B, Hq], float32, times the distance are taken from them.
+    Returns O [B, Nq, Hq, Dv] in bf16; logarithms are natural, in float32. What is not served raises Refused, a
+    NotImplementedError that names the argument; wrong shapes ValueError, wrong types TypeError. Arguments: those of
+    flash-attn 2.8, 3 and 4 (Dao and others); formulas: FlashAttention-2 (2023), ALiBi (Press and others, 2021),
+    Gemma 2 (2024) for softcap.
     """
     if not torch.compiler.is_compiling() and (alibi_slopes is qv is q_descale is k_descale is v_descale is None):
         try:
@@ -402,9 +414,11 @@ def starts_of(x):
     return torch.arange(x.shape[0] + 1, dtype=torch.int32, device=x.device) * x.shape[1]
 
 
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None,
-                           dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                           alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None, *,
+def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Optional[Tensor] = None,
+                           cu_seqlens_k: Optional[Tensor] = None, max_seqlen_q=None, max_seqlen_k=None,
+                           dropout_p=0.0, softmax_scale: Optional[float] = None, causal=False, window_size=(-1, -1),
+                           softcap=0.0, alibi_slopes: Optional[Tensor] = None, deterministic=False,
+                           return_attn_probs=False, block_table: Optional[Tensor] = None, *,
                            s_aux=None, learnable_sink=None, seqused_q=None, seqused_k=None, page_table=None, qv=None,
                            q_descale=None, k_descale=None, v_descale=None, attention_chunk=0, num_splits=1,
                            pack_gqa=None, sm_margin=0, scheduler_metadata=None):
@@ -418,7 +432,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, max_se
     calls with the same tensors. On a GPU that is unless PyTorch has counted a write to them: after one that it does not
     see (through .data, DLPack, another library's kernel, a graph that is replayed) call flash_workbook.forget_mask().
     The largest lengths are not read.
-    Everything else as in flash_attn_func; the logarithms are [Hq, Tq].
+    Everything else, errors too, as in flash_attn_func; the logarithms are [Hq, Tq]. Lengths that are wrong are a
+    RuntimeError that names the entry. A sequence has what it has alone, whatever stands in rows of others.
     """
     if not torch.compiler.is_compiling() and (alibi_slopes is block_table is page_table is qv is q_descale is k_descale
                                               is v_descale is None):
@@ -546,6 +561,9 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
         if left < most or chunk or first is not None:
             first, copied = start.maximum(begin).flatten(), True
             most = max(1, min(most, left + 1 + min(right, Nq - 1), chunk or most))
+        if B * Nq > 65535:
+            refuse(f"flash_attn_with_kvcache: {B} sequences of {Nq} queries: here each query is a sequence of its own, "
+                   "and up to 65535 are supported (any number with causal=True and no window)")
         Q, table = Q.transpose(1, 2).reshape(B * Nq, Hq, 1, D), table.repeat_interleave(Nq, 0)
         if by_sequence:
             K_scale, V_scale = (x.repeat_interleave(Nq, 0) for x in (K_scale, V_scale))
@@ -581,11 +599,11 @@ def scored_from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, ri
     start, end = (at - left).clamp(min=0), torch.minimum(at + right, lengths[:, None] - 1)
     if chunk:
         start, end = start.maximum(at - at % chunk), end.minimum(at - at % chunk + chunk - 1)
-    end = torch.where(start > end, -MOST, end)
-    seen = torch.stack([start, end, at]) + torch.arange(B, device=Q.device)[:, None] * most
+    offset = torch.arange(B, device=Q.device)[:, None] * most
+    start, end = start + offset, torch.where(start > end, -1, end + offset)
+    seen = torch.stack([start, end, at + offset])  # a query may stand before the first key
     slopes = None if slopes is None else slopes.T[None, ..., None].expand(1, Hq, B, Nq).flatten(2).contiguous()
-    O, L = scored(Q.transpose(0, 1).flatten(1, 2)[None], K, V, seen.clamp(min=-1).flatten(1).int(), slopes, cap, scale,
-                  "")
+    O, L = scored(Q.transpose(0, 1).flatten(1, 2)[None], K, V, seen.flatten(1).int(), slopes, cap, scale, "")
     return O[0].unflatten(1, (B, Nq)).transpose(0, 1), L[0].unflatten(1, (B, Nq)).transpose(0, 1)
 
 
@@ -609,7 +627,7 @@ def in_rows(x, cu, T):
     return x[s, at.clamp(min=0, max=x.shape[1] - 1)].masked_fill(none, torch.nan)
 
 
-def quantise_cache(x):
+def quantise_cache(x: Tensor) -> Tuple[Tensor, Tensor]:
     """Of a cache [pages, page_size, Hkv, D], or tokens [..., H, D]: int8 of the same shape, and scales [pages, Hkv,
     page_size]. wb_quantise_row's bits."""
     most = x.float().abs().amax(-1, keepdim=True)
@@ -628,7 +646,8 @@ def descale_of(name, x, B, Hkv, device):
     return (x.view(1, 1) if x.numel() == 1 else x).detach().expand(B, Hkv)
 
 
-def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Optional[Tensor] = None,
+                            v: Optional[Tensor] = None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None,
                             causal=False, window_size=(-1, -1), softcap=0.0, rotary_interleaved=True,
                             alibi_slopes=None, num_splits=0, return_softmax_lse=False, *, s_aux=None,
@@ -647,7 +666,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     v; without max_seqlen_q the call waits for the GPU. Fast, from the cache as it lies: a causal mask or one query, up
     to 16 queries, pages (or N) of multiples of 16, in int8 of a power of two to 256, D 16, 32, 64 or 128. Else, with a
     window and with cache_leftpad, what is seen of it is copied at each call, in bf16, and more than 16 queries make it
-    wait for the GPU.
+    wait for the GPU. Everything else, errors too, as in flash_attn_func: query i stands i - Nq behind the last key.
+    Returns O as q, in bf16; with return_softmax_lse the logarithms [B, Hq, Nq] as well, with cu_seqlens_q [Hq, Tq].
     """
     name = "flash_attn_with_kvcache"
     e4m3 = getattr(k_cache, "dtype", None) == E4M3
@@ -658,7 +678,9 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if isinstance(q, Tensor):
         q, k, v = autocast(q, k, v)
     tensors(name, q=(q, of_q), k_cache=(k_cache, "pages page_size Hkv D"), v_cache=(v_cache, "pages page_size Hkv Dv"),
-            k=(k, of_k + " D"), v=(v, of_k + " Dv"))
+            k=(k, of_k + " D"), v=(v, of_k + " Dv"), s_aux=(s_aux if s_aux is not None else learnable_sink, "?Hq"),
+            **{} if k_scale is v_scale is None else {which: (x, "pages Hkv page_size", [torch.float32])
+                                                     for which, x in (("k_scale", k_scale), ("v_scale", v_scale))})
     if q.dtype == E4M3:
         refuse(f"{name}: q in float8_e4m3fn is not supported: pass it in bfloat16 for any cache")
     tensors(name, q=(q, of_q, [torch.bfloat16]), **{} if k_cache.dtype == E4M3 else {
@@ -680,26 +702,17 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         if Nq < 0:
             raise ValueError(f"{name}: max_seqlen_q = {Nq}")
         q = behind(q, cu_seqlens_q, Nq)
-    B, Nq, Hq, D = q.shape
+    (B, Nq, Hq, D), (pages, size, Hkv, _) = q.shape, k_cache.shape
     if wants_gradients(q, k_cache, v_cache, k, v):
         refuse(f"{name} has no gradients. Call it under torch.no_grad()")
-    if k_cache.shape[:3] != v_cache.shape[:3] or k_cache.shape[3] != D or (
-            Hq % k_cache.shape[2] if k_cache.shape[2] else Hq):
-        raise ValueError(f"{name}: q {list(q.shape)}, k_cache {list(k_cache.shape)}, v_cache {list(v_cache.shape)}: "
-                         "[B, Nq, Hq, D], and [.., .., Hkv, D] twice")
-    if (k is None) != (v is None) or k is not None and any(
-            x.shape[:-2] != k.shape[:-2] or of_new == -4 and len(x) != B or x.shape[-2:] != cache.shape[2:]
-            for x, cache in ((k, k_cache), (v, v_cache))):
+    if Hq % Hkv if Hkv else Hq:
+        raise ValueError(f"{name}: {Hq} heads of q are not a multiple of {Hkv} heads of k_cache")
+    if (k is None) != (v is None) or k is not None and of_new == -4 and len(k) != B:
         raise ValueError(f"{name}: k and v must be [B, n, Hkv, D], both or neither")
     if cu_seqlens_k_new is not None:
         integers("cu_seqlens_k_new", cu_seqlens_k_new, device, B + 1)
         if looks_at(device):
             starts_in("cu_seqlens_k_new", cu_seqlens_k_new, 0 if k is None else len(k))
-    pages, size, Hkv = k_cache.shape[:3]
-    for which, x in (("k_scale", k_scale), ("v_scale", v_scale)):
-        if not (k_scale is v_scale is None) and not (isinstance(x, Tensor) and x.dtype == torch.float32 and
-                x.shape == (pages, Hkv, size) and x.device == device):
-            raise ValueError(f"{name}: {which} must be float32, {[pages, Hkv, size]}, on {device}")
     if e4m3:  # from here on bytes, whose scales have two dimensions
         k_cache, v_cache = k_cache.view(torch.int8), v_cache.view(torch.int8)
         k_scale = descale_of("k_descale", k_descale, B, Hkv, device)
@@ -710,8 +723,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     for which, x in (("cache_batch_idx", cache_batch_idx), ("cache_leftpad", cache_leftpad)):
         if x is not None:
             integers(which, x, device, B)
-    if not size:
-        refuse(f"{name}: the cache has no keys; flash_attn_func accepts k and v without keys")
+    if not size or not Hkv:
+        refuse(f"{name}: the cache has no keys or no heads; flash_attn_func accepts k and v without keys")
     if table is None:  # each row of the cache is so many pages in a row
         fits = (k_scale is None or e4m3) and k_cache.is_contiguous() and v_cache.is_contiguous()
         rows, row, size = pages, size, next((x for x in PAGE_SIZES if size % x == 0), size) if fits else size
@@ -769,3 +782,36 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if cu_seqlens_q is not None:
         O, L = in_rows(O, cu_seqlens_q, Tq), in_rows(L.transpose(1, 2), cu_seqlens_q, Tq).T
     return (O, L) if return_softmax_lse else O
+
+
+# ------------------------ one tensor of two or three
+
+
+def unpacked(name, x, letters, count):
+    """The `count` parts of x, before its last two dimensions."""
+    tensors(name, **{"qkv" if count == 3 else "kv": (x, letters)})
+    if x.shape[-3] != count:
+        raise ValueError(f"{name}: {list(x.shape)}, expected [{letters}] with {count} parts")
+    return x.unbind(-3)
+
+
+def flash_attn_qkvpacked_func(qkv: Tensor, *args, **how):
+    """flash_attn_func of qkv [B, N, 3, H, D]: q, k and v are parts of one tensor, and so is the gradient."""
+    return flash_attn_func(*unpacked("flash_attn_qkvpacked_func", qkv, "B N parts H D", 3), *args, **how)
+
+
+def flash_attn_kvpacked_func(q: Tensor, kv: Tensor, *args, **how):
+    """flash_attn_func of q [B, Nq, Hq, D] and kv [B, Nk, 2, Hkv, D]."""
+    return flash_attn_func(q, *unpacked("flash_attn_kvpacked_func", kv, "B Nk parts Hkv D", 2), *args, **how)
+
+
+def flash_attn_varlen_qkvpacked_func(qkv: Tensor, cu_seqlens: Tensor, max_seqlen=None, *args, **how):
+    """flash_attn_varlen_func of qkv [T, 3, H, D]."""
+    parts = unpacked("flash_attn_varlen_qkvpacked_func", qkv, "T parts H D", 3)
+    return flash_attn_varlen_func(*parts, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *args, **how)
+
+
+def flash_attn_varlen_kvpacked_func(q: Tensor, kv: Tensor, *args, **how):
+    """flash_attn_varlen_func of q [Tq, Hq, D] and kv [Tk, 2, Hkv, D]."""
+    parts = unpacked("flash_attn_varlen_kvpacked_func", kv, "Tk parts Hkv D", 2)
+    return flash_attn_varlen_func(q, *parts, *args, **how)

@@ -98,32 +98,29 @@ def like_fp8(Q, *_):
     return Q.new_empty(Q.shape, dtype=torch.bfloat16), Q.new_empty(Q.shape[:3], dtype=torch.float32)
 
 
-def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[float] = None, return_lse=False,
-                  lib=None):
+def attention_fp8(Q: Tensor, K: Tensor, V: Tensor, *exponents: Tensor, causal=True, levels=2,
+                  scale: Optional[float] = None, return_lse=False, lib=None):
     """softmax(scale Q K^T) V of e4m3 tensors and their exponents, as Eight holds them: attention_fp8(*quantise_fp8(Q,
     K, V)). Given Q, K and V alone, in bf16 or float32, it quantises them. levels: 2 adds O up in float32 every 1536
     keys or sooner, 1 leaves all of it to the tensor cores, whose sums keep some 14 bits. D 64, 128 or 256, on sm_90; no
-    gradients.
+    gradients. Returns O [B, Hq, Nq, D] in bf16; with return_lse also L [B, Hq, Nq], natural logarithms in float32. A
+    causal mask needs Nq = Nk. Refused, TypeError and ValueError as from attention(). Exponents: OCP's microscaling
+    formats; levels: DeepSeek-V3 (2024).
     """
-    tensors("attention_fp8", Q=(Q, "B Hq Nq D"), K=(K, "B Hkv Nk D"), V=(V, "B Hkv Nk D" if not exponents else
-                                                                           "B Hkv tiles D keys"))
     if len(exponents) not in (0, 3):
         raise TypeError("attention_fp8: pass Q, K and V, or these and three exponents, as from quantise_fp8")
+    given = dict(zip(Eight._fields, (Q, K, V, *exponents)))
+    of = "B Hq Nq D", "B Hkv Nk D", "B Hkv tiles D keys" if exponents else "B Hkv Nk D", "B Hq Nq", *["B Hkv tiles"] * 2
+    kinds = [[torch.float8_e4m3fn]] * 3 + [[torch.int8]] * 3 if exponents else [[torch.bfloat16, torch.float32]] * 3
+    tensors("attention_fp8", **{name: x for name, *x in zip(given, given.values(), of, kinds)})
     if wants_gradients(Q, K, V):
         refuse("attention_fp8 has no gradients. Call it under torch.no_grad()")
     if not exponents:
         Q, K, V, *exponents = quantise_fp8(Q, K, V)
-    (B, Hq, Nq, D), (Hkv, Nk) = Q.shape, K.shape[1:3]
-    tiles = (Nk - 1) // KEYS + 1
-    if not Hkv or Hq % Hkv:
+    if not K.shape[1] or Q.shape[1] % K.shape[1]:
         raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: Q needs a multiple of K's heads")
-    sizes = [(B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS), (B, Hq, Nq), (B, Hkv, tiles), (B, Hkv, tiles)]
-    for x, size, name in zip((Q, K, V, *exponents), sizes, Eight._fields):
-        wanted = torch.int8 if name.endswith("exponent") else torch.float8_e4m3fn
-        if not isinstance(x, Tensor):
-            raise TypeError(f"attention_fp8: {name} is {type(x).__name__}, expected a tensor")
-        if tuple(x.shape) != size or x.dtype != wanted or x.device != Q.device:
-            raise ValueError(f"attention_fp8: {name} is {x.dtype} {list(x.shape)} on {x.device}, but must be "
-                             f"{wanted} {list(size)} on {Q.device}")
-    O, L = fp8(Q, K, V, *exponents, levels, causal, D**-0.5 if scale is None else scale, lib.path if lib else "")
+    if V.shape[2:5:2] != ((K.shape[2] - 1) // KEYS + 1, KEYS):
+        raise ValueError(f"attention_fp8: V is {list(V.shape)}, K is {list(K.shape)}: V needs tiles of {KEYS} keys")
+    scale = Q.shape[3] ** -0.5 if scale is None else scale
+    O, L = fp8(Q, K, V, *exponents, levels, causal, scale, lib.path if lib else "")
     return (O, L) if return_lse else O

@@ -1,5 +1,6 @@
 """libworkbook.so by ctypes: its structs, its calls on torch's stream, its errors."""
 import ctypes, functools, os
+from typing import Optional
 
 import torch
 
@@ -115,6 +116,7 @@ def usual_path():
 
 @functools.lru_cache(None)
 def library(path=None):
+    """The Library of that path; of the usual one."""
     return Library(path or usual_path())
 
 
@@ -127,7 +129,7 @@ FUNCTIONS = """flash_forward flash_gqa flash_gqa_backward flash_window flash_sin
     flash_fp8 flash_wide""".split()
 
 
-def check(path=None):
+def check(path: Optional[str] = None) -> str:
     """What is there, in a few lines: the library, its version and device, and which functions it has."""
     one = library(path)
     has = [name for name in FUNCTIONS if one.has(name)]

@@ -37,6 +37,8 @@ class Mask(NamedTuple):
     def of(mask):
         """FlexAttention's. To be made once, where its mask_mod is: it is asked for each pair of each tile that it
         leaves to mask_mod."""
+        if not hasattr(mask, "kv_num_blocks"):
+            raise TypeError(f"block_mask is {type(mask).__name__}, expected FlexAttention's BlockMask")
         if torch.compiler.is_compiling():
             refuse("build the mask outside compiled code: mask = flash_workbook.block_mask(BlockMask), and "
                    "attention(..., block_mask=mask)")
@@ -115,4 +117,8 @@ block_mask = Mask.of
 
 masked = operators.masked.default
 
-forget_mask = operators.forget_mask  # the lengths of flash_attn_varlen_func's last call
+
+
+def forget_mask():
+    """flash_attn_varlen_func keeps the mask of its last lengths: the next call reads cu_seqlens anew."""
+    operators.forget_mask()

@@ -67,7 +67,8 @@ const Library &library(std::string_view path)
     Library &lib = open[name];
     if (lib.path.empty()) {
         void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-        TORCH_CHECK(handle, dlerror());
+        TORCH_CHECK(handle, dlerror(), ". make lib builds it in a checkout, pip install . beside flash_workbook; or ",
+                    "WB_LIBRARY names another");
 #define FIND(name) lib.name = reinterpret_cast<decltype(lib.name)>(dlsym(handle, #name));
         FUNCTIONS(FIND)
         TORCH_CHECK(lib.wb_device_name && lib.wb_last_message, name, " is not a library of the workbook");

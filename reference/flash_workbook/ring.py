@@ -10,8 +10,11 @@ Zigzag: of 2R chunks of the sequence rank r has chunk r and behind it chunk 2R-1
 rank has as much to do. The first N % 2R chunks have a row more than the others. shard(x, group, dim=1) cuts tokens [B,
 N] alike, and shard(torch.arange(N), group, dim=0) says which positions a rank has, for rotary embeddings.
 """
+from typing import Optional
+
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from .dense import backward as attend_backward, forward as attend, taken, wants_gradients, with_zeros
 from .library import library, operators, refuse
@@ -181,7 +184,8 @@ def agree(ring, wrong, rows, **asked):
 
 
 @torch.compiler.disable
-def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits=None, lib=None):
+def ring_attention(Q: Tensor, K: Tensor, V: Tensor, *, group, causal=True, N: Optional[int] = None,
+                   scale: Optional[float] = None, same_bits: Optional[bool] = None, lib=None) -> Tensor:
     """This rank's rows of attention over the N rows that the ranks of `group` have together, cut as shard() does. Q [B,
     Hq, n, D], K and V [B, Hkv, n, D]: bf16, or float32 under torch.autocast. It wants NCCL for tensors on GPUs, gloo
     for the CPU layer.
@@ -198,7 +202,8 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
     All ranks must call it in the same order, as with a collective. A rank's first call with a shape compares what all
     ask for, and waits for the GPU to do so; later ones with that shape do not, unless TORCH_DISTRIBUTED_DEBUG=DETAIL is
     in the environment. torch.compile leaves it as a call between two graphs; with fullgraph=True it refuses. It has no
-    second derivatives.
+    second derivatives. Returns O [B, Hq, n, Dv] in bf16. Errors are attention()'s; what ranks ask for that differs is a
+    ValueError on each. Sources: Ring Attention (Liu and others, 2023); the cut in 2R chunks: Llama 3 (2024).
     """
     Q, K, V = taken("ring_attention", Q, K, V, None)
     scale, columns = Q.shape[3] ** -0.5 if scale is None else scale, V.shape[3]
@@ -222,7 +227,7 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
     return RingAttention.apply(Q, K, V, ring, causal, scale, same_bits, path)[..., :columns]
 
 
-def shard(x, group, dim=2):
+def shard(x: Tensor, group, dim=2) -> Tensor:
     """This rank's rows of x, which is whole: chunk r along dim, followed by chunk 2R-1-r."""
     ring = Ring(group, x.shape[dim])
     pieces = x.split(ring.chunks, dim)
@@ -230,7 +235,7 @@ def shard(x, group, dim=2):
 
 
 @torch.no_grad()
-def unshard(x, group, dim=2, N=None):
+def unshard(x: Tensor, group, dim=2, N: Optional[int] = None) -> Tensor:
     """The whole on every rank, of what shard() cut; has no gradient. N: unless given, all ranks have equally many
     rows."""
     ring = Ring(group, N, x.shape[dim])

@@ -288,8 +288,9 @@ const char *own_name(const kernel &what)
     static char name[64];
     FILE *answer = what.address ? ask_addr2line(reinterpret_cast<uintptr_t>(what.address), "-fC") : nullptr;
     if (!answer) return what.name;
-    char text[2048] = "";
-    if (fgets(text, sizeof text, answer)) short_name(text, name, sizeof name);
+    char text[2048] = "", at[512] = "?";  // in a stripped library the name is its neighbour's, and has no line
+    if (fgets(text, sizeof text, answer) && fgets(at, sizeof at, answer) && *at != '?')
+        short_name(text, name, sizeof name);
     pclose(answer);
     const size_t length = strlen(name);  // as written it may have arguments of a template: they are worth more
     const char after = strncmp(what.name, name, length) == 0 ? what.name[length] : 'x';
