@@ -1,12 +1,11 @@
-// diagnose.c - names the mistake in a student's function: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]
-//
+// diagnose.c - names a function's mistake: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]
 // Runs the worker (WB_WORKER), which has to be one of the CPU execution layer, on a few small cases in which mistakes
 // differ (cases.c), and on each CASE (--only: on these alone), with a record of the products of matrices
 // (layer_requests.h). The first step that is not what it should be is named, of all cases (evidence.h). A step that can
 // only be wrong in gaps that FILE has as they were shipped is not looked at. Silence is better than a wrong name.
 //
-// --record: writes what others read of the finding, a line: "address" if it is an address that is wrong, and the name of
-// that is known, else "step"; and the gaps, "max|rescale". -v: prints the finding's id, too: tests/diagnose/named.sh holds it against the list of wrong solutions.
+// --record: a line for others: "address" if what is wrong is an address, by a known formula, else "step"; and the gaps,
+// "max|rescale". -v: prints the finding's id, too, for tests/diagnose/named.sh.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "judge/expect.h"
 #include "score/gaps.h"

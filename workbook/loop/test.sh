@@ -182,8 +182,9 @@ too_busy() { # [WHY], which a suite says itself
 }
 
 # A wrong result often has a cause that can be named. The check build looks at every access of the first failing case,
-# while diagnose looks at what the function does, step by step. One of them is told: what a race or a stray access leaves
-# is no matter of steps, unless it is a wrong address that they explain. Then a change is looked for that fixes it.
+# while diagnose looks at what the function does, step by step. One of them is told: what a race or a stray access
+# leaves is no matter of steps, unless it is a wrong address that they explain. Then a change is looked for that fixes
+# it.
 explain() {
     given=$("$out/suite" --show "$work/$number.results" case)
     failure=$("$out/suite" --show "$work/$number.results" message)
@@ -207,7 +208,10 @@ explain() {
         kind=$(sed -n '1s/^ *sanitize: \(.*\) in .*/\1/p' "$work/$number.sanitize")
     fi
     case $failure in *'cudacpu: '*) [ -z "$kind" ] || shown=yes ;; esac
-    case $failure in *'cudacpu: illegal address'* | *'cudacpu: launch '*) shown= ;; *"cudacpu: $kind in kernel "*) shown=same ;; esac
+    case $failure in
+    *'cudacpu: illegal address'* | *'cudacpu: launch '*) shown= ;;
+    *"cudacpu: $kind in kernel "*) shown=same ;;
+    esac
     case $shown$kind in
     same*)
         echo "  the check build reports the same for $given: $kind"

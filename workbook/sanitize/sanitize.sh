@@ -24,7 +24,8 @@ say() { [ -n "$after" ] || echo "$@"; }
 
 # Each runs one case and leaves a report, or nothing, in $scratch/report; so does look_at_c (settings.sh).
 look_at_kernel() { # WORKER CASE
-    CUDACPU_TIMEOUT=${after:+5} build/cpu/within "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
+    CUDACPU_TIMEOUT=${after:+5} build/cpu/within "$limit" "$1" --case "$2" --guard 0 \
+        >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
     case $after$status in

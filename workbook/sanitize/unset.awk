@@ -1,5 +1,5 @@
-# unset.awk - local variables that are declared without a value, and next met where they are not filled: "19 float sum;",
-# a line each. awk -v skeleton=FILE -f unset.awk SOURCE: those of lines that FILE does not have; of all, if there are none.
+# unset.awk - local variables that are declared without a value, and next met where they are not filled, a line each:
+# "19 float sum;". awk -v skeleton=FILE -f unset.awk SOURCE: of lines that FILE does not have; of all, if there are none.
 function meets(line, name) { return match(" " line " ", "[^a-zA-Z0-9_.]" name "[^a-zA-Z0-9_]") }
 function is_filled(line, name) {
     sub(/.*(fill|load)[a-z_]*\(/, "= ", line)
