@@ -9,11 +9,11 @@ static wb_case of(int B, int Hq, int Hkv, int N, int D)
     return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D}};
 }
 
-// One token sees itself alone: O of each query head is V of its group's head, L its only logit. Four query heads, two
-// of K and V.
+// One token sees itself alone: O of each query head is V of its group's head, L its only logit. The lesson's six query
+// heads, two of K and V.
 Test(flash_gqa, worked_by_hand)
 {
-    check(1, 4, 2, 1, 16);
+    check(1, 6, 2, 1, 16);
     const wb_case c = worked(of(1, 2, 1, 6, 16));
     const double O[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.449, 0.551};
     check_worked(c, "O", O, COUNT(O), 4e-3);

@@ -296,6 +296,208 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     free(heads);
 }
 
+// ------------------------ what is regular about what is wrong
+
+// The bytes that an output has before the call: nobody wrote it.
+static bool is_unwritten(const worker_run *run, const wb_tensor *t, const char *data, size_t i)
+{
+    const size_t size = wb_type_bytes(t->type);
+    bool same = !run->c.prior;
+    for (size_t n = 0; n < size; n++) same &= (unsigned char)data[i * size + n] == WB_NAN_BYTE;
+    return same;
+}
+
+// "queries 0, 4, 8 ... are right": if those of whom it is true are one in so many, or follow each other.
+static void say_which(report *r, const char *rows, const bool *is, size_t count, const char *what)
+{
+    size_t some = 0, first = 0, step = 1;
+    bool regular = true;
+    for (size_t i = 0; i < count; i++) {
+        if (!is[i]) continue;
+        if (some == 0) first = i;
+        if (some == 1) step = i - first;
+        regular &= i == first + some++ * step;
+    }
+    if (some < 2 || some == count || !regular || (step > 1 && (first >= step || first + some * step < count))) return;
+    if (step == 1)
+        say(r, "\n  %s %zu to %zu %s", rows, first, first + some - 1, what);
+    else
+        say(r, "\n  %s %zu, %zu, %zu ... %s", rows, first, first + step, first + 2 * step, what);
+}
+
+#define NONE (-1e300)
+
+// Whether all that is wrong is one number times what is right. The number, or NONE.
+static double common_factor(const worker_run *run, int k, const expected *e)
+{
+    const wb_tensor *t = &run->tensors[k];
+    const char *data = worker_tensor(run, k);
+    double both = 0, right = 0;
+    size_t telling = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < t->count; i++) {
+            const double got = element(t, data, i), want = e->want[i], c = right > 0 ? both / right : 0;
+            if (expected_is(e, i, got)) continue;
+            if (!isfinite(got) || !isfinite(want)) return NONE;
+            if (pass == 0)
+                both += got * want, right += want * want;
+            else if (fabs(got - c * want) > e->tolerance[i] * fmax(1, fabs(c)) * 1.5)
+                return NONE;
+            else
+                telling += fabs(want) > 8 * e->tolerance[i];
+        }
+    return right > 0 && (telling > 2 || (telling && both == 0)) && fabs(both / right - 1) > 0.01 ? both / right : NONE;
+}
+
+static void say_factor(report *r, double c, double scale)
+{
+    const struct {
+        double is;
+        const char *says;
+    } known[] = {{scale, ", which is scale"},
+                 {1 / scale, ", which is 1 / scale"},
+                 {scale * scale, ", which is scale^2"},
+                 {1.44269504, ", which is log2(e)"},
+                 {0.69314718, ", which is ln(2)"}};
+    if (c == 0) say(r, "\n  each wrong element is 0");
+    if (c != 0) say(r, "\n  each wrong element is %.4g times the right one", c);
+    for (size_t n = 0; n < sizeof known / sizeof *known && scale > 0; n++)
+        if (fabs(c - known[n].is) < 0.01 * fabs(c)) {
+            say(r, "%s", known[n].says);
+            break;
+        }
+}
+
+// Whose rows of O wrong ones are: what is right for the same query of another head, or another query of the same head.
+static void say_whose(report *r, const worker_run *run, int k, const expected *e)
+{
+    const wb_tensor *t = &run->tensors[k];
+    const char *data = worker_tensor(run, k);
+    const size_t D = t->dim[3], N = t->dim[2], H = t->dim[1], rows = t->count / D;
+    size_t looked = 0, known = 0, from[4], to[4], heads = 0;
+    long shift = 0;
+    bool shifted = true, moved = true;
+    for (size_t row = 0; row < rows && looked < 300; row += rows / 300 + 1) {
+        bool wrong = false, same = false;
+        for (size_t d = 0; d < D; d++) wrong |= !expected_is(e, row * D + d, element(t, data, row * D + d));
+        if (!wrong || is_unwritten(run, t, data, row * D)) continue;
+        looked++;
+        for (size_t n = 0; n < rows / N + N && !same; n++) {
+            const size_t other = n < rows / N ? n * N + row % N : row / N * N + n - rows / N;
+            same = other != row;
+            for (size_t d = 0; d < D && same; d++)
+                same = fabs(element(t, data, row * D + d) - e->want[other * D + d]) <= e->tolerance[other * D + d];
+            if (!same) continue;
+            const long by = (long)other - (long)row;
+            moved &= other % N == row % N, shifted &= n >= rows / N && (!known || by == shift), shift = by;
+            if (moved && heads < 4 && (!heads || from[heads - 1] != row / N))
+                from[heads] = row / N, to[heads++] = other / N;
+            known++;
+        }
+    }
+    if (known < 3 || 10 * known < 9 * looked || (!moved && !shifted)) return;
+    if (shifted)
+        say(r, "\n  each wrong row of %s is what belongs %ld row%s %s", t->name, labs(shift),
+            labs(shift) == 1 ? "" : "s", shift > 0 ? "further on" : "before");
+    for (size_t n = 0; n < heads && !shifted; n++)
+        say(r, "%s head %zu of batch %zu is what belongs in head %zu of batch %zu", n ? ";" : "\n  what stands in",
+            from[n] % H, from[n] / H, to[n] % H, to[n] / H);
+}
+
+// Sums of a row of 02 that lack columns, or have some several times. load: which of the block's; thread: who has it.
+typedef enum columns {
+    FIRST_WARP,
+    HALF_WARPS,
+    FIRST_LANES,
+    FIRST_THREAD,
+    ONE_TURN,
+    NO_ENDS,
+    STEPS_OF_32,
+    COLUMNS
+} columns;
+static int times_met(columns form, long load, int thread, bool end)
+{
+    switch (form) {
+    case FIRST_WARP: return thread < 32;
+    case HALF_WARPS: return thread % 32 < 16;
+    case FIRST_LANES: return thread % 32 == 0;
+    case FIRST_THREAD: return thread == 0;
+    case ONE_TURN: return end || load < 128;
+    case NO_ENDS: return !end;
+    default: return end ? 1 : load < 96 ? 1 + (int)load / 32 : 4;
+    }
+}
+static void say_columns(report *r, const worker_run *run, int k, const expected *e)
+{
+    static const char *const forms[COLUMNS] = {
+        "has the columns of each block's first warp alone",
+        "has the columns of lanes 0 to 15 of each warp alone",
+        "has the columns of lane 0 of each warp alone",
+        "has the columns of each block's thread 0 alone",
+        "has those columns alone that a block of 128 threads meets in its first turn",
+        "lacks the columns that fill no whole load",
+        "has columns up to four times: four warps go through a row in steps of 32, and each meets the same"};
+    const int at_x = wb_tensor_named(run->tensors, run->count, "x"),
+              at_w = wb_tensor_named(run->tensors, run->count, "w");
+    const wb_tensor *x = &run->tensors[at_x], *w = &run->tensors[at_w];
+    const size_t cols = w->count, rows = run->tensors[k].count;
+    for (int n = 0; n < 2 * COLUMNS; n++) {
+        const columns form = (columns)(n / 2);
+        const size_t wide = n % 2 ? 8 : 1;  // columns in a load
+        size_t wrong = 0, fits = 0, met = 0;
+        for (size_t row = 0; row < rows && fits == wrong; row++) {
+            const double got = element(&run->tensors[k], worker_tensor(run, k), row);
+            const size_t begin = row * cols, skip = (wide - begin % wide) % wide,
+                         loads = cols < skip ? 0 : (cols - skip) / wide;
+            double sum = 0;
+            if (expected_is(e, row, got)) continue;
+            for (size_t j = 0; j < cols; j++) {
+                const bool end = j < skip || j >= skip + loads * wide;
+                const size_t load = end ? j < skip ? j : j - loads * wide : (j - skip) / wide;
+                const int times = times_met(form, (long)load, (int)(load % 128), end);
+                met += times > 0;
+                if (times)
+                    sum += times * element(x, original_tensor(run, at_x), begin + j) *
+                           element(w, original_tensor(run, at_w), j);
+            }
+            wrong++, fits += fabs(got - sum) <= 4 * e->tolerance[row];
+        }
+        if (fits < wrong || !met) continue;
+        say(r, "\n  each wrong sum %s", forms[form]);
+        return;
+    }
+}
+
+static void say_pattern(report *r, const worker_run *run, int k, const expected *e, bool blank)
+{
+    const wb_tensor *t = &run->tensors[k];
+    const char *data = worker_tensor(run, k);
+    const bool sums = run->problem->signature == WB_ROW_SUM,
+               O = t->dim[3] == (size_t)run->c.shape.head_dim && t->dim[3] > 1;
+    const size_t D = O ? t->dim[3] : 1, N = sums ? t->count : O ? t->dim[2] : t->dim[3];
+    bool *right = malloc(N), *unwritten = malloc(N);
+    for (size_t n = 0; right && unwritten && n < N; n++) right[n] = true, unwritten[n] = false;
+    for (size_t i = 0; right && unwritten && i < t->count; i++) {
+        const bool is = expected_is(e, i, element(t, data, i)), blank_is = !is && is_unwritten(run, t, data, i);
+        right[i / D % N] &= is, unwritten[i / D % N] |= blank_is;
+    }
+    const char *rows = sums ? "rows" : *t->name == 'd' && strchr("KV", t->name[1]) ? "keys" : "queries";
+    const double factor = common_factor(run, k, e);
+    if (right && unwritten) {
+        say_which(r, rows, right, N, "are right");
+        say_which(r, rows, unwritten, N, "were not written");
+    }
+    if (blank || !right || !unwritten)
+        ;
+    else if (factor != NONE)
+        say_factor(r, factor, sums ? 0 : (double)run->c.shape.scale);
+    else if (sums)
+        say_columns(r, run, k, e);
+    else if (O && *t->name == 'O')
+        say_whose(r, run, k, e);
+    free(right), free(unwritten);
+}
+
 // What is unusual about a case, and may be why its results are wrong.
 static void say_circumstances(report *r, const wb_case *c, bool not_finite)
 {
@@ -307,7 +509,7 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
     if (c->late > 1)
         say(r, "\n  another call is running at the same time, on a stream of its own: "
                "what both keep in one place, as in a __device__ variable, is the other's");
-    else if (c->late)
+    else if (c->late && not_finite)
         say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
                "work that is queued elsewhere does not wait for them, and reads NaN");
     if (c->nan_keys && not_finite && problem()->signature == WB_BLOCK_MASK)
@@ -340,14 +542,14 @@ static bool judge_outputs(report *r, const worker_run *run)
         if (!t->output || (only && strcmp(only, t->name))) continue;
         const char *data = worker_tensor(run, k);
         const double *want = outputs[k].want, *tolerance = outputs[k].tolerance;
-        size_t wrong = 0, not_finite = 0, first = 0, worst = 0;
+        size_t wrong = 0, not_finite = 0, blank = 0, first = 0, worst = 0;
         double worst_ratio = 0;
         for (size_t i = 0; i < t->count; i++) {
             const double got = element(t, data, i);
             if (expected_is(&outputs[k], i, got)) continue;
             const double ratio = isfinite(got) ? fabs(got - want[i]) / tolerance[i] : INFINITY;
             if (wrong++ == 0) first = i;
-            if (!isfinite(got)) not_finite++;
+            if (!isfinite(got)) not_finite++, blank += is_unwritten(run, t, data, i);
             if (ratio > worst_ratio) worst_ratio = ratio, worst = i;
         }
         if (wrong && right) {
@@ -361,9 +563,11 @@ static bool judge_outputs(report *r, const worker_run *run)
                 say_place(r, run, t, i);
                 say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
             }
-            if (not_finite)
-                say(r, "\n  of these, %zu are NaN or infinite (%snot written, or computed so)", not_finite,
-                    run->c.prior ? "" : "outputs start as NaN: ");
+            if (blank) say(r, "\n  of these, %zu are as they were before the call: not written", blank);
+            if (not_finite > blank)
+                say(r, "\n  of these, %zu are NaN or infinite%s", not_finite - blank,
+                    run->c.prior ? "" : ", computed so");
+            say_pattern(r, run, k, &outputs[k], blank == wrong);
             say_circumstances(r, &run->c, not_finite > 0);
             picture_of = k;
         } else if (wrong) {
@@ -526,7 +730,7 @@ enum { BEHIND = ':' };
 
 static const char *const carries_state =
     "the function carries state from an earlier call (a static variable, memory that it kept), "
-    "or its result is a matter of chance:\n"
+    "has a variable without a value, or its result is a matter of chance:\n"
     "  alone in a process this case is right, after %s in the same process it is not";
 
 // Whatever comes of it.

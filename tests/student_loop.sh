@@ -245,9 +245,10 @@ cp "$scratch/shipped/03"/* problems/03/
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
-asked "a problem that has just passed: suggests make sanitize" 'results are correct; make sanitize-03' tested 03
+asked "a problem that has passed: races were not looked at" 'races: not looked at \(make sanitize-03' tested 03
+sha256sum <$mine >build/grade/clean.03
 run tested 03
-check "and only once" eval "! says 'make sanitize-03'"
+check "but for a source in which make sanitize found nothing" eval "! says 'make sanitize-03'"
 cp $mine "$scratch/mine" && echo "// spoilt" >>$mine && printf '\0' >>$mine
 run tested 03
 says "cp build/grade/passed/03.cu $mine brings that back" && same build/grade/passed/03.cu "$scratch/mine"

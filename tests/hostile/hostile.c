@@ -92,7 +92,7 @@ ATTACK(leaves_a_child, "", "O differs from the oracle")
 
 // ------------------------ it speaks in the place of the worker
 
-ATTACK(answers_early, "", "are NaN or infinite")  // it would compute when the judge has gone on
+ATTACK(answers_early, "", "not written")  // it would compute when the judge has gone on
 {
     static int calls;
     ANSWER(calls++);
@@ -131,7 +131,7 @@ ATTACK(closes_the_socket, "", "the worker exited with 0 after it had finished")
 }
 
 // The worker's send would be this one, and its recvmsg could give it other cases than those that it was sent.
-ATTACK(takes_the_workers_calls, "", "are NaN or infinite") { return WB_OK; }
+ATTACK(takes_the_workers_calls, "", "not written") { return WB_OK; }
 ssize_t send(int socket, const void *data, size_t size, int flags)
 {
     if (is("takes_the_workers_calls")) _exit(0);
@@ -157,7 +157,7 @@ ATTACK(refuses, "", "the function returned 'not implemented': not today")
 
 // ------------------------ it writes where it should not, or not
 
-ATTACK(writes_nothing, "", "are NaN or infinite") { return WB_OK; }
+ATTACK(writes_nothing, "", "not written") { return WB_OK; }
 
 ATTACK(changes_K, "", "changed an input: K[b 0, h 0, i 0, d 3]")
 {

@@ -109,7 +109,10 @@ void report(const char *kind, call_site site, const char *format, ...)
     va_start(arguments, format);
     report_sentence(format, arguments);
     va_end(arguments);
-    report_place(hook_place(site, current ? current->running : nullptr));
+    if (site.file && !site.reached && is_tile_vocabulary(site.file) && current)
+        report_code(__builtin_return_address(0));
+    else
+        report_place(hook_place(site, current ? current->running : nullptr));
     report_end();
 }
 

@@ -47,6 +47,10 @@ static void look_at_factors(void)
         see_other_rows(&steps[t], dP, "dP", own("dS", "dS for dQ"));
         see_other_rows(&steps[t], steps[t].P, "P", "dV");
         see_other_rows(&steps[t], steps[t].dS, "dS", own("dK", "dQ"));
+        if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
+            find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, where dS^T Q belongs");
+        if (by_keys && steps[t].P && steps[t].P->right == OF_Q)
+            find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, where P^T dO belongs");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],

@@ -4,13 +4,14 @@
 // One list for all problems that are alike. A problem's cases lack the words that it has no use for.
 // clang-format off
 static const char *const no_mask[] = {
-    "Nq=150,Nk=200,D=64,scale=0.002,input=tiny", "Hq=2,Nq=20,Nk=13,D=16,scale=0.4",
+    "Nq=150,Nk=200,D=64,scale=0.002,input=tiny", "Hq=2,Nq=20,Nk=13,D=16,scale=0.4", "Nq=40,Nk=70,D=16,scale=0.0001",
     "B=2,Hq=2,Nq=40,Nk=300,D=16,input=stairs", "Nq=33,Nk=421,D=16,input=late_max",
     "Hq=2,Nq=150,Nk=200,D=32,scale=0.35", "B=2,Hq=3,Nq=130,Nk=128,D=16", "Nq=16,Nk=300,D=16,input=huge",
     "Nq=16,Nk=300,D=16,input=tiny", "Nq=16,Nk=400,D=16,input=falling", "B=2,Hq=2,Nq=70,D=16,causal=1,scale=0.4",
     "Nq=300,D=16,causal=1,input=stairs", "Nq=200,D=16,causal=1,input=rising", 0};
 static const char *const causal[] = {
     "Nq=150,D=64,W=40,sinks=5,scale=0.002,input=tiny", "Hq=2,Nq=20,D=16,scale=0.4",
+    "Nq=100,D=16,W=40,sinks=5,scale=0.0001",
     "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,sinks=3", "Hq=6,Hkv=3,Nq=60,D=16,W=60,logits=mixed",
     "Nq=300,D=16,W=100,sinks=6,input=stairs", "Nq=140,D=16,W=1,sinks=1", "Nq=300,D=16,W=5,sinks=2",
     "Nq=300,D=16,W=30,sinks=4,scale=0.35", "Nq=300,D=64,W=33,sinks=20", "Nq=400,D=16,W=64,sinks=100",

@@ -135,12 +135,14 @@ bool look_at_scales(const record *r)
             int first_key = -1;
             for (int c = 0; PV && c < S->cols; c++) {
                 const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
-                if (isnan(P) && !sees(S->a_row[i], key_of(S->b_row[c])))
-                    find(
-                        BY_SCALES, "", "scales sent",
-                        "query %d has NaN as the weight of a key that it does not see, in the tile of keys from %d on: "
-                        "a scale that nobody wrote meets it",
-                        query_of(S->a_row[i]), steps[t].first);
+                const bool zero = isnan(e.out[1][S->a_row[i]]);  // l was summed up before V's scales
+                if (isnan(P) && steps[t].first >= 0 && !sees(S->a_row[i], key_of(S->b_row[c])))
+                    find(BY_SCALES, zero ? "0 times -infinity" : "", zero ? "scores" : "scales sent",
+                         "query %d has NaN as the weight of a key that it does not see, in the tile from %d on: %s",
+                         query_of(S->a_row[i]), steps[t].first,
+                         zero ? "behind the last key scales are 0, and 0 times a score of -infinity is NaN; the scale "
+                                "comes before the mask"
+                              : "a scale that nobody wrote meets it");
                 if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
                 const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};

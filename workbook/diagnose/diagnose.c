@@ -1,11 +1,11 @@
-// diagnose.c - names the mistake in a student's function: diagnose [-v] [--source FILE] [--only] NN [CASE...]
-//
+// diagnose.c - names a function's mistake: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]
 // Runs the worker (WB_WORKER), which has to be one of the CPU execution layer, on a few small cases in which mistakes
 // differ (cases.c), and on each CASE (--only: on these alone), with a record of the products of matrices
 // (layer_requests.h). The first step that is not what it should be is named, of all cases (evidence.h). A step that can
 // only be wrong in gaps that FILE has as they were shipped is not looked at. Silence is better than a wrong name.
 //
-// -v: prints the finding's id, too: tests/diagnose/named.sh holds it against the list of wrong solutions.
+// --record: a line for others: "address" if what is wrong is an address, by a known formula, else "step"; and the gaps,
+// "max|rescale". -v: prints the finding's id, too, for tests/diagnose/named.sh.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "judge/expect.h"
 #include "score/gaps.h"
@@ -237,7 +237,7 @@ static int pass_of(const char *text, bool given)
 
 int main(int argc, char **argv)
 {
-    const char *source = "";
+    const char *source = "", *kept = NULL;
     bool only = false;
     int at = 1;
     for (; at < argc && *argv[at] == '-'; at++)
@@ -245,12 +245,14 @@ int main(int argc, char **argv)
             verbose = true;
         else if (strcmp(argv[at], "--source") == 0 && at + 1 < argc)
             source = argv[++at];
+        else if (strcmp(argv[at], "--record") == 0 && at + 1 < argc)
+            kept = argv[++at];
         else if (strcmp(argv[at], "--only") == 0)
             only = true;
     problem = at < argc ? wb_problem_number(atoi(argv[at])) : NULL;
     if (problem && problem->signature == WB_ROW_SUM) return 1;  // it has no products
     if (!problem) {
-        fprintf(stderr, "usage: diagnose [-v] [--source FILE] [--only] NN [CASE...]\n");
+        fprintf(stderr, "usage: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]\n");
         return 2;
     }
     gap_count = gaps_in(problem, source, gaps);
@@ -269,12 +271,14 @@ int main(int argc, char **argv)
          : problem->signature == WB_BACKWARD ? conclude_backward
                                              : conclude_forward)();
     }
-    for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched;
+    for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched && !gaps[n].left;
     if (!best.rank && plain)
         printf("step by step: nothing is said. What is looked at are products made with %s, and there was none:\n"
                "print S, m and l of a small case, and hold them against the lesson's example\n",
                problem->on_host ? "cblas_sgemm" : "the words of the lesson");
     if (!best.rank) return 1;
+    FILE *const to = kept ? fopen(kept, "w") : NULL;
+    if (to) fprintf(to, "%s\t%s\n", best.rank <= BY_HEADS && *best.id ? "address" : "step", best.gaps), fclose(to);
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
            has_gap(best.gaps) ? "look at: " : "look at what was given, outside of the gaps");

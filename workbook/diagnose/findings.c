@@ -27,7 +27,7 @@ void *allocate(size_t count, size_t size)
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
     if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return;
-    if (!has_gap(gaps)) rank += BY_WASTE;  // rather a gap than what was given
+    if (!has_gap(gaps) && !*id) rank += BY_WASTE;  // rather a gap than what was given
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
     best.rank = rank, best.id = id, best.gaps = gaps;
     WRITE(best.says, format);
@@ -178,8 +178,8 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
-    find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
-         is ? is->says : "", or ? "; or, which looks the same" : "", or ? joint : "", or ? or->says : "");
+    find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s", f->says, is ? joint : "",
+         is ? is->says : "", or ? "; or, which looks the same, " : "", or ? or->says : "");
 }
 
 // How far O is from the parts' sum, each of which counts exp(L - m) under the maximum m so far. What was there before

@@ -33,13 +33,15 @@ bool look_at_heads(const record *r, bool of_V)
 {
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
-    int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
+    int reads[HEADS], wrong = 0, nobodys = 0, row = -1, apart = 0;  // apart: heads that begin at a multiple of Nq
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
     const char letter = of_V ? 'V' : 'K';
     for (int h = 0; h < heads; h++) reads[h] = NOBODYS_ROW;
     EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
+        if (step_count && h < heads && right_key_head(h) && steps[0].S->b_row[0] >= 0 && s->q_len != s->kv_len)
+            apart += steps[0].S->b_row[0] == right_key_head(h) * s->q_len ? 1 : -heads;
         for (int t = 0; t < step_count && h < heads && !by_keys; t++) {
             const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
@@ -66,6 +68,10 @@ bool look_at_heads(const record *r, bool of_V)
                          "of none)",
                          h, letter, reads[h], right_key_head(h));
     }
+    if (apart > 0 && !e.table)
+        find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
+             "heads of %c are read as if they lay Nq = %d rows apart, and they lie Nk = %d rows apart", letter,
+             s->q_len, s->kv_len);
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
              "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
@@ -182,6 +188,12 @@ void look_at_forward(void)
 {
     record r;
     if (!record_read(&r)) return;
+    bool wide = false;  // a product goes over all columns
+    for (int n = 0; n < r.count; n++)
+        wide |= r.products[n].depth == e.s->head_dim || r.products[n].cols == e.s->head_dim;
+    if (!wide)
+        find(BY_DELTA, "another D", "launch", "D is %d, and the products are of another number of columns, such as %d",
+             e.s->head_dim, r.products[0].depth);
     e.widest = 0;
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);

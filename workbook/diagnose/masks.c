@@ -63,7 +63,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                                {"(the tile's last query)", q1},
                                {"r", r},
                                {"j", j},
-                               {"(i without its warp's place)", by_keys ? i : t->of_block + r}};
+                               {"(i without its warp's place)", by_keys ? i : t->of_block + r},
+                               {"(i with its warp's place twice)", by_keys ? i : 2 * i - t->of_block - r}};
     const number of_key[] = {{"(the tile's first key)", k0},
                              {"(the tile's last key)", k1},
                              {"c", c},
@@ -95,6 +96,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(runs && (j > x || (j <= x - W && no_sink)), "%s stands for i", of_query[q].is);
     }
     RULE(runs && (c > r || (old && no_sink)), "c > r stands for j > i");
+    RULE(runs && (i > j || (old && no_sink)), "i > j stands for j > i");
+    if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks stands for W");
     RULE(runs && (k0 + r > q0 + c || (k0 + r <= q0 + c - W && k0 + r >= sinks)),
          "rows and columns of the tile are exchanged");
     RULE(runs && old && no_sink, "j > i is missing");

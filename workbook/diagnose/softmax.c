@@ -5,8 +5,15 @@
 // from O at the end and what came out. Each step is held against a short list of forms; one is named that explains all
 // rows of the case.
 #include "evidence.h"
+#include "worker/exchange.h"
+
+#define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 
 static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L;
+
+static fit at_start;  // the first sentence about a row that begins with another m than its maximum
+static double start;  // that m
+static int starts;    // of how many rows, if all of them have it; or below 0
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -16,11 +23,32 @@ static double dot_of(const float *x, const float *y, int D)
     return sum;
 }
 
+// A row of a tile lies with four lanes, each of which has two columns in eight.
+static bool each_lane_has_its_own(int q, const step *t, const double *x, const double *y, const int *column, int count,
+                                  double close)
+{
+    double m[4] = {NAN, NAN, NAN, NAN}, least = INFINITY, most = -INFINITY;
+    bool own = count > 5;
+    for (int n = 0; n < count; n++) {
+        const int lane = column[n] / 2 % 4;
+        const double is = x[n] * s2 - y[n];
+        if (isnan(m[lane])) m[lane] = is;
+        own &= fabs(is - m[lane]) <= 2 * close;
+        least = fmin(least, is), most = fmax(most, is);
+    }
+    if (own && most - least > 4 * close)
+        find(BY_EXPONENT, "m of each lane", "max|rescale|accumulate|softmax",
+             "query %d has four m in the tile of keys from %d on, %.4g to %.4g: each of the four lanes that share the "
+             "row subtracts its own",
+             q, t->first, least, most);
+    return own;
+}
+
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
     double x[256], y[256], m = 0;
-    int count = 0;
+    int count = 0, column[256];
     const product *S = t->S, *PV = t->P;
     const int q = query_of(S->a_row[i]);
     *weights = 0;
@@ -35,7 +63,7 @@ static double subtracted(const step *t, int i, int *weights)
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
-        x[count] = score, y[count++] = log2(P);
+        x[count] = score, column[count] = c, y[count++] = log2(P);
     }
     *weights = count;
     if (count == 0) return NAN;
@@ -43,6 +71,7 @@ static double subtracted(const step *t, int i, int *weights)
     const double close = (e.problem->on_host ? 2e-3 : 0.012) + 1e-4 * fabs(m);
     bool one = true;
     for (int n = 0; n < count; n++) one &= fabs(x[n] * s2 - y[n] - m) <= close;
+    if (!one && !e.problem->on_host && each_lane_has_its_own(q, t, x, y, column, count, close)) return NAN;
     for (int n = 1; n < count && !one; n++)
         if (sum_add(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]}))
             fit_says(
@@ -50,6 +79,17 @@ static double subtracted(const step *t, int i, int *weights)
                 "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
+    for (int c = 0; c < S->cols && one; c++) {  // hidden ones: a score that is neither -infinity nor their own
+        const double P = PV->a[i * PV->depth + c], is = (log2(P) + m) / s2, own = S->after[i * S->cols + c];
+        if (P > 1e-30 && P < 1e30 && !sees(S->a_row[i], key_of(S->b_row[c])) && is < -100 &&
+            (close + 0.01) / s2 < -0.2 * is && fabs(is - own) > -0.2 * is)
+            find(
+                BY_MASK, "hidden by a number", MASK_GAPS,
+                "query %d gives the weight %.3g to the key in column %d of the tile from %d on, which it does not see: "
+                "its score was set to about %.2g, which is not low enough where scale is small, or scores are as low; "
+                "-INFINITY is",
+                q, P, c, t->first, is);
+    }
     return one ? m : NAN;
 }
 
@@ -77,7 +117,9 @@ typedef struct row_seen {
     int tiles, keys;
 } row_seen;
 
-static void look_at_maximum(int q, int t, double m, double before, const double *runs, const double *tile)
+// stayed: the m of a row that grows when a score exceeds it by 8.
+static void look_at_maximum(int q, int t, double m, double before, const double *runs, const double *tile,
+                            double stayed)
 {
     const double run = runs[t], top = tile[t];
     const double to_S = s2 != 0 ? 1 / s2 : 1;
@@ -85,10 +127,22 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     const bool stays = t > 0 && fabs(m - before) < 0.012;
     if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
+    if (!fresh && before == -INFINITY && run < m + 8.1) {
+        if (!*at_start.says) start = m;
+        starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
+        if (!*at_start.says || (e.wrong && !at_start.fails))
+            fit_says(
+                &at_start,
+                "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
+                "%.4g so far",
+                t, q, m, run);
+    }
+    if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
     if (sum_add(&fit_m, m, 0.012 + 2e-4 * fabs(m),
                 e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
-                                   : "+sl (max of S so far)| (max of S in this tile alone)",
-                (double[]){run * to_S, top * to_S}))
+                                   : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
+                                     "maximum and the m that stayed)",
+                (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S}))
         fit_says(
             &fit_m,
             "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
@@ -128,6 +182,26 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
                  t, t + 1, q, -delta, delta, right, factor);
 }
 
+// Whether what this row of O should be stands in another row, or nothing was stored.
+static bool is_elsewhere(int row, const float *sum, double l, double slack)
+{
+    const int D = e.s->head_dim;
+    const uint32_t before = 0x10101u * WB_NAN_BYTE << 16;  // of bf16, as a float
+    bool there = false, none = memcmp(&e.out[0][(size_t)row * (size_t)D], &before, sizeof before) == 0;
+    int at = -1;
+    while (!there && ++at < all_rows()) {
+        there = at != row;
+        for (int d = 0; d < D && there; d++)
+            there = fabs(e.out[0][(size_t)at * (size_t)D + (size_t)d] - sum[d] / l) <= slack * fabs(sum[d] / l) + 1e-6;
+    }
+    if (there)
+        find(BY_SUM - 1, "stored elsewhere", "order|share", "what belongs in row %d of O [B Hq Nq, D] stands in row %d",
+             row, at);
+    else if (none)
+        find(BY_SUM - 1, "not stored", "order|share", "nothing was stored in row %d of O [B Hq Nq, D]", row);
+    return there || none;
+}
+
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -144,7 +218,13 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     }
     if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
+    bool divided_by_0 = true;
+    for (int d = 0; d < D; d++) divided_by_0 &= isfinite(sum[d]) && (sum[d] == 0 || O[d] == sum[d] * INFINITY);
+    if (divided_by_0 && !e.sink_logits && sum_add(&fit_l, 0, 1e-30, "+ l| 1", (double[]){l, 1}))
+        fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by 0", q, l);
+    if (divided_by_0) return;
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
+        if (is_elsewhere(row, sum, l * factor, slack)) return;
         find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
              "what comes out as O of query %d is not the sum of P V divided by one number", q);
         return;
@@ -185,7 +265,7 @@ static void look_at_row(int i)
     static row_seen seen;
     const int row = steps[0].S->a_row[i], q = query_of(row);
     int last = -1;
-    double run = -INFINITY;
+    double run = -INFINITY, stayed = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
     seen.l = seen.plain = 0;
     if (row < 0) return;
@@ -208,6 +288,11 @@ static void look_at_row(int i)
         }
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
         const double now = subtracted(&steps[t], i, &given);
+        if (given == 0 && visible && tile < -100 && weights > 0 && isfinite(weights))
+            find(BY_MASK, "hidden by a number", MASK_GAPS,
+                 "query %d gives weights to keys that it does not see, and none to those that it sees, whose scores in "
+                 "base 2 are at most %.4g: what hides a key is a number, and not as low; -INFINITY is",
+                 q, tile);
         if (given == 0) {
             if (visible) return;
             continue;
@@ -215,7 +300,8 @@ static void look_at_row(int i)
         if (isnan(now)) return;
         const double old = seen.m;
         const double alpha = seen.tiles++ ? exp2(old - now) : 1;
-        look_at_maximum(q, t, now, old, seen.runs, seen.tile);
+        if (tile > stayed + 8) stayed = run;
+        look_at_maximum(q, t, now, old, seen.runs, seen.tile, stayed);
         if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now);
         seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
         seen.plain += weights, last = t;
@@ -246,10 +332,16 @@ void conclude_softmax(void)
     const char *sum = undivided ? "finalize|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|max|rescale|softmax",
                  "; in the exponent stands ");
+    if (starts > 2 && !fit_m.wrong)
+        memcpy(e.text, at_start.shown, sizeof e.text),
+            find(BY_MAXIMUM, "m starts too high", "max|rescale|accumulate|softmax",
+                 "%s: m begins at about %.3g, and stays there in rows whose scores are all lower", at_start.says,
+                 fabs(start) < 0.02 ? 0 : start);
     fit_conclude(&fit_m, BY_MAXIMUM, "max|rescale|accumulate|softmax", NULL, ": that is ");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
                  alpha && !strcmp(alpha->says, "0") ? ": O is not rescaled, or by 2 to the power of "
                                                     : ": that is 2 to the power of ");
-    fit_conclude(&fit_l, BY_SUM, sink ? "finalize|logit" : sum, NULL, ": that is ");
+    fit_conclude(&fit_l, BY_SUM, sink ? "finalize|logit" : sum, NULL,
+                 l && !strcmp(l->says, "0") ? ": nothing was added to l, which is " : ": that is ");
     fit_conclude(&fit_L, BY_L, "finalize|empty rows|logit", NULL, sink ? ": exp(L - m) is " : ": that is ");
 }

@@ -167,12 +167,11 @@ judge() {
     [ "${SANITIZE:-0}" = 0 ] || look_closer
 }
 
-# What a pass does not say, when a problem has just passed for the first time.
+# What a pass does not say, until make sanitize-NN has found nothing in the same source (sanitize.sh).
 praise() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$one" ] && [ "${SANITIZE:-0}" = 0 ] || return 0
-    before=
-    [ ! -f "$record/$number.state" ] || read -r before <"$record/$number.state"
-    [ "$before" = passed ] || echo "  results are correct; make sanitize-$number checks every access"
+    cmp -s "$work/$number.sum" "$record/clean.$number" ||
+        echo "  results are correct; races: not looked at (make sanitize-$number checks every access)"
 }
 
 # What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
@@ -189,47 +188,71 @@ too_busy() { # [WHY], which a suite says itself
     echo "  this costs no points: try again when the machine is less busy"
 }
 
-# A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by
-# a search for a change that fixes it, and by the check build, which meanwhile looks at every access of the first
-# failing case.
+# A wrong result often has a cause that can be named. The check build looks at every access of the first failing case,
+# while diagnose looks at what the function does, step by step. One of them is told: what a race or a stray access
+# leaves is no matter of steps, unless it is a wrong address that they explain. Then a change is looked for that fixes
+# it.
 explain() {
     given=$("$out/suite" --show "$work/$number.results" case)
     failure=$("$out/suite" --show "$work/$number.results" message)
     case ${WB_GRADE:-}$failure in
     *'no answer in '*) echo "  now a search for the cause, in smaller cases and in the check build: a minute or two" ;;
     esac
-    diagnose "$given"
-    looker=
+    [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" "$out/repair" >/dev/null 2>&1
+    checking=
     if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
         WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" \
             >"$work/$number.sanitize" 2>&1 8>/dev/null &
-        looker=$!
+        checking=$!
     fi
-    repair "$given"
-    [ -n "$looker" ] || return
-    wait "$looker"
-    looked=$?
-    # The kind of a report; the failure may have shown it.
-    kind=
-    [ ! -s "$work/$number.sanitize" ] ||
-        kind=$(sed -n '1s/^ *sanitize: \(.*\) in kernel .*/\1/p' "$work/$number.sanitize")
+    begin_repair "$given"
+    diagnose "$given" >"$work/$number.mistake"
+    steps= gaps=
+    [ ! -s "$work/$number.step" ] || IFS='	' read -r steps gaps <"$work/$number.step"
+    looked=0 kind='' shown=''
+    if [ -n "$checking" ]; then
+        wait "$checking"
+        looked=$?
+        # The kind of a report; the failure may have shown it.
+        kind=$(sed -n '1s/^ *sanitize: \(.*\) in .*/\1/p' "$work/$number.sanitize")
+    fi
+    case $failure in *'cudacpu: '*) [ -z "$kind" ] || shown=yes ;; esac
     case $failure in
-    *"cudacpu: ${kind:-no report} in kernel "*)
+    *'cudacpu: illegal address'* | *'cudacpu: launch '*) shown= ;;
+    *"cudacpu: $kind in kernel "*) shown=same ;;
+    esac
+    case $shown$kind in
+    same*)
         echo "  the check build reports the same for $given: $kind"
         sed -n '/^ *read /p' "$work/$number.sanitize" | plain
-        return
         ;;
+    'yesout of bounds' | 'out of bounds')
+        if [ -n "$shown" ] || [ "$steps" = address ]; then
+            cat "$work/$number.mistake"
+            echo "  the check build sees its consequence: $kind, line$(places <"$work/$number.sanitize")"
+        else
+            report
+        fi
+        ;;
+    *timeout) case $failure in *'no answer in '*) report ;; *) cat "$work/$number.mistake"; looked=3 ;; esac ;;
+    *) if [ -s "$work/$number.sanitize" ]; then report; else cat "$work/$number.mistake"; fi ;;
     esac
-    if [ -s "$work/$number.sanitize" ]; then
-        echo "  the check build reports for $given:"
-        plain <"$work/$number.sanitize"
-    elif [ $looked -eq 0 ]; then
+    if [ -n "$checking" ] && [ $looked -eq 0 ]; then
         echo "  the check build finds nothing in $given"
     elif [ $looked -eq 3 ]; then
         echo "  the check build was stopped: no answer for $given after 10 s" \
             "(make sanitize-$number waits longer)"
     fi
+    repair
 }
+report() {
+    rm -f "$work/$number.mistake" # steps that saw what a race left
+    gaps=
+    echo "  the check build reports for $given:"
+    plain <"$work/$number.sanitize"
+}
+# Lines of the source that a report names: " 19 82".
+places() { sed -n "s|.*[/ ]$(basename "$file"):\([0-9]*\).*|\1|p" | sort -un | sed 's/^/ /' | tr -d '\n'; }
 # A worker of the layer is asked, which a GPU machine builds for it, as the check build. Of a submission: within limits,
 # whatever its case costs.
 diagnose() {
@@ -237,35 +260,41 @@ diagnose() {
     if [ "$backend" != cpu ]; then
         looker=build/cpu/$impl/${number}_worker
         [ -x "$looker" ] || [ -n "${WB_GRADE:-}" ] ||
-            echo "  now building for the CPU layer, which finds errors that a GPU hides"
+            echo "  now building for the CPU layer, which finds errors that a GPU hides" >&8
         [ -n "${WB_GRADE:-}" ] || $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
     fi
-    [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" >/dev/null 2>&1
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t "${WB_DIAGNOSE_SECONDS:-60}" && ulimit -v 4194304; fi
         WB_WORKER=$looker WB_BACKEND=cpu WB_SPENT=$work/$number.spent WB_TIMEOUT=5 OMP_WAIT_POLICY=passive \
-            "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
-    } | plain | sed 's/^/  /' | tee "$work/$number.mistake"
+            "$out/diagnose" --record "$work/$number.step" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
+    } | plain | sed 's/^/  /'
 }
 
 # One change, or two, that makes what is wrong right: looked for when nothing is left to be written, since what is found
-# has been tried.
-repair() {
+# has been tried. It compiles beside the check build, with which it shares nothing, and learns later what has been said.
+begin_repair() { # CASE
+    searching=
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$unwritten" ] && [ -n "${1:-}" ] || return 0
-    [ "${REPAIR:-15}" != 0 ] || return 0
-    [ -x "$out/repair" ] || return 0
-    echo "  now searching for an edit that fixes it: ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: none)" >&8
-    made=build/cpu/repaired
-    mkdir -p $made
+    [ "${REPAIR:-15}" != 0 ] && [ -x "$out/repair" ] || return 0
+    made=build/cpu/repaired said=$work/said
+    mkdir -p $made && rm -f "$said" && mkfifo "$said" && exec 7<>"$said" || return 0
     (
         exec 9>>$made/$number.lock
         flock -n 9 2>/dev/null || { echo "nothing: another run already searches in $number"; exit; }
-        { echo "$failure"; cat "$work/$number.mistake"; } | # what has been said
-            WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" \
-                --seconds "${REPAIR:-15}" "$file" \
-                $made/$number.cu "$MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
-    ) | plain | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"
+        WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" \
+            --seconds "${REPAIR:-15}" --said "$said" "$file" $made/$number.cu \
+            "WB_BUILDING=yes $MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
+    ) >"$work/$number.tried" 8>/dev/null &
+    searching=$!
+}
+repair() {
+    [ -n "$searching" ] || return 0
+    echo "  now searching for an edit that fixes it: ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: none)" >&8
+    printf '%s\n%s\n' "$gaps" "$(printf '%s\n' "$failure" "$(cat "$work/$number.sanitize" 2>/dev/null)" | places)" >&7
+    wait "$searching"
+    plain <"$work/$number.tried" | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"
+    rm -f "$work/$number.tried"
 }
 
 # Also of what has failed: who gives up a point or two must not save the promises by it.

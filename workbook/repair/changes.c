@@ -10,7 +10,7 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, PIECES = 60000, OTHERS = 28, MOVES = 10 };
+enum { TOKENS = 40000, PIECES = 60000, OTHERS = 28 };
 
 typedef struct token {
     int at, end;  // in the text
@@ -166,8 +166,6 @@ typedef struct operand {
 } operand;
 static operand operands[8000];
 static int operand_count;
-static char *sizes[30];  // words of comments that give a shape, as [B, max_pages]
-static int size_count;
 
 // The end of the chain of members that begins at t; t: it is none.
 static int chain(int t)
@@ -307,12 +305,6 @@ static void find_operands(void)
             operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .whole = true};
         if (skipped > t) t = skipped - 1;
     }
-    for (const char *c = text; (c = strstr(c, "// ["));)
-        for (c += 4; *c && *c != ']' && *c != '\n' && size_count < 30;) {
-            const size_t n = strspn(c, "abcdefghijklmnopqrstuvwxyz_");
-            if (n > 2) sizes[size_count++] = strndup(c, n);
-            c += n + !n;
-        }
 }
 
 // K_scale and V_scale, shape.q_len and shape.kv_len, K and V.
@@ -325,17 +317,6 @@ static bool have_like_names(const operand *a, const operand *b)
     if (from == m || from == n) return true;  // K and K_here
     return (m == 1 && n == 1 && isalpha((unsigned char)*a->name) && isalpha((unsigned char)*b->name)) ||
            (from + to >= 3 && 2 * (from + to) >= m);
-}
-
-// The same argument of two calls of one function.
-static bool have_like_places(const operand *a, const operand *b)
-{
-    const int open = list_of[a->from], other = list_of[b->from];
-    if (open < 1 || other < 1 || kind(open - 1) != 'i' || !are_same(open - 1, other - 1)) return false;
-    int commas = 0;
-    for (int t = open; t < a->from; t++) commas += list_of[t] == open && is(t, ",");
-    for (int t = other; t < b->from; t++) commas -= list_of[t] == other && is(t, ",");
-    return commas == 0;
 }
 
 static int bound(int t, int step)  // the end of what a logical operator joins, in this direction
@@ -383,6 +364,12 @@ static int condition_of(int t)  // the innermost around it, from 1; 0: none
     return inner;
 }
 
+// With which nobody computes.
+static bool is_limit(const char *name)
+{
+    return strstr(name, "FLT_") || strstr(name, "INFINITY") || strstr(name, "_MAX");
+}
+
 static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
@@ -390,19 +377,17 @@ static void vary_operands(void)
         if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared) continue;
         const char *y[OTHERS];
         int others = 0;
-        const char *const member = strrchr(x->name, '.');
-        for (int k = 0; member && kind(x->from) == 'i' && !x->whole && k < size_count && others < 4; k++)
-            y[others++] = print("%.*s%s", (int)(member + 1 - x->name), x->name, sizes[k]);
-        // like names or places, then the nearest
+        // like names, then the nearest
         const int most = x->whole ? OTHERS / 2 : OTHERS;
         for (int step = x->whole ? 2 * operand_count : 2; step < 4 * operand_count && others < most; step++) {
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
             if (k < 0 || k >= operand_count || operands[k].whole ||
-                (step < 2 * operand_count && !have_like_names(x, &operands[k]) && !have_like_places(x, &operands[k])))
+                (step < 2 * operand_count && !have_like_names(x, &operands[k])))
                 continue;
             if (step < 2 * operand_count && others > OTHERS / 2) continue;
             if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
             const char *name = operands[k].name;
+            if (strncmp(name, "0x", 2) == 0 && strpbrk(name, ".p")) continue;                  // no one writes it
             if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(name, '.')) continue;  // 8.0f is no BC
             bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
@@ -421,7 +406,7 @@ static void vary_operands(void)
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
             static const char how[REPAIR_EACH] = " */+--";
             SAY(k, "%s", y[j]);
-            for (int m = 1; m < REPAIR_EACH; m++) {
+            for (int m = 1; m < REPAIR_EACH && !is_limit(x->name) && !is_limit(y[j]); m++) {
                 const bool last = m == REPAIR_EACH - 1;
                 SAY(k + m, "%s %c %s", last ? y[j] : x->name, how[m], last ? x->name : y[j]);
                 changes[k + m].kind = CHANGE_FACTOR;
@@ -488,18 +473,6 @@ static void vary_conditions(void)
                   "!!((\n",
                   n + 1, id, id + 1, id + 2));
         put(all[x->to - 1].end, true, 5, false, print("\n)))))\n"));
-    }
-    for (int t = 1; t < count; t++) {  // and for or, where two are joined and no more
-        if (!(is(t, "&&") || is(t, "||")) || !mine[all[t].line]) continue;
-        const int from = bound(t - 1, -1) + 1, to = bound(t + 1, 1);
-        if (is(from - 1, "&&") || is(from - 1, "||") || is(to, "&&") || is(to, "||")) continue;
-        sites++;
-        const int id = new_ids(all[t].line, CHANGE_OPERAND, 1, 0);
-        const char *other = is(t, "&&") ? "||" : "&&";
-        SAY(id, "%s", other), OF(id, "%s", is(t, "&&") ? "&&" : "||");
-        put(all[from].at, false, 4, false,
-            print("\n(::wb_repair::on(%d) ? (%s) %s (%s) : (\n", id, plain(from, t), other, plain(t + 1, to)));
-        put(all[to - 1].end, true, 4, false, print("\n))\n"));
     }
 }
 
@@ -639,13 +612,6 @@ static bool waits(const statement *s)
     return false;
 }
 
-static void move_to(const statement *s, int at, char *where)
-{
-    const int id = new_ids(all[s->from].line, CHANGE_MOVE, 1, 0);
-    SAY(id, "before `%.80s`", where), OF(id, "%s", s->text);
-    put(at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, s->text));
-}
-
 static void vary_statements(void)
 {
     within = 0;
@@ -657,8 +623,8 @@ static void vary_statements(void)
         for (int k = 0; k < barrier_count; k++) known |= strcmp(barriers[k], s->text) == 0;
         if (!known) where[barrier_count] = n, barriers[barrier_count++] = s->text;
     }
-    for (int n = 0, pair = 0, before = 0; n < statement_count; n++, before = pair, pair = 0) {
-        const statement *s = &statements[n], *next = s + 1;
+    for (int n = 0; n < statement_count; n++) {
+        const statement *s = &statements[n];
         const int line = all[s->from].line;
         if (s->body && !s->plain) continue;
         if (s->body) {
@@ -676,37 +642,10 @@ static void vary_statements(void)
         if (!s->plain || !mine[line]) continue;
         sites++;
         const int without = new_ids(line, CHANGE_CALL, 1, 0);
-        int moves = change_count;
-        const int behind = block_of[s->from] >= 0 ? all[block_of[s->from]].mate : -1;
         if (!waits(s)) SAY(without, "nothing");  // what no longer waits is no longer stopped, and no better
         OF(without, "%s", s->text);
-        if (n + 1 < statement_count && next->from == s->to && next->plain && (waits(s) || waits(next))) {
-            pair = new_ids(line, CHANGE_BARRIER, 1, 0), moves++;
-            SAY(pair, "nothing"), OF(pair, "%s %s", s->text, next->text);
-        }
-        for (int m = n > MOVES ? n - MOVES : 0; m <= n + MOVES && !s->body; m++) {
-            const statement *const to = m < statement_count ? &statements[m] : NULL;
-            const bool last = !to || to->from > behind;  // then it is the block's end
-            if (last && s->to != behind && is(behind, "}")) {
-                move_to(s, all[behind].at, "}");
-                break;
-            }
-            if (last || m == n || to->from == s->to || to->body || block_of[to->from] != block_of[s->from]) continue;
-            if (all_known(s->from, s->to, to->from)) move_to(s, all[to->from].at, plain(to->from, to->to));
-        }
-        put(all[s->from].at, false, 2, false,
-            print("\nif (!::wb_repair::on(%d) && !::wb_repair::on(%d) && !::wb_repair::on(%d) && "
-                  "::wb_repair::which(%d, %d) < 0) {\n",
-                  without, pair ? pair : without, before ? before : without, moves, change_count - moves));
+        put(all[s->from].at, false, 2, false, print("\nif (!::wb_repair::on(%d)) {\n", without));
         put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
-        int k = s->from;
-        while (k < s->to && !is(k, "=") && !is(k, "+=")) k = all[k].mate > k ? all[k].mate + 1 : k + 1;
-        if (k >= s->to) continue;
-        const int id = new_ids(line, CHANGE_NEAR, 1, 0);
-        SAY(id, is(k, "=") ? "+=" : "="), OF(id, is(k, "=") ? "=" : "+=");
-        put(all[s->from].at, false, 3, true,
-            print("\nif (::wb_repair::on(%d)) { %s %s %s } else ", id, plain(s->from, k), changes[id].put,
-                  plain(k + 1, s->to)));
     }
 }
 

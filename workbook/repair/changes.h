@@ -12,7 +12,6 @@ typedef enum change_kind {
     CHANGE_NEAR,     // one more or less, 0, another sign or operator
     CHANGE_BARRIER,  // one more
     CHANGE_CALL,     // another function, another condition; a statement less
-    CHANGE_MOVE,     // a statement elsewhere in its block
     CHANGE_FACTOR,   // a factor or a term
     CHANGE_KINDS
 } change_kind;

@@ -7,12 +7,7 @@
 #include <atomic>
 #define _STDATOMIC_H
 #define _Alignas alignas
-using std::atomic_fetch_add;
-using std::atomic_init;
-using std::atomic_int;
-using std::atomic_load;
-using std::atomic_size_t;
-using std::atomic_store;
+using namespace std;
 #endif
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // repair.c - looks for a change of a function that makes its wrong cases right:
-// repair [--seconds n] SOURCE BUILT BUILD NN [CASE...] <SAID
+// repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
 //
 // All changes that stand in one place (changes.c) are compiled into one worker (choice.h): BUILT is written, the command
 // BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
@@ -7,8 +7,8 @@
 // diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). A change that mends
 // some outputs everywhere, and harms none, may be one of two: these outputs are named.
 //
-// SAID is what the student was told before. The lines that a report of the layer names come first, then the gaps that
-// diagnose names.
+// FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose names,
+// and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
 //
 // When all changes are compiled it has n seconds of a processor (15), with all that it starts: however busy the machine
 // is. The last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not run.
@@ -34,16 +34,7 @@
 #include <omp.h>
 #endif
 
-enum {
-    MOST_CASES = 40,
-    MOST_WRONG = 20,
-    ROUNDS = 20,
-    SHOWN = 2,
-    BEST = 16,
-    WORK = 1 << 22,
-    PROCESSES = 8,
-    LINES = 4000
-};
+enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES = 8, LINES = 4000 };
 enum { RANDOM = 24, FURTHER = 12 };  // cases that what was found has to pass as well
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
 enum { FAR = 2, STOPPED = 1 << 30 };
@@ -268,16 +259,16 @@ static bool choose_first(void)
 static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothing to do with what was said
 static bool reported;            // by the layer
 
-static void find_distances(const char *source, const char *file, const char *said)
+// lines: of a report, "19 82"; gaps: "max|rescale".
+static void find_distances(const char *source, const char *lines, const char *gaps)
 {
     static const char *const of_order[] = {"sync", "wait", "arrive", "Event", "release", "done", "issued", "pass"};
-    const char *const slash = strrchr(file, '/'), *const name = slash ? slash + 1 : file;
-    const char *const look = strstr(said, "look at: "), *const end = look ? look + strcspn(look, ";\n") : NULL;
-    reported = strstr(said, "cudacpu: ") != NULL;
+    reported = *lines;
     for (int n = 0; n < LINES; n++) distance[n] = FAR;
-    for (const char *at = said; (at = strstr(at, name)); at++) {
-        const int line = at[strlen(name)] == ':' ? atoi(at + strlen(name) + 1) : 0;
+    for (char *at = NULL; *lines; lines = at) {
+        const int line = (int)strtol(lines, &at, 10);
         for (int k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
+        if (at == lines) break;
     }
     bool blamed = false;  // the gap: by its name, or it holds a line that was
     for (int line = 1, begin = 0; *source && line < LINES; line++) {
@@ -289,8 +280,8 @@ static void find_distances(const char *source, const char *file, const char *sai
             const char *const gap = source + blank + 4;
             const size_t size = strcspn(gap, ":\n");
             begin = line, blamed = false;
-            for (const char *at = look; at && at + size <= end; at++)
-                blamed |= strncmp(at, gap, size) == 0 && at[-1] == ' ' && strchr(" ,;\n", at[size]);
+            for (const char *at = gaps; *at; at += strcspn(at, "|"), at += *at == '|')
+                blamed |= strcspn(at, "|") == size && strncmp(at, gap, size) == 0;
         }
         blamed |= begin && distance[line] == 0;
         if (strncmp(source + blank, "//}", 3) == 0) {
@@ -318,7 +309,7 @@ static int like[REPAIR_IDS];         // the first in the order with the same val
 
 static int rank_of(const change *c)
 {
-    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 2, 4}, {1, 2, 0, 0, 1, 4}};  // a report: of order
+    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 4}, {1, 2, 0, 0, 4}};  // a report: of order
     return likely[reported][c->kind] + 3 * distance_of(c);
 }
 
@@ -405,8 +396,8 @@ static bool is_better(const trial *a, const trial *b)
 
 static int tried;  // changes
 
-// Tries all in several processes, until some mend all for sure or the time is up. The best in best[], how many.
-static int try_all(trial best[BEST])
+// Tries all in several processes, until some mend all for sure or the time is up. How many; the best in *best.
+static int try_all(trial *best)
 {
     const int all = wrong_outputs();
     find_order();
@@ -446,10 +437,7 @@ static int try_all(trial best[BEST])
             continue;
         }
         if (read(pipes[0], &t, sizeof t) != sizeof t) break;
-        int at = found < BEST ? found++ : BEST;
-        for (; at > 0 && is_better(&t, &best[at - 1]); at--)
-            if (at < BEST) best[at] = best[at - 1];
-        if (at < BEST) best[at] = t;
+        if (!found++ || is_better(&t, best)) *best = t;
     }
     tried = done->next < order_count ? done->next : order_count;
     munmap(done, sizeof *done);
@@ -460,33 +448,18 @@ static int try_all(trial best[BEST])
     return found;
 }
 
-// Of those that mend most, those that are worth saying: how many.
-static int keep_said(int outputs, int found, trial best[BEST])
-{
-    int kept = 0;
-    for (int k = 0; k < found && best[k].mends == best[0].mends && kept < SHOWN; k++) {
-        const change *c = &changes[best[k].id], *before = &changes[best[0].id];
-        if (kept && (strcmp(before->put, c->put) == 0 || before->line == c->line)) continue;
-        if (best[k].sure || passes_further(best[k].id, outputs)) best[kept++] = best[k];
-    }
-    return kept;
-}
-
 // "in line 57 `BC` in place of `cols`"
 static void say(const trial *t)
 {
     const change *c = &changes[t->id];
-    const bool moved = c->kind == CHANGE_MOVE;
     printf("in line %d ", c->line);
-    if (moved)
-        printf("`%s` %s", c->of, c->put);
-    else if (!*c->of)
+    if (!*c->of)
         printf("`%s` before what stands there", c->put);
     else if (strcmp(c->put, "nothing") == 0)
         printf("without `%s`", c->of);
     else
         printf("`%s`", c->put);
-    if (*c->of && !moved && strcmp(c->put, "nothing")) printf(" in place of `%s`", c->of);
+    if (*c->of && strcmp(c->put, "nothing")) printf(" in place of `%s`", c->of);
     if (t->constant) printf(", by which the condition is always the same: it may only hide the mistake");
 }
 
@@ -511,19 +484,22 @@ int main(int argc, char **argv)
 #ifdef _OPENMP
     omp_set_num_threads(1);  // the oracle's threads would not live on in what is forked here
 #endif
-    if (argc > 2 && strcmp(argv[1], "--seconds") == 0) search = atof(argv[2]), argc -= 2, argv += 2;
+    const char *said = NULL;
+    char gaps[1024] = "", lines[1024] = "";
+    int chosen = 0;
+    for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
+        if (strcmp(argv[1], "--seconds") == 0) search = atof(argv[2]);
+        if (strcmp(argv[1], "--choose") == 0) chosen = atoi(argv[2]);
+        if (strcmp(argv[1], "--said") == 0) said = argv[2];
+    }
     budget = 2 * search;  // of which compiling may have twice as much
-    const int chosen = argc > 2 && strcmp(argv[1], "--choose") == 0 ? atoi(argv[2]) : 0;
-    if (chosen) argc -= 2, argv += 2;
     if (argc < 5 || !(problem = wb_problem_number(atoi(argv[4])))) {
-        fprintf(stderr, "usage: repair [--seconds n] SOURCE BUILT BUILD NN [CASE...]\n");
+        fprintf(stderr, "usage: repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
     }
     signal(SIGTERM, end), signal(SIGINT, end);
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
-    static char said[1 << 16];
-    if (!chosen) said[fread(said, 1, sizeof said - 1, stdin)] = 0;
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton)) return puts("no change was tried: the source has too many places, or none"), 1;
@@ -534,22 +510,25 @@ int main(int argc, char **argv)
     if (chosen) return choose(chosen, argv[2]);
     budget = now() + search;
     if (!share()) return 2;
-    find_distances(source, argv[1], said);
     find_cases(argc - 5, argv + 5);
+    FILE *const from = said ? fopen(said, "r") : NULL;
+    if (from && fgets(gaps, sizeof gaps, from) && fgets(lines, sizeof lines, from)) gaps[strcspn(gaps, "\n")] = 0;
+    if (from) fclose(from);
+    find_distances(source, lines, gaps);
     if (!choose_first()) {
         puts("no change was tried: no case that is cheap and is wrong each time");
         return unshare(), 1;
     }
-    trial best[BEST];
-    int found = try_all(best), mended = 0, left = 0;
-    const bool whole = found && best[0].mends == wrong_outputs();
+    trial best;
+    int found = try_all(&best), mended = 0, left = 0;
+    const bool whole = found && best.mends == wrong_outputs();
     if (found && !whole) {  // of two mistakes, perhaps: which outputs are right in all cases
-        shared->on = best[0].id;
+        shared->on = best.id;
         for (int n = 0; n < case_count; n++) mended |= wrong[n] & STOPPED ? 0 : wrong[n], left |= wrong_of(n);
         mended &= ~left;
         found = mended && wrong_count > 2;
     }
-    if (found) found = keep_said(mended, found, best);
+    if (found) found = best.sure || passes_further(best.id, mended);
     unshare();
     if (!found && tried < order_count)
         printf("none of the %d likeliest changes of one place fixes it; there was no time for %d more\n", tried,
@@ -563,8 +542,7 @@ int main(int argc, char **argv)
     for (int k = 0; k < count && !whole; k++)
         if (mended >> k & 1) printf(" %s", tensors[k].name);
     printf(!whole ? " right in all cases: " : wrong_count > 1 ? " all wrong cases right: " : " this case right: ");
-    say(&best[0]);
-    if (found > 1) printf("; or "), say(&best[1]);
+    say(&best);
     printf(whole ? "\n" : "; what else is wrong was not found\n");
     return 0;
 }

@@ -24,7 +24,8 @@ say() { [ -n "$after" ] || echo "$@"; }
 
 # Each runs one case and leaves a report, or nothing, in $scratch/report; so does look_at_c (settings.sh).
 look_at_kernel() { # WORKER CASE
-    build/cpu/within "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
+    CUDACPU_TIMEOUT=${after:+5} build/cpu/within "$limit" "$1" --case "$2" --guard 0 \
+        >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
     case $after$status in
@@ -33,6 +34,29 @@ look_at_kernel() { # WORKER CASE
     esac
     [ $status -eq 0 ] || [ -s "$scratch/report" ] ||
         echo "sanitize: the worker ended with status $status" >"$scratch/report"
+    [ -s "$scratch/report" ] || look_at_values "$2"
+}
+# In the check build a local variable without a value has another one than in the worker: does what comes out differ?
+look_at_values() { # CASE
+    ordinary=build/cpu/$impl/${number}_worker
+    [ -x "$ordinary" ] && [ ! "$file" -nt "$ordinary" ] || return
+    sed '/^memory/d' "$scratch/printed" >"$scratch/here"
+    for n in 1 2; do
+        build/cpu/within "$limit" "$ordinary" --case "$1" --guard 0 2>/dev/null | sed '/^memory/d' >"$scratch/$n"
+    done
+    ! cmp -s "$scratch/here" "$scratch/1" || return 0
+    workbook/loop/shipped.sh "$number" "$scratch/shipped" 2>/dev/null
+    awk -v skeleton="$scratch/shipped" -f workbook/sanitize/unset.awk "$file" >"$scratch/unset"
+    # The order of atomics is a matter of chance, too.
+    [ -s "$scratch/unset" ] || cmp -s "$scratch/1" "$scratch/2" || return 0
+    {
+        echo "sanitize: a variable without a value in $name"
+        echo "   What comes out depends on what a local variable holds before anything is put into it."
+        head -n 4 "$scratch/unset" |
+            sed "s|^\([0-9]*\) \(.*\)|   declared without one at $file:\1\n               \| \2|"
+        echo "   missing  a first value, such as = {} for a sum"
+        echo '   read     problems/when-it-is-wrong-but-runs.md, "Nobody wrote it"'
+    } >"$scratch/report"
 }
 look_at_gpu() { # WORKER CASE
     # initcheck does not see what Hopper's copy engine stores, and so finds the outputs of a right kernel uninitialised.
@@ -141,6 +165,8 @@ for number; do
         late=yes
     elif [ $found -eq 0 ]; then
         say "  no errors in $tried case$([ $tried -eq 1 ] || echo s)"
+        [ "$impl" != problems ] || [ -n "${WB_CASE:-}" ] || ! mkdir -p build/grade ||
+            sha256sum <"$file" >"build/grade/clean.$number"
     else
         [ $tried -eq 1 ] || say "  errors in $found of $tried cases"
         failed=1

@@ -62,6 +62,22 @@ static char *without_returns(char *text)
     return text;
 }
 
+// The line of a gap where a return of the skeleton's still stands, and what stands behind it is never done; or 0.
+static int left_in(const char *text, size_t length, const char *shipped, size_t shipped_length, int line)
+{
+    for (const char *end = text + length; text < end; line++) {
+        const size_t whole = strcspn(text, "\n"), blank = strspn(text, " "), comment = strcspn(text, "\n/");
+        const char *const at = text + blank, *const behind = text + whole + 1;
+        const bool ends = strncmp(at, "return", 6) == 0 || strncmp(at, "if (kv_heads > 0) return", 24) == 0;
+        const bool more = behind < end && strspn(behind, " \n") < (size_t)(end - behind);
+        if (comment > blank && ends && memmem(shipped, shipped_length, at, comment - blank) &&
+            (more || strncmp(at, "if", 2) == 0))
+            return line + 1;
+        text += whole + 1;
+    }
+    return 0;
+}
+
 int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
 {
     char file[64];
@@ -85,6 +101,7 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
         const bool same = shipped_line ? length == shipped_length && memcmp(text, shipped, length) == 0
                                        : memmem(text, length, "TODO(", 5) != NULL;
         g->untouched = same && g->line > 0;
+        g->left = same ? 0 : left_in(text, length, shipped, shipped_length, g->line);
     }
     free(mine);
     free(skeleton);

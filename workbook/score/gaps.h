@@ -10,6 +10,7 @@ enum { MAX_GAPS = 64 };
 typedef struct gap {
     char name[64];
     int line;        // of the student's file; 0 if it is gone
+    int left;        // where a return of the skeleton's still stands before other lines; 0: nowhere
     bool untouched;  // what is in it is the skeleton's
 } gap;
 

@@ -188,14 +188,16 @@ static bool needs(const checkpoint *c, const checkpoint *other)
 const char *grades_why(const checkpoint *c, const char **test, char why[256])
 {
     const result *r;
-    if ((*test = grades_missing(c, &r)))
-        return r && r->status == RESULT_FAIL && !results_not_run(r) ? "fails" : "has not run";
     size_t length = (size_t)snprintf(why, 256, "needs");
+    const size_t none = length;
+    *test = NULL;
     EACH_CHECKPOINT (other, c->number)
         if (needs(c, other) && !other->earned && length < 200)
-            length += (size_t)snprintf(why + length, 256 - length, "%s %s", length > 5 ? "," : "", other->name);
+            length += (size_t)snprintf(why + length, 256 - length, "%s %s", length > none ? "," : "", other->name);
     snprintf(why + length, 256 - length, " first");
-    return why;
+    if (length > none || !(*test = grades_missing(c, &r)))
+        return why;  // a test that fails may have no cause of its own
+    return r && r->status == RESULT_FAIL && !results_not_run(r) ? "fails" : "has not run";
 }
 
 // Of what needs what that is not there nothing is earned, as in a circle.

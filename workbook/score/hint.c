@@ -141,5 +141,9 @@ int score_gaps(char **given)
     for (int i = 0; i < count; i++)
         if (gaps[i].untouched) printf("%s%s", &gaps[i] == first ? "  not written yet: " : ", ", gaps[i].name);
     if (first) printf("  (make hint-%02d)\n", p->number);
+    for (int i = 0; i < count; i++)
+        if (gaps[i].left)
+            printf("  line %d of gap %s is the skeleton's: what stands behind it is not done\n", gaps[i].left,
+                   gaps[i].name);
     return 0;
 }

@@ -127,10 +127,11 @@ static const char *missing_order(const finding &f, const source_line lines[2])
 {
     const bool same_line = lines[0].line == lines[1].line;
     if (f.across_blocks)
-        return "an order between blocks, which a launch does not have: let one block own the element, use an atomic, "
-               "or "
-               "launch "
-               "twice.";
+        return same_line
+                   ? "an index by which each block has elements of its own: what of blockIdx is in the one of this "
+                     "line? If blocks have to share the element: an atomic, or a second launch."
+                   : "an order between blocks, which a launch does not have: let one block own the element, use an "
+                     "atomic, or launch twice.";
     if (f.across_warps)
         return same_line
                    ? "one owner: let one thread do it, give each its own element, or use an atomic. If these are two "
