@@ -173,7 +173,7 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
 {
     const form *is = fit_form(f), * or = NULL;
     if (!*f->says) return;
-    for (int n = is ? 1 : f->count; n < f->count && ! or ; n++)
+    for (int n = is && strncmp(is->says, "nothing", 7) ? 1 : f->count; n < f->count && ! or ; n++)
         if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             or = &f->forms[n];
