@@ -135,7 +135,9 @@ bool look_at_scales(const record *r)
             int first_key = -1;
             for (int c = 0; PV && c < S->cols; c++) {
                 const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
-                const bool zero = isnan(e.out[1][S->a_row[i]]);  // l was summed up before V's scales
+                bool zero = isnan(e.out[1][S->a_row[i]]);  // l was summed up before V's scales
+                for (int k = 0; k < S->cols; k++)
+                    zero &= !isnan(PV->a[i * S->cols + k]) || !sees(S->a_row[i], key_of(S->b_row[k]));
                 if (isnan(P) && steps[t].first >= 0 && !sees(S->a_row[i], key_of(S->b_row[c])))
                     find(BY_SCALES, zero ? "0 times -infinity" : "", zero ? "scores" : "scales sent",
                          "query %d has NaN as the weight of a key that it does not see, in the tile from %d on: %s",
