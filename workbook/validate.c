@@ -124,8 +124,9 @@ wb_status wb_check_shape(const char *problem, const attention_shape *s)
     status = check_supported(p, s->batch, s->q_heads, s->head_dim);
     if (status != WB_OK) return status;
     if (!p->grouped && s->q_heads != s->kv_heads)
-        return wb_fail(WB_UNSUPPORTED, "%s: q_heads = %d, kv_heads = %d: must be equal: there are no grouped heads here",
-                       problem, s->q_heads, s->kv_heads);
+        return wb_fail(WB_UNSUPPORTED,
+                       "%s: q_heads = %d, kv_heads = %d: must be equal: there are no grouped heads here", problem,
+                       s->q_heads, s->kv_heads);
     if (p->signature == WB_BLOCK_MASK && s->causal)
         return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0: mask, or scores, say what is visible", problem);
     if (p->mask == WB_NO_MASK && s->causal)
