@@ -199,6 +199,7 @@ explain() {
     *'no answer in '*) echo "  now a search for the cause, in smaller cases and in the check build: a minute or two" ;;
     esac
     [ -n "${WB_GRADE:-}" ] || built "$out/diagnose" "$out/repair" >/dev/null 2>&1
+    find_looker # first: with it, what the search compiles without a lock is there
     checking=
     if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
         WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" \
@@ -255,14 +256,15 @@ report() {
 places() { sed -n "s|.*[/ ]$(basename "$file"):\([0-9]*\).*|\1|p" | sort -un | sed 's/^/ /' | tr -d '\n'; }
 # A worker of the layer is asked, which a GPU machine builds for it, as the check build. Of a submission: within limits,
 # whatever its case costs.
-diagnose() {
+find_looker() {
     looker=$tried
-    if [ "$backend" != cpu ]; then
-        looker=build/cpu/$impl/${number}_worker
-        [ -x "$looker" ] || [ -n "${WB_GRADE:-}" ] ||
-            echo "  now building for the CPU layer, which finds errors that a GPU hides" >&8
-        [ -n "${WB_GRADE:-}" ] || $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
-    fi
+    [ "$backend" != cpu ] || return
+    looker=build/cpu/$impl/${number}_worker
+    [ -z "${WB_GRADE:-}" ] || return
+    [ -x "$looker" ] || echo "  now building for the CPU layer, which finds errors that a GPU hides" >&8
+    $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
+}
+diagnose() {
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t "${WB_DIAGNOSE_SECONDS:-60}" && ulimit -v 4194304; fi
@@ -282,7 +284,7 @@ begin_repair() { # CASE
     (
         exec 9>>$made/$number.lock
         flock -n 9 2>/dev/null || { echo "nothing: another run already searches in $number"; exit; }
-        WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive "$out/repair" \
+        WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive nice "$out/repair" \
             --seconds "${REPAIR:-15}" --said "$said" "$file" $made/$number.cu \
             "WB_BUILDING=yes $MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
     ) >"$work/$number.tried" 8>/dev/null &
