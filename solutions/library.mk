@@ -65,7 +65,7 @@ LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c)
 $B/lib/libkernels.so: $(filter-out %/01.o,$(LIBRARY))
 	$Q$(LINK) -shared -Xlinker -soname -Xlinker libkernels.so $^ -o $@
 define library_worker
-$B/lib/$(1)_worker: $B/machinery/worker_$(firstword $(subst _, ,$(1))).o \
+$B/lib/$(1)_worker: $B/machinery/tested_$(firstword $(subst _, ,$(1))).o $(WORKER) \
   $(if $(findstring _,$(1)),$B/lib/form_$(lastword $(subst _, ,$(1))).o) $B/lib/libkernels.so $(MACHINERY)
 	$Q$$(LINK) $(if $(findstring _,$(1)),-Xlinker --wrap=$(call name,$(firstword $(subst _, ,$(1))))) $$^ \
 	    $(LIBS) -Xlinker -rpath -Xlinker '$$$$ORIGIN' -o $$@

@@ -129,6 +129,8 @@ RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/resul
 MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_inputs.o problems.o \
   validate.o device.o memory.o attention.o attention_backward.o rank.o $(if $(filter \
   cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
+# What calls a function. Which one, tested_NN.o says.
+WORKER := $(addprefix $B/machinery/worker/,worker.o run.o conditions.o by_hand.o)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
 # but the function, so that its own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can
@@ -151,7 +153,7 @@ $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
 $B/$(1)/$(2)_worker: $B/$(1)/$(2).o \
-  $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
+  $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/tested_$(2).o $(WORKER) $(MACHINERY))
 	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(firstword $(subst _, ,$(2)))))) $$(LINK) \
 	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
 	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
@@ -160,14 +162,13 @@ $B/$(1)/$(2).so: $B/$(1)/$(2).o
 endef
 judge_object = $(LD) -r --force-group-allocation $^ $(LIBGCOV_WANTED) -o $@ && \
   objcopy --localize-hidden -w -L '__gcov_*_to_*' $(if $(DEBUG),,--strip-debug) $@
-workbook/worker.c: ;  # so the notes of a build say that was made before the room was
 define suite
-$B/machinery/worker_$(1).o: workbook/worker/worker.c $B/flags.mk
+$B/machinery/tested_$(1).o: workbook/worker/tested.c $B/flags.mk
 	@mkdir -p $$(@D)
-	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
-$B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
+	$Q$(C) $(HIDDEN) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
+$B/machinery/judge_$(1).o: $B/machinery/tested_$(1).o $(WORKER) $(MACHINERY)
 	$Q$$(judge_object)
-$B/machinery/judge_$(1)_counted.o: $B/machinery/worker_$(1).o $(MACHINERY) $B/machinery/worker/coverage.o
+$B/machinery/judge_$(1)_counted.o: $B/machinery/tested_$(1).o $(WORKER) $(MACHINERY) $B/machinery/worker/coverage.o
 	$Q$$(judge_object)
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)

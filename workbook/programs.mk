@@ -70,4 +70,4 @@ EVERYTHING := $(addprefix $B/,within bench diagnose repair score suite mask time
 judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter machinery/worker/coverage.o) $(MACHINERY) \
   check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \
-  $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))
+  $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/tested_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))

@@ -31,8 +31,8 @@ $(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cp
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
 	    $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
-$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(patsubst %,$B/machinery/worker_%.o,$(filter $(2),$(NUMBERS))) \
-  $(MACHINERY) $(CHECK_OBJECTS)
+$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(patsubst %,$B/machinery/tested_%.o,$(filter $(2),$(NUMBERS))) \
+  $(if $(filter $(2),$(NUMBERS)),$(WORKER)) $(MACHINERY) $(CHECK_OBJECTS)
 	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) $(4) -o $$@
 endef
 
@@ -46,7 +46,7 @@ SANITIZER_threads := -fsanitize=thread
 # By name: a grader's kit has their objects and no source.
 NOT_OF_C := $(addprefix $B/machinery/,device.o worker/late_inputs.o attention.o attention_backward.o rank.o)
 CHECK_C_OBJECTS = $(patsubst $B/machinery/%,$(CHECK)/$(1)/%,$(filter-out \
-  $(NOT_OF_C),$(filter $B/machinery/%,$(MACHINERY)))) $(NOT_OF_C) $(LAYER)
+  $(NOT_OF_C),$(filter $B/machinery/%,$(WORKER) $(MACHINERY)))) $(NOT_OF_C) $(LAYER)
 # $(1): address or threads
 define check_machinery
 $(CHECK)/$(1)/%.o: workbook/%.c $B/flags.mk workbook/sanitize/sanitize.mk
@@ -54,18 +54,18 @@ $(CHECK)/$(1)/%.o: workbook/%.c $B/flags.mk workbook/sanitize/sanitize.mk
 	$Q$(call CHECK_C,$(1)) -MMD -MP -c $$< -o $$@
 endef
 define check_worker
-$(CHECK)/$(1)/worker_$(2).o: workbook/worker/worker.c $B/flags.mk workbook/sanitize/sanitize.mk
+$(CHECK)/$(1)/tested_$(2).o: workbook/worker/tested.c $B/flags.mk workbook/sanitize/sanitize.mk
 	@mkdir -p $$(@D)
 	$Q$(call CHECK_C,$(1)) -MMD -MP -DWB_NAME=$(call name,$(2)) -c $$< -o $$@
 endef
 $(foreach s,address threads,$(eval $(call check_machinery,$s))$(foreach \
   n,$(C_NUMBERS),$(eval $(call check_worker,$s,$n))))
 check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJECTS,$s) \
-  $(foreach n,$(C_NUMBERS),$(CHECK)/$s/worker_$n.o))
+  $(foreach n,$(C_NUMBERS),$(CHECK)/$s/tested_$n.o))
 # $(1): folder below $(CHECK), $(2): number, $(3): source, $(4): address or threads, $(5): the worker's name, $(6): what
 # is made with it
 define check_of_c
-$(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk | $(6)
+$(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/tested_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk | $(6)
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Q$(call CHECK_C,$(4)) $$(filter %.c %.o,$$^) $(LIBS) -lstdc++ -pthread -o $$@
