@@ -154,7 +154,10 @@ judge() {
     fi
     rm -rf "$work/counted"
     [ -z "$WB_COUNTED" ] || { mkdir "$work/counted" && cp "${worker%_worker}.gcno" "$work/counted/c.gcno"; }
+    checks="$MAKE --no-print-directory BACKEND=cpu build/cpu/check/$impl/${number}_worker >/dev/null 2>&1"
+    [ -z "${WB_GRADE:-}" ] && [ "${SANITIZE:-}" != 0 ] || checks=
     env ${WB_COUNTED:+"WB_COVERAGE=$work/counted"} WB_WORKER_SHOWN="$worker" WB_RESULTS="$work/$number.results" \
+        WB_FAILED="$checks" \
         "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend" \
         ${WB_TEST:+--filter "*/$WB_TEST"}
     case $? in
