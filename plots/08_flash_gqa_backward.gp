@@ -17,6 +17,7 @@ load 'plots/speed.gp'
 D = count(memory_data, "", "B=1,Nq=1024,D=64") > 0 ? 64 : 16
 on_gpu = count(memory_data, "", sprintf("B=1,Hq=16,Hkv=8,D=%d", D)) > 1
 where = sprintf(on_gpu ? "B=1,Hq=16,Hkv=8,D=%d" : "B=1,Hq=2,D=%d", D)
-chart_title = sprintf("08 flash gqa backward: D = %d, %s of K and V, bf16", D, on_gpu ? "16 heads over 8" : "2 heads over 1")
+chart_title = sprintf("08 flash gqa backward: D = %d, %s of K and V, bf16", D, on_gpu ? "16 heads over 8" \
+    : "2 heads over 1")
 fit_from = 256
 load 'plots/memory.gp'

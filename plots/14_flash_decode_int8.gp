@@ -22,12 +22,14 @@ fit_from = on_gpu ? 2048 : 512
 # What the same cache has in bf16, without scales: K and V of all pages, as workbook/pages.c counts them.
 pages(B, Nk, page) = B * ceil(Nk / page) + floor(B * ceil(Nk / page) / 16.0) + 2
 beside_title = "inputs and outputs of 13, with the cache in bf16"
-beside_bytes = "column('io_bytes') + pages(column('B'), column('Nk'), column('page')) * column('page') * column('Hkv') * (2 * column('D') - 8)"
+beside_bytes = "column('io_bytes') + pages(column('B'), column('Nk'), column('page')) " \
+    ."* column('page') * column('Hkv') * (2 * column('D') - 8)"
 load 'plots/memory.gp'
 
 # The relative error of O against the length of the cache.
 if (exists("error_data") && error_data ne "") {
-    set title "14 flash decode int8: error of O, 4 sequences, 8 heads over 2 of K and V, D = 128".source_line(error_source).unit_line("relative error")
+    set title "14 flash decode int8: error of O, 4 sequences, 8 heads over 2 of K and V, D = 128" \
+        .source_line(error_source).unit_line("relative error")
     set xlabel "keys of each sequence"
     set ylabel "relative error of O, lower is better"
     set logscale y 10
@@ -39,9 +41,13 @@ if (exists("error_data") && error_data ne "") {
     set key at screen 0.5, screen 0.02 bottom center vertical maxrows 4 Left reverse samplen 4 width 1 height 1
     eval output_to("errors")
     if (term eq "dumb") { set bmargin 8; set key vertical maxrows 9 }
-    plot rows(error_data, "int8", "input=outliers") using (column("Nk")):(column("error")) with linespoints linestyle 1 title "int8, one column 20 times as large", \
-         rows(error_data, "int8", "input=normal") using (column("Nk")):(column("error")) with linespoints linestyle 3 title "int8, all columns alike", \
-         rows(error_data, "bf16", "input=outliers") using (column("Nk")):(column("error")) with linespoints linestyle 7 title "bf16, one column 20 times as large", \
-         rows(error_data, "bf16", "input=normal") using (column("Nk")):(column("error")) with linespoints linestyle 6 title "bf16, all columns alike"
+    plot rows(error_data, "int8", "input=outliers") using (column("Nk")):(column("error")) \
+        with linespoints linestyle 1 title "int8, one column 20 times as large", \
+         rows(error_data, "int8", "input=normal") using (column("Nk")):(column("error")) \
+             with linespoints linestyle 3 title "int8, all columns alike", \
+         rows(error_data, "bf16", "input=outliers") using (column("Nk")):(column("error")) \
+             with linespoints linestyle 7 title "bf16, one column 20 times as large", \
+         rows(error_data, "bf16", "input=normal") using (column("Nk")):(column("error")) \
+             with linespoints linestyle 6 title "bf16, all columns alike"
     unset output
 }

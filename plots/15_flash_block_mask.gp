@@ -15,6 +15,7 @@ load 'plots/speed.gp'
 
 on_gpu = count(memory_data, "", "B=1,Hq=16,D=16") > 1
 where = on_gpu ? "B=1,Hq=16,D=16" : "B=1,Hq=2,D=16"
-chart_title = sprintf("15 flash block mask: packed documents, D = 16, %s of K and V, bf16", on_gpu ? "16 heads over 2" : "2 heads over 1")
+chart_title = sprintf("15 flash block mask: packed documents, D = 16, %s of K and V, bf16", on_gpu \
+    ? "16 heads over 2" : "2 heads over 1")
 fit_from = 256
 load 'plots/memory.gp'

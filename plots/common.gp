@@ -28,9 +28,11 @@ set style line 5 linecolor rgb "#707070" linewidth 1.5 dashtype (3,3) pointtype 
 set style line 6 linecolor rgb "#000000" linewidth 1.5 dashtype (10,3,2,3) pointtype 2 pointsize 0.8  # crosses
 set style line 7 linecolor rgb "#a06000" linewidth 1.5 dashtype (5,2) pointtype 12 pointsize 1.0  # open diamonds
 set style line 8 linecolor rgb variant_color linewidth 2 dashtype (4,3) pointtype 6 pointsize 0.9  # open circles
-set style line 19 linecolor rgb other_color linewidth 2 dashtype (2,3) pointtype 10 pointsize 0.9  # open triangles, point down
+# open triangles, point down
+set style line 19 linecolor rgb other_color linewidth 2 dashtype (2,3) pointtype 10 pointsize 0.9
 set style line 20 linecolor rgb library_color linewidth 2 dashtype 1 pointtype 5 pointsize 0.6  # filled squares
-set style line 21 linecolor rgb "#303030" linewidth 1.5 dashtype (6,2) pointtype 8 pointsize 1.1  # open triangles, larger
+# open triangles, larger
+set style line 21 linecolor rgb "#303030" linewidth 1.5 dashtype (6,2) pointtype 8 pointsize 1.1
 set style line 22 linecolor rgb "#303030" linewidth 1.5 dashtype (1,4) pointtype 3 pointsize 0.8  # stars
 set style line 23 linecolor rgb third_color linewidth 2 dashtype (6,2,2,2) pointtype 14 pointsize 0.9  # open pentagons
 set style line 11 linecolor rgb naive_color linewidth 1.2 dashtype 1 pointtype 0
@@ -41,13 +43,24 @@ set style line 29 linecolor rgb other_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 30 linecolor rgb library_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 33 linecolor rgb third_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 9 linecolor rgb "#d8d8d8" linewidth 1
-style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" || impl eq "fa3" ? 5 : impl eq "fa4" ? 21 : impl eq "fa4_same_bits" ? 22 : impl eq "cudnn" ? 6 \
-               : impl eq "flex" ? 7 : impl eq "flashinfer" ? 22 : impl eq "bf16" ? 23 : impl eq "torch_ring_cudnn" ? 5 : impl eq "torch_allgather_cudnn" ? 21 : impl eq "ulysses_cudnn" ? 22 : impl eq "library" ? 20 : impl eq "alone" ? 6 : variants eq "" || impl eq word(variants, 1) ? 8 : impl eq word(variants, 2) ? 19 : 23
+style_of(impl) = \
+    impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" || impl eq "fa3" ? 5 \
+    : impl eq "fa4" ? 21 : impl eq "fa4_same_bits" ? 22 : impl eq "cudnn" ? 6 : impl eq "flex" ? 7 \
+    : impl eq "flashinfer" ? 22 : impl eq "bf16" ? 23 : impl eq "torch_ring_cudnn" ? 5 \
+    : impl eq "torch_allgather_cudnn" ? 21 : impl eq "ulysses_cudnn" ? 22 : impl eq "library" ? 20 \
+    : impl eq "alone" ? 6 : variants eq "" || impl eq word(variants, 1) ? 8 \
+    : impl eq word(variants, 2) ? 19 : 23
 bf16_is = "13, cache in bf16"
 spaced(name) = system(sprintf("echo '%s' | tr _ ' '", name))
-name_of(impl) = impl eq "key" ? "reference solution" : impl eq "fa2" ? "FlashAttention-2" : impl eq "fa3" ? "FlashAttention-3" : impl eq "fa4" ? "FlashAttention-4" : impl eq "fa4_same_bits" ? "FlashAttention-4, deterministic" : impl eq "cudnn" ? "cuDNN" \
-              : impl eq "flex" ? "FlexAttention" : impl eq "flashinfer" ? "FlashInfer" : impl eq "bf16" ? bf16_is : impl eq "library_one_level" ? "make lib, one level" : impl eq "library" ? "make lib" : impl eq "torch_ring_cudnn" ? "PyTorch's ring" : impl eq "torch_allgather_cudnn" ? "PyTorch's all-gather" : impl eq "ulysses_cudnn" ? "Ulysses, cuDNN" \
-              : impl eq "alone" ? "a GPU alone" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
+name_of(impl) = \
+    impl eq "key" ? "reference solution" : impl eq "fa2" ? "FlashAttention-2" \
+    : impl eq "fa3" ? "FlashAttention-3" : impl eq "fa4" ? "FlashAttention-4" \
+    : impl eq "fa4_same_bits" ? "FlashAttention-4, deterministic" : impl eq "cudnn" ? "cuDNN" \
+    : impl eq "flex" ? "FlexAttention" : impl eq "flashinfer" ? "FlashInfer" : impl eq "bf16" ? bf16_is \
+    : impl eq "library_one_level" ? "make lib, one level" : impl eq "library" ? "make lib" \
+    : impl eq "torch_ring_cudnn" ? "PyTorch's ring" \
+    : impl eq "torch_allgather_cudnn" ? "PyTorch's all-gather" : impl eq "ulysses_cudnn" ? "Ulysses, cuDNN" \
+    : impl eq "alone" ? "a GPU alone" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
 
 set border 3 linecolor rgb "#404040"
 set grid linestyle 9
@@ -64,7 +77,8 @@ chart_height = 520 + 19 * extra_lines
 if (term eq "svg") {
     set terminal svg size 840,chart_height dynamic font "DejaVu Sans,14" background rgb "white"
 } else { if (term eq "png") {
-    set terminal pngcairo size 1260,1.5*chart_height font "DejaVu Sans,14" fontscale 1.3 linewidth 1.5 pointscale 2 background rgb "white"
+    set terminal pngcairo size 1260,1.5*chart_height font "DejaVu Sans,14" fontscale 1.3 \
+        linewidth 1.5 pointscale 2 background rgb "white"
 } else {
     set terminal dumb size 100,(30 + extra_lines)
     unset grid
@@ -85,12 +99,17 @@ count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='
 has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
 # Variants of the reference solution go by the names of their files; the first of a chart has a style of its own.
 variants = ""
-variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v variants=1 -v impl= -v where='%s' '%s'", where, file)))
-present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where).has(file, "library", where) \
-                       .has(file, "fa2", where).has(file, "fa3", where).has(file, "fa4", where).has(file, "cudnn", where).has(file, "flex", where).has(file, "flashinfer", where).has(file, "bf16", where) \
-                       .has(file, "torch_ring_cudnn", where).has(file, "torch_allgather_cudnn", where).has(file, "ulysses_cudnn", where) \
-                       .variant(file, where)
+variant(file, where) = (variants = \
+    system(sprintf("awk -f plots/series.awk -v variants=1 -v impl= -v where='%s' '%s'", where, file)))
+present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where) \
+    .has(file, "library", where).has(file, "fa2", where).has(file, "fa3", where).has(file, "fa4", where) \
+    .has(file, "cudnn", where).has(file, "flex", where).has(file, "flashinfer", where) \
+    .has(file, "bf16", where) \
+    .has(file, "torch_ring_cudnn", where).has(file, "torch_allgather_cudnn", where) \
+    .has(file, "ulysses_cudnn", where) \
+    .variant(file, where)
 # The value of a roof; 0 if there is none.
 roof(file, name, column) = real(system(sprintf( \
-    "awk -F'\\t' '$1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i } $2 == \"%s\" { x = $at[\"%s\"] } END { print x + 0 }' '%s'", \
+    "awk -F'\\t' '$1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i }" \
+    ." $2 == \"%s\" { x = $at[\"%s\"] } END { print x + 0 }' '%s'", \
     name, column, file)))

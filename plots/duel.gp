@@ -4,15 +4,20 @@
 speed_data = ''; memory_data = ''; peer_data = ''
 load 'plots/common.gp'
 
-kinds = system(sprintf("awk -F'\t' '$1 == \"kind\" { for (i = 1; i <= NF; i++) at[$i] = i; next } !/^#/ && $at[\"ratio\"] != \"-\" { seen[$1] } " \
-    ."END { n = split(\"forward backward same_bits window_forward window_backward sinks_forward sinks_backward logits_forward logits_backward " \
-    ."decode int8 mask\", k, \" \"); for (i = 1; i <= n; i++) if (k[i] in seen) printf \"%%s \", k[i] }' %s", chart_data))
+kinds = system(sprintf("awk -F'\t' '$1 == \"kind\" { for (i = 1; i <= NF; i++) at[$i] = i; next } " \
+    ."!/^#/ && $at[\"ratio\"] != \"-\" { seen[$1] } " \
+    ."END { n = split(\"forward backward same_bits window_forward window_backward sinks_forward" \
+    ." sinks_backward logits_forward logits_backward decode int8 mask\", k, \" \");" \
+    ." for (i = 1; i <= n; i++) if (k[i] in seen) printf \"%%s \", k[i] }' %s", \
+        chart_data))
 # Of a kind: share of its shapes, work, ratio, in order.
 points(kind) = sprintf("< awk -F'\\t' -v kind=%s '$1 == \"kind\" { for (i = 1; i <= NF; i++) at[$i] = i } " \
     ."$1 == kind && $at[\"ratio\"] != \"-\" { print $at[\"ratio\"] \"\\t\" $at[\"gflop\"] }' %s | sort -n | " \
-    ."awk -F'\\t' '{ line[NR] = $2 \"\\t\" $1 } END { print \"share\\tgflop\\tratio\"; for (i = 1; i <= NR; i++) print 100 * (i - 0.5) / NR \"\\t\" line[i] }'", kind, chart_data)
+    ."awk -F'\\t' '{ line[NR] = $2 \"\\t\" $1 } END { print \"share\\tgflop\\tratio\"" \
+    ."; for (i = 1; i <= NR; i++) print 100 * (i - 0.5) / NR \"\\t\" line[i] }'", kind, chart_data)
 # How many lie beyond the panel, and which is the farthest.
-beyond(kind, sign) = system(points(kind)[3:]." | awk -v sign=".sign." 'NR > 1 && sign * log($3) > log(2) { n++; if (sign * $3 > sign * x || !x) x = $3 } " \
+beyond(kind, sign) = system(points(kind)[3:]." | awk -v sign=".sign." 'NR > 1 && sign * log($3) > log(2)" \
+    ." { n++; if (sign * $3 > sign * x || !x) x = $3 } " \
     ."END { if (n) printf \"; %d beyond, to %.3g\", n, x }'")
 
 within(x) = x > 2 ? 2 : x < 0.5 ? 0.5 : x
@@ -29,12 +34,14 @@ set tmargin 1.5
 set bmargin 2
 rows = words(kinds) ? (words(kinds) + 2) / 3 : 4
 if (term eq "svg") { set terminal svg size 840,90+180*rows dynamic font "DejaVu Sans,12" background rgb "white" }
-if (term eq "png") { set terminal pngcairo size 1260,1.5*(90+180*rows) font "DejaVu Sans,12" fontscale 1.3 linewidth 1.5 background rgb "white" }
+if (term eq "png") { set terminal pngcairo size 1260,1.5*(90+180*rows) font "DejaVu Sans,12" fontscale 1.3 \
+    linewidth 1.5 background rgb "white" }
 
 do for [chart in "sorted work"] {
     eval output_to(chart)
     if (chart eq "work") { set logscale x 10; set xrange [1e-2:1e5]; set xtics 1e-2, 100; set format x "10^{%L}" }
-    heading = chart eq "work" ? "Fastest other / ours, above 1 ours is faster; against the work of a shape, 10^9 operations" \
+    heading = chart eq "work" \
+        ? "Fastest other / ours, above 1 ours is faster; against the work of a shape, 10^9 operations" \
                               : "Fastest other / ours, above 1 ours is faster; random shapes, %, the worst first"
     if (term ne "dumb") { set multiplot layout rows,3 title heading.source_line(source)."\n" }
     do for [kind in kinds] {

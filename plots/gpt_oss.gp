@@ -6,7 +6,8 @@ load 'plots/common.gp'
 unset logscale x
 
 # Rows of one loss, beside them the loss in float32 at the same step.
-losses(impl) = sprintf("< awk -F'\\t' 'BEGIN { print \"step\\tloss\\ttruth\" } $1 == \"loss\" { if ($2 == \"float32\") t[$3] = $4; " \
+losses(impl) = sprintf("< awk -F'\\t' 'BEGIN { print \"step\\tloss\\ttruth\" } $1 == \"loss\" {" \
+                       ." if ($2 == \"float32\") t[$3] = $4; " \
                        ."if ($2 == \"%s\") print $3 \"\\t\" $4 \"\\t\" t[$3] }' '%s'", impl, chart_data)
 ours = system(sprintf("awk -F'\t' '$1 == \"loss\" && $2 ~ /^(key|yours)$/ { print $2; exit }' '%s'", chart_data))
 line_of(impl) = impl eq "float32" ? 5 : impl eq "eager" ? 1 : style_of(impl)
@@ -40,7 +41,8 @@ if (term eq "dumb") {
     set format x "%.0f"
     set xlabel "step" offset 0, 0.5
     set ylabel "from float32, 10^{-3}"
-    plot for [impl in impls] losses(impl) using 1:(1000 * ($2 - $3)) with linespoints linestyle line_of(impl) title title_of(impl)
+    plot for [impl in impls] losses(impl) using 1:(1000 * ($2 - $3)) with linespoints linestyle line_of(impl) \
+        title title_of(impl)
     unset multiplot
 }
 unset output

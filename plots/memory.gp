@@ -6,12 +6,16 @@
 # chart's name.
 
 # Implementations with a workspace (naive's is nearly all it has); of those that differ by less than 5 % one.
-workspaces(file, where) = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' -f plots/workspaces.awk", where, file))
+workspaces(file, where) = \
+    system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' -f plots/workspaces.awk", \
+    where, file))
 
 if (!exists("beside_bytes")) { beside_bytes = "NaN"; beside_title = "" }
 # As in speed.gp: what a block is given by @ has to be there before the block.
-memory_peers = !exists("memory_with_peers") || peer_data eq "" || memory_data ne speed_data || term eq "dumb" ? "" : present(peer_data, peers_where.where)
-memory_peer_lines = memory_peers eq "" ? "" : "for [impl in memory_peers] rows(peer_data, impl, peers_where.where) using " \
+memory_peers = !exists("memory_with_peers") || peer_data eq "" || memory_data ne speed_data || term eq "dumb" ? "" \
+    : present(peer_data, peers_where.where)
+memory_peer_lines = memory_peers eq "" ? "" \
+    : "for [impl in memory_peers] rows(peer_data, impl, peers_where.where) using " \
     ."(column(x_column)):(column(\"peak_bytes\")) with linespoints linestyle style_of(impl) title name_of(impl),"
 if (memory_data ne "") {
     impls = system(sprintf("echo '%s' | sed 's/alone//'", present(memory_data, where)))  # it has times only
@@ -24,11 +28,13 @@ if (memory_data ne "") {
     do for [i = 1:29] { slope[i] = NaN; slope_of_workspace[i] = NaN }
     do for [impl in impls] {
         if (count(memory_data, impl, where) > 2) { stats rows(memory_data, impl, where) \
-            using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes"))) nooutput; slope[style_of(impl)] = STATS_slope }
+            using (column(x_column) >= fit_from ? log(column(x_column)) \
+                : NaN):(log(column("peak_bytes"))) nooutput; slope[style_of(impl)] = STATS_slope }
     }
     do for [impl in lent] {  # which may be the same for every N
         if (count(memory_data, impl, where) > 2) { stats rows(memory_data, impl, where) \
-            using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes") - column("io_bytes"))) nooutput
+            using (column(x_column) >= fit_from ? log(column(x_column)) \
+                : NaN):(log(column("peak_bytes") - column("io_bytes"))) nooutput
             slope_of_workspace[style_of(impl)] = floor(100 * STATS_slope + 0.5) / 100.0 }  # no -0.00
     }
     set logscale y 2
@@ -36,7 +42,12 @@ if (memory_data ne "") {
     set ytics ("1 KiB" 2**10)
     do for [k = 12:40:2] { set ytics add (sprintf("%d %s", 2**(k % 10), word("KiB MiB GiB TiB", k / 10)) 2**k) }
     if (words(impls) > 2) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
-    if (words(lent) > 0 && term ne "dumb") { set bmargin 4; set key top left inside vertical maxrows 9 samplen 3; set offsets graph 0.03, graph 0.03, graph (0.075 * words(impls.lent.memory_peers) > 0.3 ? 0.1 * words(impls.lent.memory_peers) : 0.3), graph 0.05 }  # too many for that
+    if (words(lent) > 0 && term ne "dumb") {  # too many for that
+        set bmargin 4
+        set key top left inside vertical maxrows 9 samplen 3
+        names = words(impls.lent.memory_peers)
+        set offsets graph 0.03, graph 0.03, graph (0.075 * names > 0.3 ? 0.1 * names : 0.3), graph 0.05
+    }
     beside = beside_title ne "" && term ne "dumb" ? word(impls, 1) : ""
     eval output_to(exists("memory_kind") ? memory_kind : "memory")
     if (!exists("letter")) { letter = "N" }  # what stands below
@@ -44,9 +55,12 @@ if (memory_data ne "") {
     growing(name, slope) = slope == slope ? sprintf(legend, name, slope) : name  # two points have none
     plot for [impl in impls] rows(memory_data, impl, where) using (column(x_column)):(column("peak_bytes")) \
              with linespoints linestyle style_of(impl) title growing(name_of(impl), slope[style_of(impl)]), \
-         for [impl in lent] rows(memory_data, impl, where) using (column(x_column)):(column("peak_bytes") - column("io_bytes")) \
-             with linespoints linestyle style_of(impl) linewidth 1.5 dashtype 3 pointsize 0.5 title growing("workspace of ".name_of(impl), slope_of_workspace[style_of(impl)]), \
+         for [impl in lent] rows(memory_data, impl, where) \
+             using (column(x_column)):(column("peak_bytes") - column("io_bytes")) \
+             with linespoints linestyle style_of(impl) linewidth 1.5 dashtype 3 pointsize 0.5 \
+                 title growing("workspace of ".name_of(impl), slope_of_workspace[style_of(impl)]), \
          @memory_peer_lines \
-         for [impl in beside] rows(memory_data, impl, where) using (column(x_column)):(@beside_bytes) with linespoints linestyle 6 title beside_title
+         for [impl in beside] rows(memory_data, impl, where) using (column(x_column)):(@beside_bytes) \
+             with linespoints linestyle 6 title beside_title
     unset output
 }

@@ -1,10 +1,13 @@
 # roofline.gp - the rate of each problem's main shape against its arithmetic intensity, under the roofs of the GPU.
 # Drawn by roofline.sh, which sets, besides term and out: chart_data (by roofline.awk), source, and the roofs
 # peak_tflops, mma_tflops (0: not known) and peak_gbps.
-cell(k, name) = system(sprintf("awk -F'\\t' '/^#/ { next } $1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i; next } ++n == %d { print $at[\"%s\"] }' '%s'", \
+cell(k, name) = system(sprintf("awk -F'\\t' '/^#/ { next }" \
+                               ." $1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i; next }" \
+                               ." ++n == %d { print $at[\"%s\"] }' '%s'", \
                                k, name, chart_data))
 lines = int(system(sprintf("grep -c '^[0-9]' '%s'", chart_data)))
-lowest = real(system(sprintf("awk -F'\\t' '/^[0-9]/ && (!n++ || $11 < y) { y = $11 } END { print y }' '%s'", chart_data)))
+lowest = real(system(sprintf("awk -F'\\t' '/^[0-9]/ && (!n++ || $11 < y) { y = $11 } END { print y }' '%s'", \
+    chart_data)))
 extra_lines = lines + 1
 speed_data = ''; memory_data = ''; peer_data = ''
 load 'plots/common.gp'
@@ -54,11 +57,15 @@ if (term eq "dumb") {
 }
 set label 2 sprintf("bf16 products: %.0f TFLOP/s", peak_tflops) at x_to, peak_tflops right offset -0.5, 0.6
 has_mma = mma_tflops > 0 && mma_tflops < 0.99 * peak_tflops
-if (has_mma) { set label 3 sprintf("mma.sync: %.0f", mma_tflops) at 30 * ridge, mma_tflops left offset 0, 0.4 font ",11" }  # right of the points
-if (has_e4m3) { set label 4 sprintf("e4m3 products: %.0f TFLOP/s", 2 * peak_tflops) at x_to, 2 * peak_tflops right offset -0.5, 0.6 }
+# right of the points
+if (has_mma) { set label 3 sprintf("mma.sync: %.0f", mma_tflops) at 30 * ridge, mma_tflops left offset 0, \
+    0.4 font ",11" }
+if (has_e4m3) { set label 4 sprintf("e4m3 products: %.0f TFLOP/s", 2 * peak_tflops) at x_to, \
+    2 * peak_tflops right offset -0.5, 0.6 }
 
 # The lines of text: what the numbers on the chart stand for.
-any(name) = int(system(sprintf("awk -F'\\t' '/^[0-9]/ && $%d != \"-\" { n++ } END { print n + 0 }' '%s'", name eq "key" ? 6 : 8, chart_data))) > 0
+any(name) = int(system(sprintf("awk -F'\\t' '/^[0-9]/ && $%d != \"-\" { n++ } END { print n + 0 }' '%s'", \
+    name eq "key" ? 6 : 8, chart_data))) > 0
 impls = (any("key") ? "key " : "").(any("yours") ? "yours" : "")
 small = term eq "dumb" ? "" : ",11"
 grey = "#606060"
@@ -66,23 +73,29 @@ rate(k, name) = cell(k, name) eq "-" ? "-" : sprintf("%s  (%s%%)", cell(k, name)
 column_at(name) = name eq "key" ? 0.84 : 0.97
 set label 10 "main shape" at screen 0.38, screen text_line(0) font small textcolor rgb grey
 do for [impl in impls] {
-    set label impl eq "key" ? 11 : 12 (impl eq "key" ? "key: TFLOP/s (of its roof)" : "yours") at screen column_at(impl), screen text_line(0) right font small textcolor rgb grey
+    set label impl eq "key" ? 11 : 12 (impl eq "key" ? "key: TFLOP/s (of its roof)" \
+        : "yours") at screen column_at(impl), screen text_line(0) right font small textcolor rgb grey
 }
 do for [k = 1:lines] {
     set label 20 + k cell(k, "problem")."  ".cell(k, "name") at screen 0.09, screen text_line(k) font small noenhanced
     set label 40 + k cell(k, "shape") at screen 0.38, screen text_line(k) font small
     do for [impl in impls] {
-        set label (impl eq "key" ? 60 : 80) + k rate(k, impl) at screen column_at(impl), screen text_line(k) right font small \
+        set label (impl eq "key" ? 60 : 80) + k rate(k, impl) at screen column_at(impl), \
+            screen text_line(k) right font small \
             textcolor rgb (impl eq "key" ? key_color : yours_color)
     }
 }
 
 eval output_to("chart")
 plot (x < ridge ? memory_roof(x) : peak_tflops) with lines linestyle 4 linewidth 2 notitle, \
-     (has_e4m3 && x > ridge ? (x < 2 * ridge ? memory_roof(x) : 2 * peak_tflops) : NaN) with lines linestyle 4 linewidth 1 notitle, \
-     (has_mma && memory_roof(x) > mma_tflops ? mma_tflops : NaN) with lines linestyle 9 linecolor rgb "#909090" dashtype (2,4) notitle, \
-     for [impl in impls] chart_data using (column("intensity")):(column(impl)):(column("label_x") - column("intensity")): \
+     (has_e4m3 && x > ridge ? (x < 2 * ridge ? memory_roof(x) : 2 * peak_tflops) : NaN) \
+         with lines linestyle 4 linewidth 1 notitle, \
+     (has_mma && memory_roof(x) > mma_tflops ? mma_tflops : NaN) \
+         with lines linestyle 9 linecolor rgb "#909090" dashtype (2,4) notitle, \
+     for [impl in impls] chart_data \
+         using (column("intensity")):(column(impl)):(column("label_x") - column("intensity")): \
          (1.25 * column("label_y") - column(impl)) with vectors nohead linewidth 0.8 linecolor rgb "#909090" notitle, \
-     for [impl in impls] chart_data using (column("intensity")):(column(impl)) with points linestyle style_of(impl) title name_of(impl), \
+     for [impl in impls] chart_data using (column("intensity")):(column(impl)) with points linestyle style_of(impl) \
+         title name_of(impl), \
      chart_data using (column("label_x")):(column("label_y")):(strcol("problem")) with labels notitle
 unset output

@@ -21,22 +21,28 @@ if (speed_data ne "") {
     if (!exists("room")) { room = 1.15 }  # above the roof: times it
     if (ceiling > 0) { set yrange [0:(room*ceiling)] }
     if (ceiling > 0 && term ne "dumb") {
-        set label 1 sprintf(roof_title, ceiling) at graph 0.02, first ceiling left offset 0, 0.6  # on the left lines are low
+        # on the left lines are low
+        set label 1 sprintf(roof_title, ceiling) at graph 0.02, first ceiling left offset 0, 0.6
     }
     if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     if (words(impls.peers) > 6) { set bmargin 9 }
     # Many lines end close together: each is named there, behind its point, and not below.
     ends = ""
     if ((words(impls.peers) > 6 || exists("names_at_ends")) && term ne "dumb") {
-        if (ceiling > 0) { top = room * ceiling } else { stats rows(speed_data, "", where) using (rate(column(y_column))) nooutput; top = STATS_max }
-        table(file, impl, where) = sprintf("echo '# %s'; awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'; ", impl, impl, where, file)
+        if (ceiling > 0) { top = room * ceiling } else { stats rows(speed_data, "", where) \
+            using (rate(column(y_column))) nooutput; top = STATS_max }
+        table(file, impl, \
+            where) = sprintf("echo '# %s'; awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'; ", impl, impl, \
+            where, file)
         tables = ""
         do for [impl in impls] { tables = tables.table(speed_data, impl, where) }
         do for [impl in peers] { tables = tables.table(peer_data, impl, peers_where.where) }
-        ends = system(sprintf("{ %s } | awk -f plots/ends.awk -v x=%s -v y=%s -v factor=%g -v least=%g", tables, x_column, y_column, y_factor, 0.04 * top))
+        ends = system(sprintf("{ %s } | awk -f plots/ends.awk -v x=%s -v y=%s -v factor=%g -v least=%g", tables, \
+            x_column, y_column, y_factor, 0.04 * top))
         do for [i = 1:words(ends) / 3] {
             name = word(ends, 3 * i - 2)
-            set label 100 + i name_of(name) at first real(word(ends, 3 * i - 1)), first real(word(ends, 3 * i)) left offset 1, 0 \
+            set label 100 + i name_of(name) at first real(word(ends, 3 * i - 1)), \
+                first real(word(ends, 3 * i)) left offset 1, 0 \
                 textcolor linestyle style_of(name) font ",11" point linestyle style_of(name)
         }
         set rmargin 25
@@ -48,13 +54,15 @@ if (speed_data ne "") {
     if (term eq "dumb") { set bmargin words(impls) + 5; set key vertical maxrows 9 }
     # A rate's spread comes from the time's: its low end is the slow 90th percentile.
     plot for [impl in term eq "dumb" ? "" : impls] rows(speed_data, impl, where) \
-             using (column(x_column)):(rate(column(y_column))):(rate(column(y_column)) * column("ms") / column("ms_p90")): \
+             using (column(x_column)):(rate(column(y_column))):\
+             (rate(column(y_column)) * column("ms") / column("ms_p90")): \
              (rate(column(y_column)) * column("ms") / column("ms_p10")) \
              with yerrorbars linestyle 10 + style_of(impl) notitle, \
          for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(rate(column(y_column))) \
              with linespoints linestyle style_of(impl) title name_of(impl), \
          @peer_lines \
-         (ceiling > 0 ? ceiling : NaN) with lines linestyle 4 title (ceiling > 0 && term eq "dumb" ? sprintf(roof_title, ceiling) : "")
+         (ceiling > 0 ? ceiling : NaN) with lines linestyle 4 \
+             title (ceiling > 0 && term eq "dumb" ? sprintf(roof_title, ceiling) : "")
     unset output
     unset label
     set rmargin -1

@@ -18,7 +18,8 @@ if (speed_data ne "") {
         power = 1.5
         intercept = -5
         fit intercept + power * x rows(speed_data, impl, where) \
-            using (column(x_column) >= time_fit_from ? log(column(x_column)) : NaN):(log(column("ms"))) via power, intercept
+            using (column(x_column) >= time_fit_from ? log(column(x_column)) : NaN):(log(column("ms"))) via power, \
+                intercept
         slope[style_of(impl)] = power
     }
     if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
@@ -26,7 +27,8 @@ if (speed_data ne "") {
     eval output_to("time")
     if (term eq "dumb") { set bmargin words(impls) + 5; set key vertical maxrows 9 }
     legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"
-    plot for [impl in term eq "dumb" ? "" : impls] rows(speed_data, impl, where) using (column(x_column)):(column("ms")):(column("ms_p10")):(column("ms_p90")) \
+    plot for [impl in term eq "dumb" ? "" : impls] rows(speed_data, impl, where) \
+        using (column(x_column)):(column("ms")):(column("ms_p10")):(column("ms_p90")) \
              with yerrorbars linestyle 10 + style_of(impl) notitle, \
          for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(column("ms")) \
              with linespoints linestyle style_of(impl) title sprintf(legend, name_of(impl), slope[style_of(impl)]), \

@@ -8,7 +8,8 @@ set offsets 0, 0, 0, 0
 loss(run) = sprintf("< awk -F'\\t' '/^#/ { next } $1 == \"run\" || $1 == \"%s\"' '%s'", run, data)
 held(run) = sprintf("< awk -F'\\t' '/^#/ { next } $1 == \"run\" || ($1 == \"%s\" && $5 != \"-\")' '%s'", run, data)
 runs = system(sprintf("awk -F'\\t' '!/^#/ && $1 != \"run\" && !seen[$1]++ { printf \"%%s \", $1 }' '%s'", data))
-title_of(run) = run eq "naive" ? "naive attention" : run eq "problems" ? "your kernels" : run eq "solutions" ? "reference solutions" \
+title_of(run) = run eq "naive" ? "naive attention" : run eq "problems" ? "your kernels" : run eq "solutions" \
+    ? "reference solutions" \
               : run eq "wrong" ? "a wrong kernel" : run eq "device" ? "kernels" : run
 look(run) = run eq "naive" ? 1 : run eq "problems" ? 2 : run eq "wrong" || run eq "A" ? 8 : run eq "B" ? 2 : 3
 
@@ -20,4 +21,5 @@ if (words(runs) > 2) set key inside top right maxrows 4
 eval output_to("loss")
 set output sprintf("%s.%s", out, term)
 plot for [run in runs] loss(run) using "step":"loss" with lines linestyle look(run) title title_of(run), \
-     for [run in runs] held(run) using "step":"held_out" with points linestyle look(run) pointsize 1.3 title title_of(run).", held out"
+     for [run in runs] held(run) using "step":"held_out" with points linestyle look(run) pointsize 1.3 \
+         title title_of(run).", held out"
