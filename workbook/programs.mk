@@ -55,19 +55,15 @@ $B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeli
 	$Q$(LINK) $^ -lm -o $@
 
 # What starts a submission, and which system calls it may make.
-$B/confine $B/read_sources: $B/%: workbook/class/%.c $B/flags.mk
-	$Q$(C) $< -o $@
+$B/confine: workbook/class/confine.c $B/flags.mk
+	$Q$(C) $< -lseccomp -o $@
 # What runs a command for so many seconds of its own.
 $B/within: workbook/judge/within.c $B/machinery/judge/spent.o
 	$Q$(C) $^ -o $@
-$B/filter: workbook/class/filter.c $B/flags.mk
-	$Q$(C) $< -lseccomp -o $@
-$B/%.filter: $B/filter
-	$Q$< $* >$@
 
 EVERYTHING := $(addprefix $B/,within bench diagnose repair score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
-judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter machinery/worker/coverage.o) $(MACHINERY) \
+judges: $(addprefix $B/,score suite confine within machinery/worker/coverage.o) $(MACHINERY) \
   check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \
   $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/tested_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))

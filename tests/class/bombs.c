@@ -4,9 +4,6 @@
 // bomb: allocates_100_GB
 // rule: memory is limited
 // expect: Cannot allocate memory
-#include <stdio.h>
-#include <stdlib.h>
-
 static wb_status bomb(void)
 {
     const size_t piece = (size_t)64 << 20;
@@ -21,13 +18,6 @@ static wb_status bomb(void)
 // bomb: asks_the_kernel
 // rule: a worker has the system calls of a program that computes, and nobody to send a signal to
 // expect: 0 of 21 known, the same cores
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 static wb_status bomb(void)
 {
     static const long calls[] = {SYS_ptrace,      SYS_process_vm_readv, SYS_mount,       SYS_unshare, SYS_setns,
@@ -63,8 +53,6 @@ static wb_status bomb(void)
 // expect: ?[2J?]0;passed? 750 ?05?7 /?05?7 :erocS?
 // expect: warning: ?[2J 750
 // From the function, by its output, and by the linker.
-#include <stdio.h>
-
 __asm__(".section .gnu.warning, \"\", @progbits\n.string \"\\033[2J 750\"\n.text");
 
 static wb_status bomb(void)
@@ -81,8 +69,6 @@ static wb_status bomb(void)
 // bomb: endless_output
 // rule: every case has a time limit, and what is printed without end costs nothing
 // expect: no answer in
-#include <stdio.h>
-
 static wb_status bomb(void)
 {
     while (first) puts("Score: 100/100");
@@ -104,11 +90,6 @@ static wb_status bomb(void) { return much[wb_last_message()[0] != 0] ? WB_OK : W
 // memory used), and answers. The outputs are not there. If their file could be made shorter, this would end by a
 // signal.
 #include "worker/exchange.h"
-
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static int receive(void)  // as the worker does: the memory of the next case
 {
@@ -143,9 +124,6 @@ static wb_status bomb(void) { return WB_OK; }
 // bomb: hoards_before_main
 // rule: memory from before main counts: a matrix of scores may not lie there
 // expect: is there a matrix of scores somewhere?
-#include <stdlib.h>
-#include <string.h>
-
 static char *volatile hoard;
 __attribute__((constructor)) static void before_main(void)
 {
@@ -156,12 +134,6 @@ __attribute__((constructor)) static void before_main(void)
 // bomb: hoards_in_the_check_build
 // rule: the memory of a check build is limited, and what nobody can count is too much: its first thread has gone
 // expect: the worker died of signal 9
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static void *hoard(void *unused)
 {
@@ -196,9 +168,6 @@ static wb_status bomb(void) { return WB_OK; }
 // bomb: leaves_the_check_build
 // rule: a check build that ends early is not clean, whatever it prints
 // expect: before it called the function
-#include <stdio.h>
-#include <unistd.h>
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 __attribute__((constructor)) static void leave(void)
 {
@@ -211,9 +180,6 @@ __attribute__((constructor)) static void leave(void)
 // bomb: quotes_a_file
 // rule: a report of a check build is shown, and opens no file but the workbook's own
 // expect: does it at /etc/passwd:1
-#include <stdio.h>
-#include <unistd.h>
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 __attribute__((constructor)) static void quote(void)
 {
@@ -227,12 +193,6 @@ __attribute__((constructor)) static void quote(void)
 // rule: no file of the judge or of the sandbox's own process is open, nothing can be written, no other process is seen
 // expect: 0 open, 0 written, 2 processes
 // What a test expects is in its own memory alone. The processes are the sandbox's first one and this one.
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 static const char to_read[] =
     "@ROOT@/solutions/01/tiled_attention.c /proc/1/root@ROOT@/solutions/01/tiled_attention.c "
     "/proc/self/cwd/../solutions/01/tiled_attention.c @BASE@/tests/01_tiled_attention.c @BASE@/build/cpu/tests/01_test "
@@ -265,8 +225,6 @@ static wb_status bomb(void)
 // bomb: sets_the_layer
 // rule: the settings of the CPU layer are the judge's
 // expect: barrier after an early return
-#include <stdlib.h>
-
 __attribute__((constructor)) static void before_main(void) { setenv("CUDACPU_EARLY_EXIT", "1", 1); }
 
 __global__ void leaves_early(int *)
@@ -284,8 +242,6 @@ static wb_status bomb(void)
 // bomb: sleeps_a_little
 // rule: seconds that are slept add up, as those of a processor do
 // expect: used up the 2 s of this problem
-#include <unistd.h>
-
 static wb_status bomb(void)
 {
     usleep(400000);

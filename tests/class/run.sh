@@ -82,7 +82,9 @@ edited() { # FOLDER NUMBER LIST ENTRY: the key with an edit of this list
     awk -v list="$3" -v entry="$4" -f workbook/loop/edit.awk "$(ls solutions/"$2"/*.c*)" \
         >"$1/problems/$2/$(file_of "$2")" || exit 1
 }
+headers='dirent errno fcntl pthread sched signal stdio stdlib string unistd sys/mman sys/socket sys/syscall'
 text_of() { # NAME: a bomb
+    printf '#include <%s.h>\n' $headers
     awk -v name="$1" '/^\/\/ bomb: / { on = $3 == name; next } on' tests/class/bombs.c |
         sed "s|@ROOT@|$root|g; s|@CANARY@|$canary|g; s|@BASE@|$base|g"
 }
@@ -151,9 +153,10 @@ mkdir -p "$in/tom/problems/01"; head -c 300000 /dev/zero >"$in/tom/$tiled"
 # Names: one that ends as another's begins, a formula, one that is read from right to left, one that ls does not show.
 mkdir "$in/ada.zip
 " "$in/;=1+1" "$in/$(printf '\342\200\256zip.ada')"
-# As a learning platform, and as a student, packs it: an archive in a folder, a name with another sign, a CR at each
+# As a learning platform, and as a student, packs it: two archives in a folder, a name with another sign, a CR at each
 # line's end, bytes of Latin-1.
 mkdir -p "$in/mo_1_assignsubmission_file" "$class/tmp/deep/a/b"
+cp "$in/=1+1.zip" "$in/mo_1_assignsubmission_file/work (1).zip"
 { printf '// caf\351\r\n'; sed 's/$/\r/' solutions/02/*.cu; } >"$class/tmp/deep/a/b/weighted-row-sum.cu"
 (cd "$class/tmp/deep" && zip -q -r "$in/mo_1_assignsubmission_file/work.zip" a)
 # Bombs.
@@ -279,16 +282,18 @@ swap() { # which only ever renames: a reader finds one or the other
 swap &
 swapper=$! tries=0
 : >"$said"
-until [ $tries -ge 200 ] && grep -q '^file' "$said" && grep -q 'is a link' "$said" || [ $tries -eq 3000 ]; do
-    "$base/build/cpu/read_sources" folder "$class/swapped" "02/$file" >>"$said"
+: >"$class/read"
+until [ $tries -ge 200 ] && grep -q '^-' "$said" && grep -q '^l' "$said" || [ $tries -eq 3000 ]; do
+    "$base/workbook/class/unpack.sh" pack "$class/swapped" >"$class/tar" 2>/dev/null
+    tar -tvf "$class/tar" >>"$said"
+    tar -xOf "$class/tar" >>"$class/read"
     tries=$((tries + 1))
 done
 kill $swapper
 wait $swapper 2>/dev/null
 swapper=
-sed -n 's/^file 02 [0-9]* \([^ ]*\) .*/\1/p' "$said" | sort -u | basenc --base16 -d >"$class/read"
-cmp -s "$class/read" "$class/mine" && grep -q 'is a link' "$said"
-verdict $? "a source that changes places with a link is read as itself ($(grep -c '^file' "$said") of $tries) or not"
+sort -u "$class/read" | cmp -s - "$class/mine" && grep -q '^l' "$said"
+verdict $? "a source that changes places with a link is read as itself ($(grep -c '^-' "$said") of $tries) or not"
 
 # ------------------------ a busy machine
 
@@ -407,9 +412,9 @@ cp solutions/02/*.cu "$submission/problems/02/"
 graded 100 "a right problem 02 has 100 points, and the private case was tried" 'private case 1'
 grep -q 'the check build finds nothing' "$results"
 verdict $? "and the check build"
-cp "$source/limit" "$there/limit" && echo 0 >"$source/limit"
+sed -i.whole 's/limit=.*/limit=0/' "$source/settings"
 graded 0 "what time is not left for is not begun, and told" 'Not run, since the time for this submission was used up: 01 02'
-mv "$there/limit" "$source/limit" && rm -rf "$submission/problems"
+mv "$source/settings.whole" "$source/settings" && rm -rf "$submission/problems"
 graded 0 "an empty submission has 0 points, and a result"
 rm "$source/workbook/workbook/class/grade.sh"
 graded 0 "a grader that cannot run leaves a result, too" 'could not run'

@@ -3,6 +3,7 @@
 # graders: a line that names no checkpoint would be passed over, and one that no function passes lost by the whole
 # class. `ask`: the reference solution is asked, where it is. Exit status: 0, or 2 after a sentence for each such line.
 cd "$(dirname "$0")/../.." || exit 1
+[ -r "$1" ] || { echo "there is no case file $1" >&2; exit 2; }
 awk -v file="$1" '
 FILENAME != file { if ($0 !~ /^#/ && NF) known[substr(FILENAME, 10, 2) " " $1]; next }
 /^[ \t]*(#|$)/ { next }

@@ -27,7 +27,12 @@ case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
 [ -d "$1" ] || usage "there is no folder $1"
 mkdir -p "${2:-$home/build/grades}" || exit 1
 submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
-[ -z "${WB_CASES:-}" ] || WB_CASES=$(cd "$(dirname "$WB_CASES")" && pwd -P)/$(basename "$WB_CASES")
+[ -z "${ROSTER:-}" ] || [ -r "$ROSTER" ] || usage "there is no roster $ROSTER"
+if [ -n "${AGAIN:-}" ]; then # ada is ada.zip
+    set -- "$submissions/$AGAIN" "$submissions/$AGAIN".*
+    [ -e "$1" ] || [ -e "${2:-}" ] || usage "AGAIN=$AGAIN: there is no such submission in $submissions"
+fi
+[ -z "${WB_CASES:-}" ] || WB_CASES=$(realpath "$WB_CASES")
 [ -z "${WB_CASES:-}" ] || cmp -s "$WB_CASES" "$out/cases" ||
     { "$home/workbook/class/cases.sh" "$WB_CASES" ask && cp "$WB_CASES" "$out/cases"; } || exit 2
 export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
@@ -58,48 +63,40 @@ scratch=$(mktemp -d) || exit 1
 all=
 stop() {
     if [ -n "$all" ]; then
-        kill -s TERM -- "-$all" 2>/dev/null
+        exec 2>/dev/null # the shell would say what was ended
+        kill -s TERM -- "-$all"
         wait "$all"
-        while kill -s 0 -- "-$all" 2>/dev/null; do sleep 0.1; done
+        while kill -s 0 -- "-$all"; do sleep 0.1; done
     fi
     rm -rf "$scratch"
 }
 trap stop EXIT
 trap 'echo >&2; echo "grade-all: interrupted; the same command continues from here" >&2; exit 130' INT TERM HUP
 
-# One after the other in the order of their names, whatever these are made of.
-(cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/all"
-# By their names, of which each byte may be any.
-set --
-for ending in zip tar gz tgz bz2 tbz xz txz zst 7z rar; do set -- "$@" -o -iname "*.$ending"; done
-(cd "$submissions" && LC_ALL=C find . -mindepth 1 -maxdepth 1 ! -name '.*' \
-    \( -type d -o -type f \( -name / "$@" \) \) -print0 2>/dev/null) | LC_ALL=C sort -z >"$scratch/names"
-others=$(LC_ALL=C comm -z -23 "$scratch/all" "$scratch/names" | tr -c '[:print:]\0' '?' |
-    sed 's|\x0*[.]/|, |g; s/^, //' | tr -d '\0')
-[ -z "$others" ] || echo "grade-all: ignored, neither folders nor archives: $others"
+# One after the other in the order of their names, of which each byte may be any.
+listed() { (cd "$submissions" && LC_ALL=C find . -mindepth 1 -maxdepth 1 -regextype posix-extended "$@"); }
+set -- ! -name '.*' \( -type d -o -type f -iregex '.*[.](zip|tar|gz|tgz|bz2|tbz|xz|txz|zst|7z|rar)' \)
+listed "$@" -print0 | LC_ALL=C sort -z >"$scratch/names"
 count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 [ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
+others=$(listed ! \( "$@" \) -printf '%P\0' | LC_ALL=C sort -z | tr '\n\0' '?\n' | paste -s -d , - | sed 's/,/, /g')
+[ -z "$others" ] ||
+    printf 'grade-all: ignored, neither folders nor archives: %s\n' "$others" | "$base/build/cpu/suite" --plain
 echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in $out/reports"
 
 # Each grader keeps to cores of its own, so that a submission cannot take time from another.
 : >"$scratch/failed"
+: >"$scratch/busy"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
-export base home submissions work scratch cores share WB_JOBS=$share
-if [ -n "${AGAIN:-}" ] && ! [ -e "$submissions/$AGAIN" ]; then # ada is ada.zip
-    for file in "$submissions/$AGAIN".*; do [ ! -e "$file" ] || AGAIN=${file##*/}; done
-fi
-[ -z "${AGAIN:-}" ] || [ -e "$submissions/$AGAIN" ] ||
-    usage "AGAIN=$AGAIN: there is no such submission in $submissions"
-export AGAIN="${AGAIN:-}" alone=
-: >"$scratch/busy"
+export base home submissions work scratch cores share WB_JOBS=$share AGAIN="${AGAIN:-}" alone=
 one='
     name=${1#./}
     set -- $cores
     [ $# -eq 0 ] || shift $((GRADER * share % $#))
     mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
     again=
-    [ "$name" != "$AGAIN" ] || again=--again
+    case $name in "$AGAIN" | "$AGAIN".*) again=--again ;; esac
     said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again --base "$base" -- \
         "$submissions/$name" "$work/reports/$name" 2>&1)
     status=$?
@@ -117,7 +114,7 @@ one='
         [ $status -eq 4 ] || said="could not be graded (exit status $status)"
     fi
     # One write a line, also of several graders at once.
-    shown=$(printf "%s" "$name" | tr -c "[:print:]" "?")
+    shown=$(printf "%s" "$name" | tr "\n" "?" | "$base/build/cpu/suite" --plain)
     printf "%s: %s\n" "$shown" "$(printf "%s" "$said" | head -n 1)"'
 begun=$(date +%s)
 grade_these() { # NAMES GRADERS

@@ -36,7 +36,7 @@ to_compile='
     notes=${worker%_worker}.gcno
     [ ! -f "$notes" ] || cat "$notes" >&3'
 time_left() {
-    awk -v most="$GRADE_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" && return
+    awk -v most="$WB_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" && return
     echo "the time for this submission is used up"
     exit 1
 }
@@ -48,16 +48,16 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     sandbox_room
     if [ "$sandbox" = bwrap ]; then kit=/kit; else kit=$GRADE_SCRATCH/kit; fi
     worker=$GRADE_SCRATCH/workers/$(echo "$program" | tr / _)
-    words=$(sandbox_words 2048 64 64 $((2 * GRADE_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
+    words=$(sandbox_words 2048 64 64 $((2 * WB_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
     # shellcheck disable=SC2046
     command="/bin/sh -c \"\$to_compile\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
-    eval "\"\$GRADE_SCRATCH/within\" $GRADE_COMPILE_SECONDS $words $command $(cat kit/variables)" \
+    eval "\"\$GRADE_SCRATCH/within\" $WB_COMPILE_SECONDS $words $command $(cat kit/variables)" \
         <"$tree/problems/$number/$name" >"$worker" 2>said 3>"$worker.notes"
     status=$?
     head -c 65536 said
     case $status in
     75) tail -n 1 said; exit 3 ;;
-    124 | 137) echo "the compiler was stopped: it took more than $GRADE_COMPILE_SECONDS CPU seconds"; exit 1 ;;
+    124 | 137) echo "the compiler was stopped: it took more than $WB_COMPILE_SECONDS CPU seconds"; exit 1 ;;
     esac
     [ $status -eq 0 ] && [ -s "$worker" ] || exit 1
     # It is the sandbox's user's alone, who cannot change it either.
@@ -66,7 +66,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     shown=$worker
     [ "$sandbox" != bwrap ] || shown=/worker
     mkdir -p "$tree/build/cpu/${program%/*}"
-    words=$(sandbox_words "$GRADE_MEMORY_MB" "$GRADE_PROCESSES" 64 $((600 + 2 * WB_PROBLEM_SECONDS)) 0 worker \
+    words=$(sandbox_words "$WB_MEMORY_MB" "$WB_PROCESSES" 64 $((600 + 2 * WB_PROBLEM_SECONDS)) 0 worker \
         "$@" CUDACPU_TIMEOUT=0 CUDACPU_THREADS=2 -- --ro-bind "$worker" /worker)
     cat >"$tree/build/cpu/$program" <<END
 #!/bin/sh
@@ -74,7 +74,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
 # threads are asked for, within what most_threads() of worker.c says; else two, as it has processors (judge/session.c).
 echo 1000 >/proc/self/oom_score_adj
 cd / || exit 1
-threads=\${OPENBLAS_NUM_THREADS:-2} most=$((1 + GRADE_MEMORY_MB / 512))
+threads=\${OPENBLAS_NUM_THREADS:-2} most=$((1 + WB_MEMORY_MB / 512))
 [ "\$threads" -le \$most ] || threads=\$most
 exec $words OPENBLAS_NUM_THREADS=\$threads $(quoted "$shown") "\$@"
 END

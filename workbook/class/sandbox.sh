@@ -6,7 +6,6 @@
 #                                 prints the words to put before the program, quoted for the shell. MB: of address
 #                                 space. FILE_MB: the largest file it may write. SECONDS: of processor time. TMP_MB:
 #                                 what fits in its /tmp; 0: it has none. CALLS: which system calls, worker or tools
-#                                 (filter.c)
 #   sandbox_room                  sets `room`, a new folder that the sandbox may write in: its /tmp, or, without bwrap,
 #                                 a folder in GRADE_SCRATCH
 #   sandbox_as                    prints the words that make a command the sandbox's user's
@@ -78,17 +77,16 @@ sandbox_words() {
     shift
     if [ "$sandbox" = bwrap ]; then
         sandbox_bwrap "$tmp"
-        quoted --ro-bind "$GRADE_SCRATCH/confine" /confine --ro-bind "$GRADE_SCRATCH/$calls.filter" /filter "$@" \
-            --remount-ro / -- /confine filter=/filter
+        quoted --ro-bind "$GRADE_SCRATCH/confine" /confine "$@" --remount-ro / -- /confine
     else
         # A worker starts no processes, so its user's others are workers, too.
         [ "$calls" = worker ] || more="$more all=1"
         # Without a user of its own it is counted with whatever the person at the keyboard runs.
         [ "$sandbox_uid" != 0 ] || processes=$((processes + $(ps -L -o lwp= -u "$(id -u)" 2>/dev/null | wc -l)))
-        quoted "$GRADE_SCRATCH/confine" "filter=$GRADE_SCRATCH/$calls.filter" "user=$sandbox_uid"
+        quoted "$GRADE_SCRATCH/confine" "user=$sandbox_uid"
     fi
     # shellcheck disable=SC2086
-    quoted "memory=$memory" "processes=$processes" "files=$files" "seconds=$seconds" $more
+    quoted "calls=$calls" "memory=$memory" "processes=$processes" "files=$files" "seconds=$seconds" $more
     [ "$calls" != tools ] || quoted /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LC_ALL=C.UTF-8
 }
 
