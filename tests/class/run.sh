@@ -27,15 +27,13 @@ export WB_BASE="$base"
 
 # ------------------------ without a sandbox
 
-# The base is a copy of the workbook that every user can read; beside it a submission, and a folder for what comes of
-# it.
-mkdir -p "$scratch/ada/problems" && cp -R solutions/02 "$scratch/ada/problems/" &&
-    chmod -R a+rX "$scratch/ada" || exit 1
-mkdir -m 777 "$scratch/out"
+# What every user can read: the base; beside it a submission. And a folder for what comes of it.
+mkdir -p "$scratch/ada/problems" && cp -R solutions/02 "$scratch/ada/problems/" && chmod -R a+rX "$scratch/ada" &&
+    mkdir -m 777 "$scratch/out" || exit 1
 grade=$base/workbook/class/grade.sh
 ordinary="setpriv --reuid 60001 --regid 60001 --clear-groups"
 $ordinary true 2>/dev/null || ordinary=
-one() { "$@" --base "$base" -- "$scratch/ada" "$scratch/out/ada"; }
+one() { "$@" "$scratch/ada" "$scratch/out/ada"; }
 refuses() { # COMMAND...: with a sentence
     "$@" >"$said" 2>&1
     [ $? -eq 3 ] && grep -q bubblewrap "$said"
@@ -60,7 +58,7 @@ if ! $namespaces 2>/dev/null; then
     echo "skip  there are no namespaces here: the class is not graded"
     exit $failed
 fi
-one $ordinary "$grade" --again >"$said" 2>&1 && grep -q '100/750' "$said"
+WB_AGAIN=yes one $ordinary "$grade" >"$said" 2>&1 && grep -q '100/750' "$said"
 verdict $? "an ordinary user grades with bubblewrap: $(tail -n 1 "$said")"
 mkdir -p "$scratch/bin"
 printf '#!/bin/sh\necho 64\n' | tee "$scratch/bin/nproc" >"$scratch/bin/getconf" && chmod -R a+rx "$scratch/bin"
@@ -73,14 +71,11 @@ verdict $? "as many tests at once as the cores that were given out"
 # ------------------------ what is handed in
 
 file_of() { basename "$(ls problems/"$1"/*.c*)"; } # NUMBER
-put() { # FOLDER NUMBER FILE
-    mkdir -p "$1/problems/$2" && cp "$3" "$1/problems/$2/$(file_of "$2")" || exit 1
-}
-key() { put "$1" "$2" "$(ls solutions/"$2"/*.c*)"; } # FOLDER NUMBER
+key() { mkdir -p "$1/problems/$2" && cp solutions/"$2"/*.c* "$1/problems/$2/" || exit 1; } # FOLDER NUMBER
 edited() { # FOLDER NUMBER LIST ENTRY: the key with an edit of this list
-    mkdir -p "$1/problems/$2"
-    awk -v list="$3" -v entry="$4" -f workbook/loop/edit.awk "$(ls solutions/"$2"/*.c*)" \
-        >"$1/problems/$2/$(file_of "$2")" || exit 1
+    key "$1" "$2"
+    awk -v list="$3" -v entry="$4" -f workbook/loop/edit.awk solutions/"$2"/*.c* >"$1/problems/$2/$(file_of "$2")" ||
+        exit 1
 }
 headers='dirent errno fcntl pthread sched signal stdio stdlib string unistd sys/mman sys/socket sys/syscall'
 text_of() { # NAME: a bomb
@@ -88,7 +83,9 @@ text_of() { # NAME: a bomb
     awk -v name="$1" '/^\/\/ bomb: / { on = $3 == name; next } on' tests/class/bombs.c |
         sed "s|@ROOT@|$root|g; s|@CANARY@|$canary|g; s|@BASE@|$base|g"
 }
-listed() { printf '%s\t%s\t%s\n' "$(basename "$1")" "$2" "$3" >>"$class/bombs"; } # FOLDER NUMBER NAME
+listed() { # FOLDER NUMBER NAME
+    text_of "$3" | sed -n "s|^// expect:|$(basename "$1")/$2.report $3|p" >>"$class/bombs"
+}
 beside() { # FOLDER NUMBER NAME: a bomb in the file that is there, or the key
     [ -d "$1/problems/$2" ] || key "$1" "$2"
     text_of "$3" >>"$1/problems/$2/$(file_of "$2")"
@@ -96,28 +93,22 @@ beside() { # FOLDER NUMBER NAME: a bomb in the file that is there, or the key
 }
 bomb() { # FOLDER NUMBER NAME
     mkdir -p "$1/problems/$2"
+    case $2 in
+    01) set -- "$@" 'tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
+            const attention_shape *s) { first = s->q_len == 1 && s->kv_len == 3;' ;;
+    02) set -- "$@" 'weighted_row_sum(float *, const bf16 *, const bf16 *, int m, int, wb_stream) { first = m == 2;' ;;
+    esac
     {
         printf '#include "workbook.h"\nstatic int first;  // is this the case of the first test?\n'
         text_of "$3"
-        case $2 in
-        01) echo 'wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                                            const attention_shape *s)
-                  { (void)O, (void)L, (void)Q, (void)K, (void)V; first = s->q_len == 1 && s->kv_len == 3;
-                    return bomb(); }' ;;
-        02) echo 'wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int m, int n, wb_stream stream)
-                  { (void)y, (void)x, (void)w, (void)stream; (void)n; first = m == 2; return bomb(); }' ;;
-        esac
+        echo "wb_status $4 return bomb(); }"
     } >"$1/problems/$2/$(file_of "$2")"
     listed "$@"
 }
 bombs_reported() { # REPORTS: each report says what its bomb expects
-    while IFS="$(printf '\t')" read -r name number what; do
-        text_of "$what" | sed -n 's|^// expect: ||p' >"$scratch/wanted"
-        cp "$1/$name/$number.report" "$said"
-        while read -r want; do
-            grep -qF "$want" "$said"
-            verdict $? "$what: $want"
-        done <"$scratch/wanted"
+    while read -r report what want; do
+        cp "$1/$report" "$said" && grep -qF "$want" "$said"
+        verdict $? "$what: $want"
     done <"$class/bombs"
     : >"$class/bombs"
 }
@@ -180,44 +171,38 @@ grade_all() { # SETTING...
 }
 short() { # TABLE: without problems that nobody has started, and without what an archiver says of its own
     sed -E 's/\r$//; s/(,0,not started)+/,*/g; s/(,[0-9][0-9],[0-9][0-9] state)+/,*/
-        s/(is broken|unpacked): .*/\1/' "$1"
+        s/(unpacked): .*/\1/' "$1"
 }
 before() { grep -c 'graded before' "$class/again"; }
 outside >"$class/before"
-begun=$(date +%s)
 grade_all
-graded=$?
-cp "$class/again" "$class/first"
-verdict $graded "$count submissions are graded, in $(($(date +%s) - begun)) s"
+verdict $? "$count submissions are graded: $(tail -n 1 "$class/again")"
+grep -q 'ignored, neither folders nor archives: .hidden, essay.pdf$' "$class/again"
+verdict $? "files that are not submissions are reported once"
 short "$out/grades.csv" | diff tests/class/expected.csv - >"$said"
 verdict $? "the table is as expected"
-grep -q 'ignored, neither folders nor archives: .hidden, essay.pdf$' "$class/first"
-verdict $? "files that are not submissions are reported once"
 # A file with gaps, one of them filled wrongly.
 own=$scratch/own name=$(file_of 02)
 cp -al "$base" "$own" && sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
-    WB_JOBS=1 WB_SEED=5 "$grade" --base "$base" -- "$own" "$class/own" >"$said" 2>&1
+    WB_JOBS=1 WB_SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
 (cd "$own" && SANITIZE=0 REPAIR=0 $make --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
 grep -v '^  now ' "$own/build/grade/02.report" | diff - "$class/own/02.report" >"$said" &&
     grep -q 'not written yet' "$class/own/02.report"
 verdict $? "a class report equals the output of make test, word for word"
 if grep -q '^GCOV := .' build/tools.mk; then
-    COVERAGE=1 workbook/class/grade.sh --base "$base" -- "$in/ada.zip" "$class/counted" >"$said" 2>&1 &&
+    COVERAGE=1 workbook/class/grade.sh "$in/ada.zip" "$class/counted" >"$said" 2>&1 &&
         grep -q '^  is decided the same way in every case: ' "$class/counted/01.coverage"
     verdict $? "COVERAGE=1 reports a condition that no case meets"
 fi
 ! grep -rq 'look at 02: it calls' "$out"/reports/erik/[0-9r]*.[jrt]*
 verdict $? "what only who grades is told stands in no report"
 bombs_reported "$out/reports"
-outside | diff "$class/before" - >"$said"
-verdict $? "no file outside was changed"
-[ -z "$(left_running)" ]
-verdict $? "nothing is left running"
-for file in "$out"/reports/*/results.json; do # which a forged verdict has not broken
-    awk 'BEGIN { RS = "\1" } /^\{.*\}\n$/ && !/[\001-\010\013-\037]/ { whole = 1 } END { exit !whole }' "$file" ||
-        echo "$file"
-done >"$said"
+outside | diff "$class/before" - >"$said" && [ -z "$(left_running)" ]
+verdict $? "no file outside was changed, and nothing is left running"
+for report in "$out"/reports/*; do # which a forged verdict has not broken
+    [ "$(head -c 1 "$report/results.json")$(tail -n 1 "$report/results.json")" = "{}" ] || echo "$report"
+done >"$said" 2>&1
 [ ! -s "$said" ]
 verdict $? "every submission has its results.json"
 LC_ALL=C grep -alr "$(printf '[\001-\010\013-\037\177]')" "$out/reports" | LC_ALL=C grep -v '/[0-9][0-9]\.log$' >"$said"
@@ -260,7 +245,7 @@ grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=2
 verdict $? "and the same command goes on"
 bombs_reported "$out/reports"
 bomb "$class/jon" 01 keeps_the_compiler_busy
-WB_COMPILE_SECONDS=1 "$grade" --base "$base" -- "$class/jon" "$out/reports/jon" >"$class/again" 2>&1
+WB_COMPILE_SECONDS=1 "$grade" "$class/jon" "$out/reports/jon" >"$class/again" 2>&1
 bombs_reported "$out/reports"
 
 # ------------------------ while somebody changes it
@@ -376,6 +361,7 @@ verdict $? "a race is reported, in both languages, and nothing is left running"
 # the base that is made here. What cannot be had here: its machines.
 [ "$(id -u)" = 0 ] || { echo "skip  Gradescope: it runs its autograder as root"; exit $failed; }
 there=$scratch/gradescope
+unset WB_BASE
 mkdir "$there" && export AUTOGRADER="$there/autograder"
 source=$AUTOGRADER/source submission=$AUTOGRADER/submission results=$AUTOGRADER/results/results.json
 

@@ -1,12 +1,10 @@
 #!/bin/sh
 # class_copy.sh DEST - exports the workbook for a class into the new folder DEST: what a student needs, without the
-# reference solutions, the folders of tests/ (independent solutions, wrong and hostile code, the class that grades are
-# tried on), the mistakes of train/, what only those who carry the workbook on need (.ci, .github, CONTRIBUTING.md and
-# the like), and the history. What a page says between <!-- whole: --> and <!-- :whole --> holds of the whole workbook
-# alone, and is left out; what stands in a comment, <!-- class:, holds of the copy. problems/ is as it was shipped,
-# whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN. UPTO=NN:
-# without the problems after NN, whose files hold answers of those before, and without their suites. Exit status: 0, or
-# 1 with a sentence.
+# reference solutions, other solutions and wrong code, what only those who carry the workbook on need, and the history
+# (left_out). What a page says between <!-- whole: --> and <!-- :whole --> is left out; what stands in a comment,
+# <!-- class:, holds of the copy. problems/ is as it was shipped, whatever you have written there, and
+# workbook/loop/shipped/ keeps another copy of it for make reset-NN. UPTO=NN: without the problems after NN, whose files
+# hold answers of those before, and without their suites. Exit status: 0, or 1 with a sentence.
 set -u
 fail() { echo "class-copy: $*" >&2; exit 1; }
 [ $# -eq 1 ] && [ -n "$1" ] || fail "name the new folder: make class-copy DEST=../workbook-for-the-class"
@@ -58,49 +56,29 @@ earlier '^ *[{]' <workbook/problems.c >"$dest/workbook/problems.c"
 
 # Of a copy that ends early two pages say how many points there are, and one has a row for each problem.
 if [ "$upto" != 99 ]; then
-    table=$dest/.new
-    earlier '^[|] [[]?' <"$dest/README.md" >"$table" && cat "$table" >"$dest/README.md"
-    points() { awk -F ' *[|] *' -v group="$1" '$3 ~ "^[0-9]+" group "$" { sum += $3 } END { print sum + 0 }' "$table"; }
+    points() { # GROUP
+        earlier '^[|] [[]?' <"$dest/README.md" |
+            awk -F ' *[|] *' -v group="$1" '$3 ~ "^[0-9]+" group "$" { sum += $3 } END { print sum + 0 }'
+    }
     all=$(points '') bonus=$(points ', bonus') beyond=$(points ', beyond')
-    change() { sed "$1" "$dest/$2" >"$table" && cat "$table" >"$dest/$2"; }
-    ends="It ends with problem $upto; this page speaks of later ones, too."
-    points="Every point can be won without a GPU: $all in all plus a bonus of $bonus and $beyond beyond."
-    change "s|^This is a class's copy[.].*|& $ends|
-        s|^Every point .* [0-9]* in all plus a bonus of [0-9]* and [0-9]* beyond[.]|$points|" README.md
-    earlier '^[|] [[]?' <"$dest/problems/README.md" >"$table" && cat "$table" >"$dest/problems/README.md"
-    change "s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" \
-        problems/README.md
+    for page in README.md problems/README.md; do
+        earlier '^[|] [[]?' <"$dest/$page" | sed "
+            s|^This is a class's copy[.].*|& It ends with problem $upto; this page speaks of later ones, too.|
+            s|^\(Every point .*\) [0-9]* in all plus.*beyond[.]|\1 $all in all plus a bonus of $bonus and $beyond beyond.|
+            s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" >"$dest/.new" &&
+            cat "$dest/.new" >"$dest/$page"
+    done
 fi
 
-# What a page says of the whole workbook alone; and a link to what is not in it becomes its words.
+# A link to what is not in the copy becomes its words; without a dot or a slash it is code: [&](float).
 find "$dest" -name '*.md' | while IFS= read -r text; do
-    {
-        find "$dest" | sed 's/$/ there/'
-        sed '/^ *<!-- whole: -->$/,/^ *<!-- :whole -->$/d; /^<!-- class:$/,/^-->$/{//d;}' "$text" | cat -s
-    } | awk -v folder="${text%/*}" '
-        function path(link) { # without ../
-            sub(/#.*/, "", link)
-            link = folder "/" link
-            while (sub(/\/[^\/]*\/\.\.\//, "/", link) || sub(/\/\.\//, "/", link) || sub(/\/$/, "", link)) continue
-            return link
-        }
-        !text && sub(/ there$/, "") { there[$0]; next }
-        { text = text $0 "\n" }
-        END {
-            while (match(text, /\]\([^() ]*\)/)) {
-                link = substr(text, RSTART + 2, RLENGTH - 3)
-                before = substr(text, 1, RSTART - 1)
-                text = substr(text, RSTART + RLENGTH)
-                if (link ~ /^#|:/ || link !~ /[.\/]/ || path(link) in there) { # the second is code, [&](float)
-                    printf "%s](%s)", before, link
-                    continue
-                }
-                for (at = length(before); at && substr(before, at, 1) != "["; at--) continue
-                printf "%s%s", substr(before, 1, at - 1), substr(before, at + 1)
-            }
-            printf "%s", text
-        }' >"$dest/.new" && cat "$dest/.new" >"$text" || fail "the links of $text could not be adapted"
+    sed '/^ *<!-- whole: -->$/,/^ *<!-- :whole -->$/d; /^<!-- class:$/,/^-->$/{//d;}' "$text" | cat -s >"$dest/.new"
+    grep -o ']([^() ]*)' "$dest/.new" | tr -d '])(' | sort -u | while IFS= read -r link; do
+        case $link in '#'* | *:*) continue ;; *[./]*) ;; *) continue ;; esac
+        [ -e "${text%/*}/${link%%#*}" ] || printf 's|\\[\\([^][]*\\)](%s)|\\1|g\n' "$link"
+    done >"$dest/.links"
+    sed -z -f "$dest/.links" "$dest/.new" >"$text" || fail "the links of $text could not be adapted"
 done
-rm -f "$dest/.new"
+rm -f "$dest/.new" "$dest/.links"
 
 [ -n "${QUIET:-}" ] || echo "class-copy: $dest. Try it: cd '$dest' && make test"

@@ -23,6 +23,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,6 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -209,29 +209,25 @@ static void start(char **command, char **environment, uid_t user)
 
 int main(int argc, char **argv)
 {
-    enum { MEMORY, PROCESSES, FILES, SECONDS, USER, ALL, RESIDENT, WORDS };
-    static const char *const words[WORDS] = {"memory", "processes", "files", "seconds", "user", "all", "resident"};
+    enum { CALLS, MEMORY, PROCESSES, FILES, SECONDS, USER, ALL, RESIDENT, WORDS };
+    static const char *const words[] = {"calls", "memory", "processes", "files", "seconds", "user", "all", "resident"};
     long long value[WORDS] = {0};
-    int calls = 0;
     char *environment[8] = {NULL};
     int at = 1, named = 0;
+    bool whole = true;
     for (char *equals; at < argc && argv[at][0] != '/' && (equals = strchr(argv[at], '=')); at++) {
         if (argv[at][0] >= 'A' && argv[at][0] <= 'Z' && named < 7) {
             environment[named++] = argv[at];
             continue;
         }
         *equals = 0;
-        if (strcmp(argv[at], "calls") == 0) calls = equals[1] == 'w' ? WORKER : TOOLS;
         for (int i = 0; i < WORDS; i++)
-            if (strcmp(argv[at], words[i]) == 0) value[i] = atoll(equals + 1);
+            if (strcmp(argv[at], words[i]) == 0)
+                value[i] = i != CALLS ? atoll(equals + 1) : strcmp(equals + 1, "worker") == 0 ? WORKER : TOOLS;
     }
-    if (at >= argc || !calls || value[MEMORY] < 1 || value[PROCESSES] < 1 || value[FILES] < 1 ||
-        value[SECONDS] < 1) {
-        fprintf(stderr, "usage: confine calls=worker|tools memory=MB processes=N files=MB seconds=S [user=N] /PROGRAM "
-                        "...\n");
-        return REFUSED;
-    }
-    make_filter(calls);
+    for (int i = 0; i <= SECONDS; i++) whole &= value[i] > 0;
+    if (at >= argc || !whole) return fprintf(stderr, "usage: see confine.c\n"), REFUSED;
+    make_filter((int)value[CALLS]);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // nobody looks into this process, not even its own user
     if (!value[RESIDENT])
         limit(RLIMIT_AS, "memory", value[MEMORY] << 20);

@@ -1,12 +1,9 @@
 #!/bin/sh
-# grade.sh [OPTION...] SUBMISSION OUT - grades one submission, a folder or an archive that nobody trusts, and leaves
-# in the folder OUT report.txt, results.json (Gradescope), scores.tsv and record, which make grade-all
-# collects. One submission is one independent command: many may run at once, here or on many machines.
-#
-#   --base FOLDER   what it is judged with, build/grades/base if not given; made if it is not there (grade_base.sh)
-#   --unsafe        where bubblewrap does not work: with limits alone
-#   --container     the same, without asking: this container exists for one submission
-#   --again         even if OUT has the grade of the same sources already
+# grade.sh [--unsafe|--container] [--] SUBMISSION OUT - grades one submission, a folder or an archive that nobody
+# trusts, and leaves in the folder OUT report.txt, results.json (Gradescope), scores.tsv and record, which make
+# grade-all collects. One submission is one independent command: many may run at once, here or on many machines.
+# --unsafe: where bubblewrap does not work, with limits alone; --container: the same, without asking, since this
+# container exists for one submission.
 #
 # Environment, with what holds otherwise. Seconds are a submission's own (judge/spent.h): on a busy machine it has as
 # many.
@@ -15,10 +12,11 @@
 #   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
 #   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
 #   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of private cases, the check build: test.sh, grade_build.sh
+#   WB_BASE                  what it is judged with, build/grades/base, made if it is not there (grade_base.sh)
+#   WB_AGAIN=yes             even if OUT has the grade of the same sources already
 #
-# What is taken from a submission: of each problem one regular file, problems/NN/NAME at any depth, or known by its name
-# alone (unpack.sh). Each is compiled and run in the sandbox (sandbox.sh). The judge never runs there, and what
-# runs there sees no test, no oracle and no reference solution.
+# Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
+# runs there, and what runs there sees no test, no oracle and no reference solution.
 #
 # Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could
 # not be judged, since the machine was too busy: nothing is recorded, try again with nothing beside it; 130
@@ -27,35 +25,23 @@ set -u
 unset WERROR # a warning in what a student wrote is no error
 umask 077
 home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "grade: $*" >&2; exit 1; }
+usage() { echo "grade: $*" >&2; exit 2; }
 
-base= again=
-while [ $# -gt 0 ]; do
-    case $1 in
-    --base) [ $# -gt 1 ] || usage; base=$2; shift ;;
-    --unsafe) WB_ISOLATION=unsafe ;;
-    --container) WB_ISOLATION=container ;;
-    --again) again=yes ;;
-    --) shift; break ;;
-    -*) usage ;;
-    *) break ;;
-    esac
-    shift
-done
-[ $# -eq 2 ] || usage
-[ -z "${WB_CASE:-}${WB_TEST:-}" ] || [ -n "${P:-}" ] ||
-    { echo "grade: CASE= and TEST= need a problem: make grade SUBMISSION=ada P=03 CASE=..." >&2; exit 2; }
-[ -n "$1" ] || { echo "grade: name the submission: make grade SUBMISSION=handed-in/ada" >&2; exit 2; }
+case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
+[ "${1:-}" != -- ] || shift
+[ $# -eq 2 ] && [ -n "$1" ] || usage "name the submission: make grade SUBMISSION=handed-in/ada"
+one=${WB_CASE:-}${WB_TEST:-}
+[ -z "$one" ] || [ -n "${P:-}" ] || usage "CASE= and TEST= need a problem: make grade SUBMISSION=ada P=03 CASE=..."
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=${1%/} out=$2
 if ! [ -e "$submission" ] && ! [ -L "$submission" ]; then # ada is ada.zip
     for file in "$submission".*; do [ ! -e "$file" ] || submission=$file; done
 fi
-[ -e "$submission" ] || [ -L "$submission" ] || { echo "grade: there is no submission $1" >&2; exit 2; }
+[ -e "$submission" ] || [ -L "$submission" ] || usage "there is no submission $1"
 case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
 case $out in /*) ;; *) out=$PWD/$out ;; esac
-given=$base base=$(realpath -m "${base:-$home/build/grades/base}")
+base=$(realpath -m "${WB_BASE:-$home/build/grades/base}")
 if [ -n "${WB_CASES:-}" ]; then
     WB_CASES=$(realpath "$WB_CASES")
     "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
@@ -71,7 +57,7 @@ export WB_TIMEOUT="${WB_TIMEOUT:-20}" WB_PROBLEM_SECONDS="${WB_PROBLEM_SECONDS:-
     WB_COMPILE_SECONDS="${WB_COMPILE_SECONDS:-60}" WB_TOTAL_SECONDS="${WB_TOTAL_SECONDS:-1800}" \
     WB_MEMORY_MB="${WB_MEMORY_MB:-4096}" WB_JOBS="${WB_JOBS:-${SLURM_CPUS_PER_TASK:-$(nproc)}}" \
     SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
-processes=${WB_PROCESSES:-} one=${WB_CASE:-}${WB_TEST:-}
+processes=${WB_PROCESSES:-}
 export WB_PROCESSES="${processes:-$((64 + 2 * $(nproc)))}"
 
 # Its folders lie where every user may look, since the sandbox's user is none that has a name.
@@ -107,7 +93,7 @@ attended() { # SECONDS FILE COMMAND...
 
 # ------------------------ what it is
 
-[ -n "$given" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
+[ -n "${WB_BASE:-}" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
     fail "the grader cannot be built"
 cp "$base/build/cpu/confine" "$base/build/cpu/within" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
 plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
@@ -119,42 +105,39 @@ fi
 known=$(sed 's|.*  problems/||' "$base/workbook/loop/shipped.sha256")
 numbers=$(echo "$known" | cut -d/ -f1)
 tree=$scratch/tree
-mkdir -p "$tree/problems" "$tree/build/cpu/problems" "$scratch/sources" "$scratch/shown"
-: >"$scratch/taken"
-reason=
-taken() { # what is wanted of it
-    attended 60 /dev/null "$home/workbook/class/unpack.sh" pack "$submission" >"$scratch/handed" 2>"$scratch/said"
-    case $? in
-    75) busy "reading it: $(tail -n 1 "$scratch/said")" ;;
-    124 | 137) reason="it cannot be read in 60 s"; return ;;
-    153) reason="it is larger than 100 MB"; return ;;
-    esac
-    sed -n 's|^tar: [.]/\(.*\): Cannot open: Permission denied$|left - \1 is not readable (file mode)|p' \
-        "$scratch/said" >"$scratch/unread"
-    sandbox_room
-    # shellcheck disable=SC2034 # eval reads it
-    script=$(cat "$base/workbook/class/unpack.sh") words=$(sandbox_words 1024 32 300 60 400 tools --)
-    eval "attended 60 \"\$scratch/handed\" $words /bin/sh -c \"\$script\" unpack $room 256 $(quoted $known)" \
-        >"$scratch/taken" 2>"$scratch/said"
-    case $? in
-    0) ;;
-    75) busy "unpacking it: $(tail -n 1 "$scratch/said")" ;;
-    *) reason="it cannot be unpacked in 60 s" ;;
-    esac
-    cat "$scratch/unread" >>"$scratch/taken"
-    rm -f "$scratch/handed"
-}
+mkdir -p "$tree/build/cpu/problems" "$scratch/sources" "$scratch/shown"
 busy() {
     echo "grade: could not be judged: $*. No points are lost: grade it again when nothing else runs" >&2
     exit 4
 }
-
+ended() { # DOING STATUS
+    case $2 in
+    75) busy "$1: $(tail -n 1 "$scratch/said")" ;;
+    124 | 137) reason="$1 takes more than 60 s" ;;
+    153) reason="it is larger than 100 MB" ;;
+    [012]) ;; # of tar: files that it could not open
+    *) reason="$1 failed" ;;
+    esac
+}
+: >"$scratch/taken"
+reason=
 if [ -L "$submission" ]; then
     reason="this is a link, neither a folder nor an archive"
 elif [ -d "$submission" ] || [ -f "$submission" ]; then
-    taken
+    attended 60 /dev/null "$home/workbook/class/unpack.sh" pack "$submission" >"$scratch/handed" 2>"$scratch/said"
+    ended "reading it" $?
+    sed -n 's|^tar: [.]/\(.*\): Cannot open: Permission denied$|left - \1 is not readable (file mode)|p' \
+        "$scratch/said" >"$scratch/taken"
 else
     reason="this is neither a folder nor a file"
+fi
+if [ -z "$reason" ]; then
+    sandbox_room
+    # shellcheck disable=SC2034 # eval reads it
+    script=$(cat "$base/workbook/class/unpack.sh") words=$(sandbox_words 1024 32 300 60 400 tools --)
+    eval "attended 60 \"\$scratch/handed\" $words /bin/sh -c \"\$script\" unpack $room 256 $(quoted $known)" \
+        >>"$scratch/taken" 2>"$scratch/said"
+    ended "unpacking it" $?
 fi
 # Of the files that could be a problem's, those that differ from the shipped one count; of these the one that lies best.
 shipped=no notes=
@@ -187,13 +170,11 @@ others=$(told other 3 ,) left=$(told 'left [^ ]*' 30 ';')
 [ -z "$others" ] || note "files that belong to no problem (only problems/NN/NAME counts): $others"
 [ -z "$left" ] || note "$left"
 changed='' calls=''
-for source in $known; do # what is missing is as it was
+cp -Rs "$base/problems" "$tree/" || exit 1 # what is missing is as it was
+for source in $known; do
     number=${source%/*} own=$scratch/sources/${source%/*}
-    mkdir "$tree/problems/$number"
-    ln -s "$base/problems/$number/checkpoints.txt" "$base/problems/$number/hints.txt" "$tree/problems/$number/"
-    cp "$base/problems/$source" "$tree/problems/$source"
     [ -f "$own" ] || continue
-    cp "$own" "$tree/problems/$source"
+    cp --remove-destination "$own" "$tree/problems/$source"
     changed="$changed $number"
     # To be read, and compared by others: without CR and what moves a cursor.
     tr -d '\000-\010\013-\037\177' <"$own" >"$scratch/shown/${source#*/}"
@@ -217,7 +198,7 @@ print=$({
     echo "$sandbox|$SANITIZE|$COVERAGE|$reason"
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
-if [ -z "$again$one" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
+if [ -z "${WB_AGAIN:-}$one" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
     echo "grade: graded before, nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
     exit 0
 fi

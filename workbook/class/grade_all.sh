@@ -3,17 +3,13 @@
 # folder or an archive, WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any.
 #                    One whose rows would change stays, with its reports: they are shown, and REPLACE=1 replaces them
-#   roster.csv       with ROSTER=FILE, a table whose first column names students: its lines, each with what grades.csv
-#                    has of the submission NAME, NAME.zip or NAME_...; who is in one of the two alone is told
+#   roster.csv       with ROSTER=FILE: the points by its names (score/roster.awk)
 #   seed             of what is drawn, where no SEED= was given
 #   coverage.txt     with COVERAGE=1: of all submissions, what ran in no case
 #   reports/NAME/    report.txt, results.json, scores.tsv of each (grade.sh)
 # Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded
 # elsewhere by grade.sh, into the same folders, count. What could not be judged, since the machine was too busy, is
 # tried again at the end, alone; then an instructor is asked.
-#
-# In the table a name's control characters, bytes that are not UTF-8 and "%" are written %0A, and a name that a
-# spreadsheet would take for a formula has a ' before it.
 #
 # Exit status: 0 all graded, 1 some could not be graded (their rows say so), 2 usage, 3 there is no sandbox, 130
 # interrupted
@@ -89,16 +85,14 @@ echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in
 : >"$scratch/busy"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
-export base home submissions work scratch cores share WB_JOBS=$share AGAIN="${AGAIN:-}" alone=
+export WB_BASE="$base" home submissions work scratch cores share WB_JOBS=$share AGAIN="${AGAIN:-}" alone=
 one='
     name=${1#./}
     set -- $cores
     [ $# -eq 0 ] || shift $((GRADER * share % $#))
     mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
-    again=
-    case $name in "$AGAIN" | "$AGAIN".*) again=--again ;; esac
-    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again --base "$base" -- \
-        "$submissions/$name" "$work/reports/$name" 2>&1)
+    case $name in "$AGAIN" | "$AGAIN".*) export WB_AGAIN=yes ;; esac
+    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" "$submissions/$name" "$work/reports/$name" 2>&1)
     status=$?
     if [ $status -eq 0 ]; then
         said=${said##*grade: }
@@ -114,7 +108,7 @@ one='
         [ $status -eq 4 ] || said="could not be graded (exit status $status)"
     fi
     # One write a line, also of several graders at once.
-    shown=$(printf "%s" "$name" | tr "\n" "?" | "$base/build/cpu/suite" --plain)
+    shown=$(printf "%s" "$name" | tr "\n" "?" | "$WB_BASE/build/cpu/suite" --plain)
     printf "%s: %s\n" "$shown" "$(printf "%s" "$said" | head -n 1)"'
 begun=$(date +%s)
 grade_these() { # NAMES GRADERS
@@ -133,9 +127,9 @@ fi
 table=$out/grades.csv
 (cd "$base" && build/cpu/score class "$work" <"$scratch/names") >"$table.new" || exit 1
 if [ "$work" != "$out" ]; then
-    diff "$table" "$table.new" | grep '^[<>]' | cut -d, -f 1-4 >"$scratch/changed"
-    changed=$(diff "$table" "$table.new" | grep '^<' | grep -vc ',"*not graded')
-    [ "$changed" -eq 0 ] || cat "$scratch/changed"
+    diff "$table" "$table.new" | grep '^[<>]' >"$scratch/changed"
+    changed=$(grep '^<' "$scratch/changed" | grep -vc ',"*not graded')
+    [ "$changed" -eq 0 ] || cut -d, -f 1-4 "$scratch/changed"
     if [ "$changed" -gt 0 ] && [ "${REPLACE:-}" != 1 ]; then
         echo "grade-all: nothing was replaced, and so many rows would change: $changed. What is new is in $work and" \
             "$table.new; the same command with REPLACE=1 takes it"

@@ -38,7 +38,7 @@ if [ -e build/cpu/flags.mk ]; then
     sed 's/ -Werror / /g' build/cpu/flags.mk >"$flags" && touch -r build/cpu/flags.mk "$flags"
 fi
 log=$new/build/base.log
-while sleep 10 >/dev/null 2>&1; do echo "grade: $(find "$new/build" -name '*.o' | wc -l) files" >&2; done 9>&- &
+while sleep 10 >/dev/null 2>&1; do echo "grade: $(find "$new/build" -type f | wc -l) files built" >&2; done 9>&- &
 telling=$!
 trap 'kill $telling 2>/dev/null; rm -rf "$new"' EXIT
 ${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 9>&- ||
@@ -54,9 +54,9 @@ mkdir -p "$kit/tests" "$kit/build/cpu/problems"
     build/cpu/flags.mk build/cpu/layer build/cpu/check/layer build/cpu/check/address build/cpu/check/threads \
     build/cpu/machinery/*.o build/cpu/machinery/case/*.o build/cpu/machinery/worker/*.o build/kit)
 for test in "$new"/tests/[0-9][0-9]_*.c; do
-    number=$(basename "$test" | cut -c 1-2)
-    mkdir -p "$kit/problems/$number"
-    : >"$kit/tests/$(basename "$test")"  # Its name tells the function's.
+    name=${test##*/}
+    mkdir -p "$kit/problems/${name%%_*}"
+    : >"$kit/tests/$name" # which tells the function's
 done
 find "$kit" -name '*.d' -exec rm {} +
 echo "${CC:+CC=$CC} ${CXX:+CXX=$CXX} ${MARCH:+MARCH=$MARCH} WB_BUILDING=yes" >"$kit/variables"

@@ -10,18 +10,17 @@
 # says so.
 set -u
 . workbook/class/sandbox.sh
-if [ "$1" = gcov ]; then
+look=
+case $1 in
+look) look=yes; shift ;;
+gcov)
     sandbox_room
     # shellcheck disable=SC2034 # eval reads them
     gcov=$(sed -n 's/^GCOV := //p' "$GRADE_SCRATCH/kit/build/tools.mk") of='cd "$1" && tar -xof - && sh gcov.sh . "$2"'
     eval "$(sandbox_words 1024 16 64 60 64 tools --) /bin/sh -c \"\$of\" sh \"\$room\" \"\$gcov\"" | head -c 100000000
-    exit
-fi
-look=
-if [ "$1" = look ]; then look=yes; shift; fi
-number=$1
-name=$(basename "$(ls "problems/$number"/*.c*)")
-tree=$PWD
+    exit ;;
+esac
+number=$1 name=$(basename "$(ls "problems/$1"/*.c*)") tree=$PWD
 . workbook/sanitize/settings.sh
 cd "$GRADE_SCRATCH" || exit 1
 
@@ -35,19 +34,13 @@ to_compile='
     make --no-print-directory -s BACKEND=cpu IMPL=problems "$@" "$worker" >&2 && cat "$worker" || exit 1
     notes=${worker%_worker}.gcno
     [ ! -f "$notes" ] || cat "$notes" >&3'
-time_left() {
-    awk -v most="$WB_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" && return
-    echo "the time for this submission is used up"
-    exit 1
-}
-
 build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below build/cpu
-    program=$1
+    program=$1 worker=$GRADE_SCRATCH/workers/$(echo "$1" | tr / _)
     shift
-    time_left
+    awk -v most="$WB_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" ||
+        { echo "the time for this submission is used up"; exit 1; }
     sandbox_room
-    if [ "$sandbox" = bwrap ]; then kit=/kit; else kit=$GRADE_SCRATCH/kit; fi
-    worker=$GRADE_SCRATCH/workers/$(echo "$program" | tr / _)
+    if [ "$sandbox" = bwrap ]; then kit=/kit shown=/worker; else kit=$GRADE_SCRATCH/kit shown=$worker; fi
     words=$(sandbox_words 2048 64 64 $((2 * WB_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
     # shellcheck disable=SC2046
     command="/bin/sh -c \"\$to_compile\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
@@ -63,8 +56,6 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     # It is the sandbox's user's alone, who cannot change it either.
     chmod 500 "$worker" && { [ "$sandbox_uid" = 0 ] || chown "$sandbox_uid:$sandbox_uid" "$worker"; } || exit 1
 
-    shown=$worker
-    [ "$sandbox" != bwrap ] || shown=/worker
     mkdir -p "$tree/build/cpu/${program%/*}"
     words=$(sandbox_words "$WB_MEMORY_MB" "$WB_PROCESSES" 64 $((600 + 2 * WB_PROBLEM_SECONDS)) 0 worker \
         "$@" CUDACPU_TIMEOUT=0 CUDACPU_THREADS=2 -- --ro-bind "$worker" /worker)

@@ -13,13 +13,10 @@
 #
 # bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr,
 # read only, and what the words add; a /tmp in memory, which a worker has not; no terminal. It ends with whoever
-# started it. limits: it sees the machine's files as its user does, which is another one than that of the judge. Only
-# root can give it one; where it would be the judge's own, nothing is graded, unless by WB_ISOLATION=unsafe.
+# started it. limits, where WB_ISOLATION is container (this one exists for one submission) or unsafe: it sees the
+# machine's files as its user does, another one than that of the judge. Only root can give it one; where it would be the
+# judge's own, nothing is graded, unless unsafe.
 # Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
-#
-#   WB_ISOLATION=auto             bwrap, or nothing: this is the default
-#   WB_ISOLATION=container        limits: this container exists for one submission
-#   WB_ISOLATION=unsafe           limits, if there is no bwrap, even under the judge's user
 
 quoted() {
     for word; do
@@ -90,23 +87,16 @@ sandbox_words() {
     [ "$calls" != tools ] || quoted /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LC_ALL=C.UTF-8
 }
 
-# Whether bwrap can do here all that is asked of it: a kernel may forbid namespaces, to everyone or in a container.
-sandbox_works() { # FILE for what it says
-    command -v bwrap >/dev/null && eval "$(sandbox_bwrap 1) -- true" 2>"$1"
-}
-
 sandbox_find() {
     if ! command -v setpriv >/dev/null; then
         echo "grade: setpriv is not installed, and grading needs it. ./setup.sh --grade installs it." >&2
         exit 3
     fi
     sandbox_uid=$(sandbox_user) sandbox=limits why=
-    if [ "${WB_ISOLATION:-auto}" != container ]; then
-        said=$(mktemp) || exit 1
-        if sandbox_works "$said"; then sandbox=bwrap; fi
-        why=$(head -n 1 "$said")
-        rm -f "$said"
-        [ $sandbox != bwrap ] || return 0
+    if [ "${WB_ISOLATION:-auto}" != container ] && command -v bwrap >/dev/null; then
+        # Whether it can do here all that is asked of it: a kernel may forbid namespaces, to everyone or in a container.
+        why=$(eval "$(sandbox_bwrap 1) -- true" 2>&1) && { sandbox=bwrap; return; }
+        why=$(echo "$why" | head -n 1)
     fi
     case ${WB_ISOLATION:-auto},$sandbox_uid in
     unsafe,0)
@@ -115,14 +105,11 @@ sandbox_find() {
     unsafe,*)
         echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2 ;;
     container,[1-9]*) ;;
-    container,0)
-        echo "grade: --container means another user for the submission, and only root can give it one: here it would" \
-            "share yours, and could change what judges it. Run this as root, or with bubblewrap, without it" >&2
-        exit 3 ;;
     *)
         echo "grade: bubblewrap (bwrap) does not work here: ${why:-./setup.sh --grade installs it}. Without it a" \
             "submission could read your files, and, as you are not root, change what judges it. For people you trust:" \
-            "UNSAFE=1 (--unsafe). As root in a container that holds one submission: --container." >&2
+            "UNSAFE=1 (--unsafe). In a container that holds one submission, and only as root, who can give it another" \
+            "user: --container." >&2
         exit 3 ;;
     esac
 }

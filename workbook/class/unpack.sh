@@ -15,7 +15,7 @@ if [ "$1" = pack ]; then
 fi
 room=$1 limit=$2
 shift 2
-mkdir "$room/tree" && cd "$room/tree" || exit 1
+mkdir "$room/tree" && cd "$room/tree" || exit 3
 
 unpack() { # ARCHIVE FOLDER
     # Some programs of Windows write "\" where a "/" belongs.
@@ -42,7 +42,7 @@ cat >../archive && unpack ../archive . # what is no file, folder or link is pass
 LC_ALL=C find . -mindepth 1 -maxdepth 1 -type f >../archives
 for _ in 1 2 3 4; do
     while IFS= read -r archive; do
-        mv "$archive" ../archive && mkdir "$archive" || exit 1
+        mv "$archive" ../archive && mkdir "$archive" || exit 3
         [ -s ../archive ] && unpack ../archive "$archive" || {
             printf 'left - %s %s\n' "${archive#./}" "$(why)"
             rm -rf "$archive"
