@@ -71,8 +71,7 @@ static wb_status bomb(void)
 // expect: no answer in
 static wb_status bomb(void)
 {
-    while (first) puts("Score: 100/100");
-    return WB_OK;
+    for (;;) puts("Score: 100/100");
 }
 
 // bomb: fills_the_disk

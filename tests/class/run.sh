@@ -92,17 +92,13 @@ beside() { # FOLDER NUMBER NAME: a bomb in the file that is there, or the key
     listed "$@"
 }
 bomb() { # FOLDER NUMBER NAME
+    name=$(file_of "$2")
     mkdir -p "$1/problems/$2"
-    case $2 in
-    01) set -- "$@" 'tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-            const attention_shape *s) { first = s->q_len == 1 && s->kv_len == 3;' ;;
-    02) set -- "$@" 'weighted_row_sum(float *, const bf16 *, const bf16 *, int m, int, wb_stream) { first = m == 2;' ;;
-    esac
     {
-        printf '#include "workbook.h"\nstatic int first;  // is this the case of the first test?\n'
+        echo '#include "workbook.h"'
         text_of "$3"
-        echo "wb_status $4 return bomb(); }"
-    } >"$1/problems/$2/$(file_of "$2")"
+        sed -n "/^wb_status ${name%.c*}(/,/;/{s/;.*/ { return bomb(); }/;p}" workbook/workbook.h
+    } >"$1/problems/$2/$name"
     listed "$@"
 }
 bombs_reported() { # REPORTS: each report says what its bomb expects
@@ -241,7 +237,7 @@ tries=600
 while [ -n "$(left_running)" ] && [ $tries -gt 0 ]; do sleep 0.1; tries=$((tries - 1)); done
 [ -z "$(left_running)" ] && [ -d "$out/reports/felix" ] && ! [ -e "$out/reports/felix/record" ]
 verdict $? "an interrupt ends what is running"
-grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=2
+grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=2 WB_DIAGNOSE_SECONDS=2
 verdict $? "and the same command goes on"
 bombs_reported "$out/reports"
 bomb "$class/jon" 01 keeps_the_compiler_busy
@@ -372,16 +368,13 @@ workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
 [ $? -eq 2 ]; verdict $? "an existing file is not overwritten"
 ! bsdtar -tf "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'
 verdict $? "there is no reference solution in it"
-echo "02 row rows=19,cols=77" >"$there/odd"
-WB_CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" >"$said" 2>&1
-grep -q 'line 1: there is no checkpoint row of problem 02' "$said" && ! [ -e "$there/odd.zip" ]
-verdict $? "a private case of no checkpoint is refused"
 sed -n 's/^    \(0[1-9] [a-zA-Z_]* [BHNr][a-z]*=\)/\1/p' workbook/class/README.md >"$there/odd"
-echo "02 rows rows=-7,cols=banana" >>"$there/odd"
-workbook/class/cases.sh "$there/odd" ask >"$said" 2>&1
-[ $? -eq 2 ] && [ "$(grep -c 'line [0-9]' "$said")" -eq 1 ] && [ "$(wc -l <"$there/odd")" -ge 3 ] &&
+printf '02 row rows=19,cols=77\n02 rows rows=-7,cols=banana\n' >>"$there/odd"
+WB_CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" >"$said" 2>&1
+[ $? -eq 2 ] && ! [ -e "$there/odd.zip" ] && [ "$(grep -c 'line [0-9]' "$said")" -eq 2 ] &&
+    [ "$(wc -l <"$there/odd")" -ge 4 ] && grep -q ': there is no checkpoint row of problem 02' "$said" &&
     grep -q "line $(wc -l <"$there/odd"): the reference solution does not pass.*'cols=banana'" "$said"
-verdict $? "and one that the reference solution does not pass, but not those of the README"
+verdict $? "private cases are refused that have no checkpoint or that the reference solution fails, no others"
 mkdir -p "$source" "$submission/problems/02" && bsdtar -xf "$there/autograder.zip" -C "$source"
 mkdir -p "$source/workbook/build/grades" && cp -Rp "$base" "$source/workbook/build/grades/base"
 sed 's|/autograder/|"$AUTOGRADER"/|; s|\./setup.sh --grade|true|' "$source/setup.sh" >"$there/setup"

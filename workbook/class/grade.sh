@@ -65,25 +65,19 @@ scratch=$(mktemp -d /tmp/workbook-grade.XXXXXX) && chmod 711 "$scratch" || exit 
 export GRADE_SCRATCH="$scratch"
 : >"$scratch/spent"
 running=
-started_by() { # PROCESS: it and all that it has started, some of which have left its group
-    ps -eo pid=,ppid= | awk -v root="$1" '
-        { parent[$1] = $2 }
-        END { for (p in parent) { for (q = p; q in parent && q != root; q = parent[q]) {} if (q == root) print p } }'
-}
 stop() {
-    # shellcheck disable=SC2046
-    [ -z "$running" ] || kill -s KILL $(started_by "$running") 2>/dev/null
+    [ -z "$running" ] || pkill -KILL -s "$running"
     rm -rf "$scratch"
 }
 trap stop EXIT
 trap 'exit 130' INT TERM HUP
 
-# Runs a command that ends with this script, in a process group of its own, for so many seconds of its own. Standard
-# input comes from FILE.
+# Runs a command that ends with this script, in a session of its own, for so many seconds of its own. Standard input
+# comes from FILE.
 attended() { # SECONDS FILE COMMAND...
     seconds=$1 input=$2
     shift 2
-    "$scratch/within" "$seconds" "$@" <"$input" &
+    setsid "$scratch/within" "$seconds" "$@" <"$input" &
     running=$!
     wait $running
     ended=$?
@@ -98,10 +92,8 @@ attended() { # SECONDS FILE COMMAND...
 cp "$base/build/cpu/confine" "$base/build/cpu/within" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
 plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
-if ! eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true"; then
-    echo "grade: the sandbox does not work on this system, see above" >&2
-    exit 3
-fi
+eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true" ||
+    { echo "grade: the sandbox does not work on this system, see above" >&2; exit 3; }
 known=$(sed 's|.*  problems/||' "$base/workbook/loop/shipped.sha256")
 numbers=$(echo "$known" | cut -d/ -f1)
 tree=$scratch/tree
@@ -209,9 +201,7 @@ mkdir -m 711 "$scratch/workers"
 cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 1
 ln -s "$base/workbook" "$base/tests" "$tree/"
 for judge in tests score suite diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
-if [ -n "$one" ]; then # tried, and recorded nowhere
-    numbers=$P out=$scratch/one
-fi
+[ -z "$one" ] || numbers=$P out=$scratch/one # tried, and recorded nowhere
 mkdir -p "$out" && rm -rf "$out"/[0-9][0-9].* "$out/sources" && mv "$scratch/shown" "$out/sources" || exit 1
 for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$kept"; done
 {
@@ -228,15 +218,14 @@ attended $((2 * WB_TOTAL_SECONDS + 600)) /dev/null workbook/loop/test.sh cpu pro
 judged=$?
 cd "$home" || exit 1
 [ -z "$one" ] || plain <"$out/log"
-case $judged,$one in
-[01],) ;;
-[01],*) exit 0 ;;
-3,* | 75,*) busy "$(sed -n 's/^Could not be judged: //p' "$out/00.note" 2>/dev/null | head -n 1 | plain)" ;;
-*,)
+case $judged in
+0 | 1) [ -z "$one" ] || exit 0 ;;
+3 | 75) busy "$(sed -n 's/^Could not be judged: //p' "$out/00.note" 2>/dev/null | head -n 1 | plain)" ;;
+*)
+    [ -z "$one" ] || exit 2
     echo "grade: this submission could not be judged; the output is in $out/log:" >&2
     tail -n 20 "$out/log" | plain >&2
     exit 1 ;;
-*) exit 2 ;;
 esac
 [ -z "$calls" ] || reason="${reason:+$reason; }$calls"
 

@@ -119,8 +119,7 @@ grade_these() { # NAMES GRADERS
 }
 grade_these "$scratch/names" "$graders"
 if [ -s "$scratch/busy" ]; then
-    alone=yes share=$(echo "$cores" | wc -w)
-    WB_JOBS=$share
+    alone=yes share=$(echo "$cores" | wc -w) WB_JOBS=$share
     grade_these "$scratch/busy" 1
 fi
 

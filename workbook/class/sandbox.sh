@@ -88,10 +88,8 @@ sandbox_words() {
 }
 
 sandbox_find() {
-    if ! command -v setpriv >/dev/null; then
-        echo "grade: setpriv is not installed, and grading needs it. ./setup.sh --grade installs it." >&2
-        exit 3
-    fi
+    command -v setpriv >/dev/null ||
+        { echo "grade: grading needs setpriv: ./setup.sh --grade installs it" >&2; exit 3; }
     sandbox_uid=$(sandbox_user) sandbox=limits why=
     if [ "${WB_ISOLATION:-auto}" != container ] && command -v bwrap >/dev/null; then
         # Whether it can do here all that is asked of it: a kernel may forbid namespaces, to everyone or in a container.
