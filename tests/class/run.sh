@@ -250,11 +250,10 @@ bombs_reported "$out/reports"
 file=$(file_of 02) swapped=$class/swapped/problems/02
 key "$class/swapped" 02
 echo "// mine" >"$class/mine"
-mv "$swapped/$file" "$class/the_key"
-mkdir "$class/key_folder" && cp "$class/the_key" "$class/key_folder/$file"
+mkdir "$class/key_folder" && mv "$swapped/$file" "$class/key_folder/"
 swap() { # which only ever renames: a reader finds one or the other
     while :; do
-        ln -s "$class/the_key" "$swapped/new" && mv -T "$swapped/new" "$swapped/$file"
+        ln -s "$class/key_folder/$file" "$swapped/new" && mv -T "$swapped/new" "$swapped/$file"
         cp "$class/mine" "$swapped/new" && mv -T "$swapped/new" "$swapped/$file"
         mv -T "$swapped" "$swapped.own" && ln -s "$class/key_folder" "$swapped" &&
             rm "$swapped" && mv -T "$swapped.own" "$swapped"
@@ -334,9 +333,9 @@ verdict $? "and it is judged once there is CPU time"
 in=$class/checked out=$class/checked_grades
 export WB_BASE="$base"
 mkdir "$out"
-race() { edited "$1" "$2" "tests/sanitize/$2.diff" "$3"; } # FOLDER NUMBER ENTRY
 key "$in/adele" 01;                             key "$in/adele" 02
-race "$in/boris" 01 counter_not_atomic;         race "$in/boris" 02 stored_by_many
+edited "$in/boris" 01 tests/sanitize/01.diff counter_not_atomic
+edited "$in/boris" 02 tests/sanitize/02.diff stored_by_many
 beside "$in/cora" 01 hoards_in_the_check_build; beside "$in/cora" 02 quotes_a_file
 edited "$in/dirk" 01 solutions/01/wrong.diff materialises_S
 beside "$in/dirk" 01 leaves_the_check_build;    key "$in/dirk" 02

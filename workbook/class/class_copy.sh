@@ -22,10 +22,7 @@ mkdir -p "$dest" || exit 1
 
 earlier() { # WHAT: of lines those that have no number behind this expression, or that of a problem not after UPTO
     awk -v upto="$upto" -v what="$1[0-9]+" '
-        {
-            number = match($0, what) ? substr($0, RSTART, RLENGTH) : 0
-            sub(/.*[^0-9]/, "", number)
-        }
+        { number = match($0, what) ? substr($0, RSTART, RLENGTH) : 0; sub(/.*[^0-9]/, "", number) }
         number + 0 <= upto + 0'
 }
 
@@ -64,9 +61,9 @@ if [ "$upto" != 99 ]; then
     for page in README.md problems/README.md; do
         earlier '^[|] [[]?' <"$dest/$page" | sed "
             s|^This is a class's copy[.].*|& It ends with problem $upto; this page speaks of later ones, too.|
-            s|^\(Every point .*\) [0-9]* in all plus.*beyond[.]|\1 $all in all plus a bonus of $bonus and $beyond beyond.|
-            s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" >"$dest/.new" &&
-            cat "$dest/.new" >"$dest/$page"
+            s|^\(Every point .* \)[0-9]* in all.*beyond[.]|\1$all in all plus a bonus of $bonus and $beyond beyond.|
+            s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" \
+            >"$dest/.new" && cat "$dest/.new" >"$dest/$page"
     done
 fi
 

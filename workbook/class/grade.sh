@@ -5,15 +5,8 @@
 # --unsafe: where bubblewrap does not work, with limits alone; --container: the same, without asking, since this
 # container exists for one submission.
 #
-# Environment, with what holds otherwise. Seconds are a submission's own (judge/spent.h): on a busy machine it has as
-# many.
-#   WB_TIMEOUT=20            seconds for a case         WB_PROBLEM_SECONDS=300   for the tests of a problem
-#   WB_COMPILE_SECONDS=60    to compile a problem       WB_TOTAL_SECONDS=1800    for the whole submission
-#   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
-#   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
-#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of private cases, the check build: test.sh, grade_build.sh
-#   WB_BASE                  what it is judged with, build/grades/base, made if it is not there (grade_base.sh)
-#   WB_AGAIN=yes             even if OUT has the grade of the same sources already
+# WB_BASE: what it is judged with, build/grades/base, made if it is not there (grade_base.sh). WB_AGAIN=yes: even if OUT
+# has the grade of the same sources. Limits: see below. WB_SEED, WB_CASES, SANITIZE=1, COVERAGE=1: see loop/test.sh.
 #
 # Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
 # runs there, and what runs there sees no test, no oracle and no reference solution.
@@ -53,12 +46,15 @@ if [ -n "${WB_CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ];
         fail "every user, also a submission, can read the case file: chmod 600 $WB_CASES"
 fi
 
-export WB_TIMEOUT="${WB_TIMEOUT:-20}" WB_PROBLEM_SECONDS="${WB_PROBLEM_SECONDS:-300}" \
-    WB_COMPILE_SECONDS="${WB_COMPILE_SECONDS:-60}" WB_TOTAL_SECONDS="${WB_TOTAL_SECONDS:-1800}" \
-    WB_MEMORY_MB="${WB_MEMORY_MB:-4096}" WB_JOBS="${WB_JOBS:-${SLURM_CPUS_PER_TASK:-$(nproc)}}" \
-    SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
+# Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
 processes=${WB_PROCESSES:-}
-export WB_PROCESSES="${processes:-$((64 + 2 * $(nproc)))}"
+: "${WB_TIMEOUT:=20}" "${WB_PROBLEM_SECONDS:=300}"          # for a case; for the tests of a problem
+: "${WB_COMPILE_SECONDS:=60}" "${WB_TOTAL_SECONDS:=1800}"   # to compile a problem; for the whole submission
+: "${WB_MEMORY_MB:=4096}"                                   # address space of a worker
+: "${WB_PROCESSES:=$((64 + 2 * $(nproc)))}"                 # its processes and threads
+: "${WB_JOBS:=${SLURM_CPUS_PER_TASK:-$(nproc)}}"            # tests at once
+export WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS WB_TOTAL_SECONDS WB_MEMORY_MB WB_PROCESSES WB_JOBS
+export SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
 
 # Its folders lie where every user may look, since the sandbox's user is none that has a name.
 scratch=$(mktemp -d /tmp/workbook-grade.XXXXXX) && chmod 711 "$scratch" || exit 1

@@ -7,9 +7,8 @@
 #   seed             of what is drawn, where no SEED= was given
 #   coverage.txt     with COVERAGE=1: of all submissions, what ran in no case
 #   reports/NAME/    report.txt, results.json, scores.tsv of each (grade.sh)
-# Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded
-# elsewhere by grade.sh, into the same folders, count. What could not be judged, since the machine was too busy, is
-# tried again at the end, alone; then an instructor is asked.
+# Started again it grades what is new or has changed, and AGAIN, the name of one. What grade.sh has graded into these
+# folders counts. What could not be judged, since the machine was too busy, is tried again at the end, alone.
 #
 # Exit status: 0 all graded, 1 some could not be graded (their rows say so), 2 usage, 3 there is no sandbox, 130
 # interrupted

@@ -52,16 +52,11 @@ sandbox_bwrap() { # TMP_MB
     quoted $(sandbox_as) bwrap --unshare-all --unshare-user --as-pid-1 --die-with-parent --new-session \
         --hostname sandbox --ro-bind /usr /usr
     for folder in bin sbin lib lib32 lib64 libx32; do
-        if [ -L "/$folder" ]; then
-            quoted --symlink "usr/$folder" "/$folder"
-        elif [ -d "/$folder" ]; then
-            quoted --ro-bind "/$folder" "/$folder"
-        fi
+        [ -L "/$folder" ] || quoted --ro-bind-try "/$folder" "/$folder"
+        [ ! -L "/$folder" ] || quoted --symlink "usr/$folder" "/$folder"
     done
-    for file in /etc/alternatives /etc/ld.so.cache; do
-        [ ! -e $file ] || quoted --ro-bind $file $file
-    done
-    quoted --proc /proc --remount-ro /proc --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/zero /dev/zero \
+    quoted --ro-bind-try /etc/alternatives /etc/alternatives --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache \
+        --proc /proc --remount-ro /proc --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/zero /dev/zero \
         --dev-bind /dev/urandom /dev/urandom
     if [ "$1" -gt 0 ]; then quoted --perms 1777 --size $(($1 << 20)) --tmpfs /tmp; else quoted --dir /tmp; fi
     quoted --chdir /tmp

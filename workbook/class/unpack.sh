@@ -48,7 +48,8 @@ for _ in 1 2 3 4; do
             rm -rf "$archive"
         }
     done <../archives
-    LC_ALL=C find . -type f -regextype posix-extended -iregex '.*[.](zip|tar|gz|tgz|bz2|tbz|xz|txz|zst|7z|rar)' >../archives
+    LC_ALL=C find . -type f -regextype posix-extended \
+        -iregex '.*[.](zip|tar|gz|tgz|bz2|tbz|xz|txz|zst|7z|rar)' >../archives
 done
 
 # How likely: the deeper the less, in an archive less than beside it, elsewhere or under another name less still.
