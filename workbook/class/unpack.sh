@@ -5,13 +5,17 @@
 #   file NN RANK BASE16 PATH    it could be problems/NN/NAME; the least RANK is the likeliest
 #   left NN PATH REASON         it is there, and cannot be taken
 #   other PATH                  a source that no problem knows
-# unpack.sh pack SUBMISSION - run by grade.sh before, outside: that tar, of 100 MB at most (else it ends with 153). tar
-# opens each step of a path from the one before, and none that is a link, whatever changes meanwhile.
+# unpack.sh pack SUBMISSION - run by grade.sh before, outside: that tar, of 100 MB at most (else it ends with 153),
+# without large files that are neither sources nor archives. tar opens each step of a path from the one before, and none
+# that is a link, whatever changes meanwhile.
 set -u
+packed='zip|tar|gz|tgz|bz2|tbz|xz|txz|zst|7z|rar'
 if [ "$1" = pack ]; then
-    ulimit -f 204800
-    exec tar -cf - -C "${2%/*}/" --anchored --exclude './*/build' --exclude './*/.git' --exclude './*/__MACOSX' -- \
-        "./${2##*/}"
+    cd "${2%/*}/" && ulimit -f 204800 || exit 3
+    LC_ALL=C find "./${2##*/}" -mindepth 1 -type f -size +1M -regextype posix-extended \
+        ! -iregex ".*[.](cu?|cc|cpp|cxx|txt|$packed)" | tar -cf - --anchored --exclude './*/build' \
+        --exclude './*/.git' --exclude './*/__MACOSX' --no-wildcards -X - -- "./${2##*/}"
+    exit
 fi
 room=$1 limit=$2
 shift 2
@@ -48,14 +52,13 @@ for _ in 1 2 3 4; do
             rm -rf "$archive"
         }
     done <../archives
-    LC_ALL=C find . -type f -regextype posix-extended \
-        -iregex '.*[.](zip|tar|gz|tgz|bz2|tbz|xz|txz|zst|7z|rar)' >../archives
+    LC_ALL=C find . -type f -regextype posix-extended -iregex ".*[.]($packed)" >../archives
 done
 
 # How likely: the deeper the less, in an archive less than beside it, elsewhere or under another name less still.
 cd ./* 2>/dev/null || exit 0
 LC_ALL=C find . -mindepth 1 \( -name '.*' -o -name build -o -name __MACOSX \) -prune -o -printf '%y %s %p\n' |
-    LC_ALL=C awk -v known="$*" '
+    LC_ALL=C awk -v known="$*" -v packed="[.]($packed)/" '
     function letters(name) { name = tolower(name); sub(/\.[^.]*$/, "", name); gsub(/[^a-z]/, "", name); return name }
     BEGIN { for (count = split(known, place, " "); ++i <= count; numbers[substr(place[i], 1, 2)]) continue }
     {
@@ -82,7 +85,7 @@ LC_ALL=C find . -mindepth 1 \( -name '.*' -o -name build -o -name __MACOSX \) -p
         why = type == "l" ? "is a link" : type != "f" ? "is not a file" : !size ? "is empty" : \
             size > 262144 ? "is larger than 256 KB" : ""
         path = $0
-        rank = best + parts + 50 * gsub(/\.(zip|tar|gz|tgz|bz2|tbz|xz|txz|zst|7z|rar)\//, "&")
+        rank = best + parts + 50 * gsub(packed, "&")
     }
     best < 1000 && ++taken[known_as] <= 8 {
         print why ? "left " known_as " " path " " why : "file " known_as " " rank " " path
