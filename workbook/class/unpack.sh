@@ -23,7 +23,7 @@ mkdir "$room/tree" && cd "$room/tree" || exit 3
 
 unpack() { # ARCHIVE FOLDER
     # Some programs of Windows write "\" where a "/" belongs.
-    LC_ALL=C.UTF-8 bsdtar -xf "$1" -C "$2" --no-same-owner --no-same-permissions -s ',[\],/,g' -s ',[[:cntrl:]],?,g' \
+    LC_ALL=C.UTF-8 bsdtar -xf "$1" -C "$2" --no-same-owner --no-same-permissions -s ',[\],/,g' -s ',[[:cntrl:]],,g' \
         --exclude '*__MACOSX*' --exclude '*/build/*' --exclude '*/.git/*' --passphrase unknown \
         >/dev/null 2>../said </dev/null
     status=$?
@@ -87,7 +87,7 @@ LC_ALL=C find . -mindepth 1 \( -name '.*' -o -name build -o -name __MACOSX \) -p
         path = $0
         rank = best + parts + 50 * gsub(packed, "&")
     }
-    best < 1000 && ++taken[known_as] <= 8 {
+    best < 1000 && (!best || ++taken[known_as] <= 8) {
         print why ? "left " known_as " " path " " why : "file " known_as " " rank " " path
         next
     }
