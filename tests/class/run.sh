@@ -1,12 +1,9 @@
 #!/bin/sh
 # run.sh - a class that attacks its graders: archives that are none, names that confuse, sources that do what they must
-# not (bombs.c: the rule that each proves, and what the report must say), and honest work among them. Graded by one
-# make grade-all; the table must be expected.csv. Then: nothing outside was changed or is still running; what has
-# changed alone is graded again, and an interrupted run goes on; the check build; a busy machine; Gradescope.
-# What holds without a sandbox as well is proved elsewhere: verdicts (tests/hostile), seconds (tests/spent.c), texts
-# (tests/safe_text.c), points (tests/points.sh).
-# As root or an ordinary user; where there are no namespaces to be had it proves that grading refuses.
-# Exit status: 0, or 1 after saying what is wrong.
+# not (bombs.c: the rule that each proves, and what the report must say), and honest work among them; its table must be
+# expected.csv. What holds without a sandbox as well is proved elsewhere: verdicts (tests/hostile), seconds
+# (tests/spent.c), texts (tests/safe_text.c), points (tests/points.sh). As root or an ordinary user; where there are no
+# namespaces to be had it proves that grading refuses. Exit status: 0, or 1 after saying what is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 for tool in bwrap bsdtar zip; do
@@ -60,9 +57,8 @@ if ! $namespaces 2>/dev/null; then
 fi
 WB_AGAIN=yes one $ordinary "$grade" >"$said" 2>&1 && grep -q '100/750' "$said"
 verdict $? "an ordinary user grades with bubblewrap: $(tail -n 1 "$said")"
-mkdir -p "$scratch/bin"
-printf '#!/bin/sh\necho 64\n' | tee "$scratch/bin/nproc" >"$scratch/bin/getconf" && chmod -R a+rx "$scratch/bin"
-PATH=$scratch/bin:$PATH one $ordinary "$grade" >"$said" 2>&1 && grep -q 'graded before' "$said"
+printf '#!/bin/sh\necho 64\n' >"$scratch/nproc" && chmod a+rx "$scratch/nproc"
+PATH=$scratch:$PATH one $ordinary "$grade" >"$said" 2>&1 && grep -q 'graded before' "$said"
 verdict $? "a grade is the same on a machine of 64 cores: $(tail -n 1 "$said")"
 core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 [ "$(env -u WB_JOBS -u JOBS SLURM_CPUS_PER_TASK=3 $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs)" = 3 ]
@@ -382,8 +378,7 @@ verdict $? "its trusted programs are those that are built here"
 graded() { # SCORE WHAT [WORDS]: and the results hold these words
     rm -rf "${results%/*}" "$AUTOGRADER/grade"
     "$source/run_autograder" >"$said" 2>&1
-    [ "$(sed -n 's/^[[:space:]{]*"score":[[:space:]]*\([0-9]*\),.*/\1/p' "$results" | head -n 1)" = "$1" ] &&
-        grep -q "${3:-\"output\"}" "$results"
+    grep -m 1 '"score":' "$results" | grep -q "[^0-9]$1," && grep -q "${3:-\"output\"}" "$results"
     verdict $? "$2"
 }
 cp solutions/02/*.cu "$submission/problems/02/"

@@ -18,20 +18,20 @@ set -u
 unset WERROR # a warning in what a student wrote is no error
 umask 077
 home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
-fail() { echo "grade: $*" >&2; exit 1; }
-usage() { echo "grade: $*" >&2; exit 2; }
+fail() { status=$1; shift; echo "grade: $*" >&2; exit "$status"; }
+busy() { fail 4 "could not be judged: $*. No points are lost: grade it again when nothing else runs"; }
 
 case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
 [ "${1:-}" != -- ] || shift
-[ $# -eq 2 ] && [ -n "$1" ] || usage "name the submission: make grade SUBMISSION=handed-in/ada"
+[ $# -eq 2 ] && [ -n "$1" ] || fail 2 "name the submission: make grade SUBMISSION=handed-in/ada"
 one=${WB_CASE:-}${WB_TEST:-}
-[ -z "$one" ] || [ -n "${P:-}" ] || usage "CASE= and TEST= need a problem: make grade SUBMISSION=ada P=03 CASE=..."
+[ -z "$one" ] || [ -n "${P:-}" ] || fail 2 "CASE= and TEST= need a problem: make grade SUBMISSION=ada P=03 CASE=..."
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=${1%/} out=$2
 if ! [ -e "$submission" ] && ! [ -L "$submission" ]; then # ada is ada.zip
     for file in "$submission".*; do [ ! -e "$file" ] || submission=$file; done
 fi
-[ -e "$submission" ] || [ -L "$submission" ] || usage "there is no submission $1"
+[ -e "$submission" ] || [ -L "$submission" ] || fail 2 "there is no submission $1"
 case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 base=$(realpath -m "${WB_BASE:-$home/build/grades/base}")
@@ -43,7 +43,7 @@ fi
 sandbox_find
 if [ -n "${WB_CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ]; then
     ! $(sandbox_as) test -r "$WB_CASES" ||
-        fail "every user, also a submission, can read the case file: chmod 600 $WB_CASES"
+        fail 1 "every user, also a submission, can read the case file: chmod 600 $WB_CASES"
 fi
 
 # Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
@@ -84,20 +84,16 @@ attended() { # SECONDS FILE COMMAND...
 # ------------------------ what it is
 
 [ -n "${WB_BASE:-}" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
-    fail "the grader cannot be built"
+    fail 1 "the grader cannot be built"
 cp "$base/build/cpu/confine" "$base/build/cpu/within" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
 plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
 eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true" ||
-    { echo "grade: the sandbox does not work on this system, see above" >&2; exit 3; }
+    fail 3 "the sandbox does not work on this system, see above"
 known=$(sed 's|.*  problems/||' "$base/workbook/loop/shipped.sha256")
 numbers=$(echo "$known" | cut -d/ -f1)
 tree=$scratch/tree
 mkdir -p "$tree/build/cpu/problems" "$scratch/sources" "$scratch/shown"
-busy() {
-    echo "grade: could not be judged: $*. No points are lost: grade it again when nothing else runs" >&2
-    exit 4
-}
 ended() { # DOING STATUS
     case $2 in
     75) busy "$1: $(tail -n 1 "$scratch/said")" ;;
@@ -228,6 +224,6 @@ esac
 # The record: a line with the fingerprint, a line for the table.
 score() { (cd "$base" && build/cpu/score "$@"); }
 { echo "$print" && score row "$out" "$reason"; } >"$out/record.new" && mv "$out/record.new" "$out/record" ||
-    fail "there are no scores in $out"
+    fail 1 "there are no scores in $out"
 total=$(score total "$out")
 echo "grade: ${total#Score: }${reason:+: $reason}"
