@@ -98,11 +98,13 @@ sandbox_find() {
     unsafe,*)
         echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2 ;;
     container,[1-9]*) ;;
+    container,0)
+        echo "grade: --container goes without bubblewrap, and only root can give the submission another user" >&2
+        exit 3 ;;
     *)
         echo "grade: bubblewrap (bwrap) does not work here: ${why:-./setup.sh --grade installs it}. Without it a" \
             "submission could read your files, and, as you are not root, change what judges it. For people you trust:" \
-            "UNSAFE=1 (--unsafe). In a container that holds one submission, and only as root, who can give it another" \
-            "user: --container." >&2
+            "UNSAFE=1 (--unsafe). As root in a container that holds one submission: --container." >&2
         exit 3 ;;
     esac
 }
