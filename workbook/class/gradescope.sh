@@ -4,6 +4,7 @@
 # required) and, if CASES=FILE was given, the private cases. An existing file is not overwritten.
 set -u
 zip=$1
+unset ZIP # zip would take it for options
 fail() { echo "gradescope: $*" >&2; exit 2; }
 command -v zip >/dev/null || fail "zip is not installed"
 [ ! -e "$zip" ] || fail "$zip exists, move it away first"
