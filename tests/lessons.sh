@@ -302,14 +302,6 @@ awk -v date='20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]|computed, not measured' '
         }
         if (figures < 5) print "hardly any figure was checked: " figures + 0
     }' plots/data/h200*/[0-9p][0-9e]*.tsv problems/[0-9][0-9]/*.md >"$said" 2>&1
-for shape in "03 4 16 16 0" "04 4 16 16 1" "05 2 64 8 1"; do # B, Hq, Hkv, causal; N4096 D128
-    cat plots/data/h200/"${shape%% *}"_*.tsv plots/data/h200/10_*.tsv | awk -F '\t' -v shape="$shape" '
-        BEGIN { split(shape, of, " ") }
-        $2 == "key" && $3 == of[2] && $4 == of[3] && $5 == of[4] && $6 == 4096 && $8 == 128 && $13 == of[5] { ms[$1] = $14 }
-        END { printf "%.2f times as fast", ms[of[1]] / ms["10"] }' >"$scratch/ahead"
-    tr '\n' ' ' <problems/"${shape%% *}"/README.md | grep -qFf "$scratch/ahead" ||
-        echo "problems/${shape%% *}/README.md: 10 is $(cat "$scratch/ahead")" >>"$said"
-done
 none "figures in lessons are dated, recorded, or computed there"
 awk -f plots/ring_model.awk >"$scratch/model"
 {

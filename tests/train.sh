@@ -55,12 +55,6 @@ keys="forward=build/cpu/solutions/07_worker backward=build/cpu/solutions/09_work
 # shellcheck disable=SC2086
 small() { "$out/train" "text=$scratch/text" layers=2 $narrow steps=20 samples=2 length=10 "$@" >"$said" 2>&1; }
 same() { cmp "$scratch/whole" "$scratch/parts" >>"$said"; }
-# a text that is soon known by heart leaves gradients that are rounding alone
-yes aaaaaaaaaaaaaaab | tr -d '\n' | head -c 300000 >"$scratch/by_heart"
-# shellcheck disable=SC2086
-small "text=$scratch/by_heart" "checkpoint=$scratch/coarse" rate=1e-1 $keys &&
-    grep -q '^But on these weights rounding alone may move' "$said"
-verdict $? "weak bounds are reported as such"
 # shellcheck disable=SC2086
 small $keys checkpoint="$scratch/whole" && ! small $keys checkpoint="$scratch/parts" until=10 && ! same &&
     cp "$scratch/parts" "$scratch/half" && small $keys checkpoint="$scratch/parts" && same
