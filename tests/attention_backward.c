@@ -23,7 +23,7 @@ Test(attention_backward, a_row_and_a_key)
 Test(attention_backward, pairs_are_counted)
 {
     wb_attended();
-    pair_state = 1;
+    dice_state = 1;
     cr_assert(pair_is_right(wb_attention_backward, (attention_shape){2, 4, 2, 5, 7, 64, 0.1f, 0, 0, 0}, 1e-4));
     cr_assert_eq(wb_attended(), 2 * 4 * 5 * 7);
     cr_assert(pair_is_right(wb_attention_backward, (attention_shape){2, 4, 2, 6, 6, 64, 0.1f, 1, 0, 0}, 1e-4));

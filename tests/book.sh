@@ -30,34 +30,11 @@ steps() { # EDITION TIMES: so many pictures of a step in each lesson that has on
 }
 steps html 1
 
-# What the layer records of the keys of 17 and 18 on up to 8 ranks, and of a wrong solution of each, which the figure
-# draws as well. OTHER: whether it is that; MORE rows than each chunk's.
-record() { # NN FOLDER OTHER MORE
-    ${MAKE:-make} --no-print-directory -s BACKEND=cpu "build/cpu/$2/$1_worker" >"$said" 2>&1 || return
-    for R in 1 2 3 4 5 6 7 8; do
-        for causal in 0 1; do
-            N=$((6 * R + $4))
-            "build/cpu/$2/$1_worker" --case "B=1,Hq=2,Hkv=1,Nq=$N,D=64,causal=$causal,ranks=$R" \
-                --record "$scratch/rows" >"$said" 2>&1 || continue
-            echo "{ setup: { back: $1 > 17, ranks: $R, causal: $causal > 0, N: $N, Hq: 2, Hkv: 1, D: 64, other: $3 },"
-            echo "rows: [ $(sed 1d "$scratch/rows" | strings) ] },"
-        done
-    done
-}
-records() {
-    record 17 solutions false 1
-    record 17 wrong/17/contiguous_chunks true 0
-    record 18 solutions false 1
-    record 18 wrong/18/nothing_under_the_way_home true 0
-}
-
 strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
 {
     echo "<!DOCTYPE html><meta charset=utf-8><body><script>"
     echo "const given = { site: 'file://$PWD/build/book/html', files: ["
     (cd build/book/html && find . -type f) | sed 's|^\./||' | strings
-    echo "], records: ["
-    [ ! -d solutions ] || records
     echo "], css: ["
     strings <build/book/html/_static/figures.css
     printf '%s\n' "''].join('\n') }</script><script src='file://$PWD/tests/book/probe.js'></script>"
@@ -85,7 +62,6 @@ done
 
 # The other edition.
 [ -d solutions ] || exit $failed
-check "64 runs of rings are among what was looked at" grep -q 'the ring of 64 runs' "$scratch/shown"
 make_book instructors "the instructors' edition"
 for list in solutions/*/wrong.diff; do
     number=$(basename "$(dirname "$list")")

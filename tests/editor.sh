@@ -1,7 +1,6 @@
 #!/bin/sh
-# editor.sh - what editors are told of each file is true: clang takes every problem, key and variant with the
-# flags of compile_commands.json without a word, and no key is named there. CLANG: another clang than the one in
-# the path.
+# editor.sh - what editors are told of each file is true: clang takes every problem, as shipped and blank, with the flags
+# of compile_commands.json without a word, and no key is named there. CLANG: another clang than the one in the path.
 set -u
 clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "skip  there is no clang"; exit 77; }
@@ -10,23 +9,16 @@ command -v "$clang" >/dev/null || { echo "skip  there is no clang"; exit 77; }
 workbook/loop/compile_commands.sh >"$scratch/commands"
 ! grep 'solutions' "$scratch/commands" || fail "a key is named"
 flags() { sed -n "s|.*\"file\": \"$1\", \"command\": \"[^ ]* \(.*\) -c $1\"}.*|\1|p" "$scratch/commands"; }
-for problem in problems/[0-9][0-9]; do
-    number=${problem#*/}
-    skeleton=$(ls "$problem"/*.c "$problem"/*.cu 2>/dev/null)
-    blank=$scratch/blank.${skeleton##*.} name=$(basename "${skeleton%.*}")
+for source in problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu; do
+    number=$(basename "$(dirname "$source")") flags=$(flags "$source")
+    blank=$scratch/blank.${source##*.} name=$(basename "${source%.*}")
     workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>/dev/null &&
         awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$blank" ||
         fail "make blank-$number"
-    for source in "$problem"/*.c "$problem"/*.cu "$blank" \
-        solutions/"$number"/*.c solutions/"$number"/*.cu solutions/"$number"/variants/*.cu; do
-        [ -f "$source" ] || continue
-        # A key is taken with those of its problem, as clangd does.
-        case $source in problems/*) flags=$(flags "$source") ;; esac
+    for text in "$source" "$blank"; do
         # shellcheck disable=SC2086
-        "$clang" $flags -fsyntax-only "$source" >"$scratch/log" 2>&1 && [ -n "$flags" ] && [ ! -s "$scratch/log" ] || {
-            fail "$source: $flags"
-            head -20 "$scratch/log"
-        }
+        "$clang" $flags -fsyntax-only "$text" >"$scratch/log" 2>&1 && [ -n "$flags" ] && [ ! -s "$scratch/log" ] ||
+            { fail "$text: $flags"; head -20 "$scratch/log"; }
     done
 done
 

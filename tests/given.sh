@@ -50,34 +50,33 @@ try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such prob
 (eval ": $expanded"; eval "echo '$pasted'") >"$said" 2>&1
 check "an attempt would be noticed" [ -e $made ]
 rm -f $made
-try grade SUBMISSION OUT="$scratch/out"
-try grade OUT SUBMISSION="$scratch/none"
-try grade CASES SUBMISSION="$scratch/none"
-for variable in OUT JOBS CASES SEED UNSAFE AGAIN; do try grade-all $variable SUBMISSIONS="$scratch/none"; done
-try grade-all SUBMISSIONS OUT="$scratch/out"
-try class-copy DEST
-for variable in RANKS N D HEADS CAUSAL RUNS; do try ring $variable; done
-try class-copy UPTO DEST="$scratch/upto"
-try book EDITION
-for variable in STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL; do try train $variable IMPL=naive; done
-try gradescope ZIP
-try test-02 CASE
-try test-02 SEED
-try run-02 CASE
-try tune-02 TRY
-try tune-02 SOURCE TRY="$scratch/none"
-try tune-02 SHAPES TRY="$scratch/none"
-try hint-02 GAP
-try hint-02 LEVEL
-try step-04 KEYS
-try step-04 COMMENTS
-try predict-04 GUESS
-try which SAY
-try watch P
-try test-02 TEST
-try next P
-try mask-06 N
-for variable in N NAME FROM; do try new-problem $variable; done
-try report OUT
-for variable in PREFIX DESTDIR; do try uninstall $variable; done
+while read -r target variables more; do
+    # shellcheck disable=SC2086
+    for variable in $(echo $variables | tr , ' '); do try $target $variable $more; done
+done <<END
+grade SUBMISSION OUT=$scratch/out
+grade OUT,CASES SUBMISSION=$scratch/none
+grade-all OUT,JOBS,CASES,SEED,UNSAFE,AGAIN SUBMISSIONS=$scratch/none
+grade-all SUBMISSIONS OUT=$scratch/out
+class-copy DEST
+class-copy UPTO DEST=$scratch/upto
+ring RANKS,N,D,HEADS,CAUSAL,RUNS
+book EDITION
+train STEPS,SEED,TEXT,WRONG,RESUME,TRAIN,RANKS,PARALLEL IMPL=naive
+gradescope ZIP
+test-02 CASE,SEED,TEST
+run-02 CASE
+tune-02 TRY
+tune-02 SOURCE,SHAPES TRY=$scratch/none
+hint-02 GAP,LEVEL
+step-04 KEYS,COMMENTS
+predict-04 GUESS
+which SAY
+watch P
+next P
+mask-06 N
+new-problem N,NAME,FROM
+report OUT
+uninstall PREFIX,DESTDIR
+END
 exit $failed

@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <functional>
 #include <initializer_list>
 #include <math.h>
 #include <signal.h>
@@ -508,13 +509,6 @@ static void prints(std::initializer_list<const char *> words)
 {
     for (const char *word : words) check_printed(word);
 }
-// f must end with a report, status 66, that holds all these words.
-static void reports(void (*f)(void), std::initializer_list<const char *> words)
-{
-    check_reported(run_in_a_child(f));
-    prints(words);
-}
-
 __global__ void nothing() {}
 
 // Ends with the error of this launch; 99 if a second question gets one as well.
@@ -569,8 +563,26 @@ Test(cpu_layer, wrong_copies_are_refused)
 
 // ------------------------ broken kernels
 
-static int int_result[1];
-static float float_result[8];
+// A launch must end with a report, status 66, that holds all these words.
+static std::function<void()> launch_it;
+static void told(std::initializer_list<const char *> words, const std::function<void()> &run)
+{
+    launch_it = run;
+    check_reported(run_in_a_child([] { launch_it(); }));
+    prints(words);
+}
+template <class... A, class... B>
+static void told(std::initializer_list<const char *> words, int threads, void (*kernel)(A...), B... with)
+{
+    told(words, [=] { kernel<<<1, threads>>>(with...); });
+}
+static float *device_floats(int count)
+{
+    float *x;
+    cudaMalloc(&x, count * sizeof *x);
+    return x;
+}
+__device__ int sink;
 
 __global__ void two_barriers()
 {
@@ -579,97 +591,123 @@ __global__ void two_barriers()
     else
         __syncthreads();  // the others'
 }
-Test(cpu_layer, report_different_barriers)
-{
-    reports([] { two_barriers<<<2, 64>>>(); },
-            {"divergent barriers in kernel two_barriers, block (", "threads 0-31: at __syncthreads()", "threads 32-63",
-             "layer.cu:", "__syncthreads();  // the first warp's", "__syncthreads();  // the others'"});
-}
-
 __global__ void early_return(int n)
 {
     if ((int)threadIdx.x >= n) return;
     __syncthreads();  // not for everybody
 }
-Test(cpu_layer, report_early_return)
-{
-    reports([] { early_return<<<1, 64>>>(50); },
-            {"barrier after an early return in kernel early_return", "threads 50-63: returned from the kernel",
-             "__syncthreads();  // not for everybody"});
-}
-
-__global__ void deadlock(int *out)
+__global__ void deadlock()
 {
     if (threadIdx.x < 16)
-        *out = __shfl_sync(FULL, 1, 0);  // half of the warp
+        sink = __shfl_sync(FULL, 1, 0);  // half of the warp
     else
         __syncthreads();
 }
-Test(cpu_layer, report_deadlock)
+__global__ void absent_lane()
 {
-    reports([] { RUN(deadlock, int_result, 1, 1, 32); },
-            {"deadlock", "kernel deadlock, block (0,0,0)", "threads 0-15: at __shfl_sync(), for lanes 0-31 of warp 0",
-             "// half of the warp", "threads 16-31: at __syncthreads()"});
+    if (lane < 16) sink = __shfl_down_sync(0xffffu, 1, 8);  // lane 8 reads from lane 16
 }
-
-__global__ void absent_lane(int *out)
-{
-    if (lane < 16) *out = __shfl_down_sync(0xffffu, 1, 8);  // lane 8 reads from lane 16
-}
-Test(cpu_layer, report_absent_lane)
-{
-    reports([] { RUN(absent_lane, int_result, 1, 1, 32); },
-            {"absent lane", "kernel absent_lane, block (0,0,0), thread (8,0,0)", "lane 8 reads from lane 16",
-             "is not in the mask", "// lane 8 reads from lane 16"});
-}
-
 __global__ void wrong_mask() { __syncwarp(0xfffffffeu); }
-Test(cpu_layer, report_lane_not_in_its_mask)
+__device__ volatile int flag;
+__global__ void spin()
 {
-    reports([] { wrong_mask<<<1, 32>>>(); },
-            {"lane not in its own mask", "lane 0 calls with mask 0xfffffffe", "__syncwarp(0xfffffffeu)"});
+    if (threadIdx.x == 0)
+        while (flag == 0) {  // for thread 1
+        }
+    flag = 1;
+}
+extern "C" void wb_launch_seconds(long seconds);  // workbook/cpu/watchdog.cpp
+
+Test(cpu_layer, reports_of_barriers_and_lanes)
+{
+    told({"divergent barriers in kernel two_barriers, block (", "threads 0-31: at __syncthreads()", "threads 32-63",
+          "layer.cu:", "__syncthreads();  // the first warp's", "__syncthreads();  // the others'"},
+         64, two_barriers);
+    told({"barrier after an early return in kernel early_return", "threads 50-63: returned from the kernel",
+          "__syncthreads();  // not for everybody"},
+         64, early_return, 50);
+    told({"deadlock", "kernel deadlock, block (0,0,0)", "threads 0-15: at __shfl_sync(), for lanes 0-31 of warp 0",
+          "// half of the warp", "threads 16-31: at __syncthreads()"},
+         32, deadlock);
+    told({"absent lane", "kernel absent_lane, block (0,0,0), thread (8,0,0)", "lane 8 reads from lane 16",
+          "is not in the mask", "// lane 8 reads from lane 16"},
+         32, absent_lane);
+    told({"lane not in its own mask", "lane 0 calls with mask 0xfffffffe", "__syncwarp(0xfffffffeu)"}, 32, wrong_mask);
+    wb_launch_seconds(1);
+    told({"timeout", "kernel spin, block (0,0,0), thread (0,0,0)", "// for thread 1"}, 2, spin);
 }
 
 __global__ void write_at(float *x, long i)
 {
     if (threadIdx.x == 3) x[i] = 1;  // the wild write
 }
-Test(cpu_layer, report_null_pointer)
+__global__ void dynamic_past_end(int i)
 {
-    reports(
-        [] {
-            float *volatile null = NULL;               // a compiler that sees the null may do anything with the write
-            void (*kernel)(float *, long) = write_at;  // a report names the kernel, not the variable
-            kernel<<<1, 32>>>(null, 0);
-        },
-        {"illegal address in kernel write_at, block (0,0,0), thread (3,0,0)", "address 0: a null pointer",
-         "at tests/layer.cu:", "// the wild write"});
+    extern __shared__ float rows[];
+    rows[i] = 1;  // too far
+}
+__global__ void large_local_array(int n)
+{
+    volatile int large[100000];
+    for (int i = 0; i < n; i++) large[i * 1000] = i;
+    sink = large[n];
 }
 
-Test(cpu_layer, report_past_the_end)
+Test(cpu_layer, reports_of_addresses)
 {
-    reports(
-        [] {
-            float *x;
-            cudaMalloc(&x, 1024 * sizeof(float));
-            write_at<<<1, 32>>>(x, 1025);
-        },
-        {"illegal address", "4 bytes past the end of the 4096 bytes of cudaMalloc at", "// the wild write"});
+    float *const nowhere = NULL;  // a report names the kernel, not the variable that it is launched by
+    told({"illegal address in kernel write_at, block (0,0,0), thread (3,0,0)", "address 0: a null pointer",
+          "at tests/layer.cu:", "// the wild write"},
+         32, write_at, nowhere, 0);
+    told({"illegal address", "4 bytes past the end of the 4096 bytes of cudaMalloc at", "// the wild write"},
+         [] { write_at<<<1, 32>>>(device_floats(1024), 1025); });
+    told({"illegal address", "byte 20 of the 4096 bytes", "have been freed"}, [] {
+        float *x = device_floats(1024);
+        cudaFree(x);
+        write_at<<<1, 32>>>(x, 5);
+    });
+    told({"illegal address", "16 bytes past the end of extern __shared__ rows (1024 bytes)", "// too far"},
+         [] { dynamic_past_end<<<1, 32, 256 * sizeof(float)>>>(260); });
+    told({"illegal address", "rows has no memory", "<<<"}, 32, dynamic_past_end, 0);
+    told({"host code touched device memory", "byte 12 of the 4096 bytes", "use cudaMemcpy", "// on the host"},
+         [] { printf("%f\n", device_floats(1024)[3]); });  // on the host
+    told({"stack overflow", "kernel large_local_array", "CUDACPU_STACK_KB"}, 1, large_local_array, 100);
 }
 
 __global__ void read_vector(float4 *out, const float *x)
 {
     *out = *reinterpret_cast<const float4 *>(x);  // not at a multiple of 16
 }
-Test(cpu_layer, report_misaligned_vector)
+__global__ void async_misaligned(const float *in)
 {
+    __shared__ float x[8];
+    __pipeline_memcpy_async(&x[1], in, 16);  // 4 bytes off
+}
+__global__ void divide(int y) { sink = 7 / y; }
+static int zero;    // not known to the compiler
+#ifdef __CUDACPU__  // nvcc's assembler refuses this kernel
+__global__ void too_much_static()
+{
+    __shared__ float a[7000], b[7000];
+    a[threadIdx.x] = b[threadIdx.x] = 1;
+    sink = a[0] + b[0];
+}
+#endif
+
+Test(cpu_layer, reports_of_alignment_division_room)
+{
+    told({"misaligned asynchronous copy", "destination is 4", "// 4 bytes off"},
+         [] { async_misaligned<<<1, 1>>>(device_floats(8)); });
+#ifdef __CUDACPU__
+    told({"too much static shared memory", "b brings the kernel's __shared__ variables to 56000 bytes"}, 32,
+         too_much_static);
+#endif
 #if defined(__x86_64__)
-    reports(
-        [] {
-            results<float> r(float_result, 8);
-            read_vector<<<1, 1>>>(reinterpret_cast<float4 *>(r.device), r.device + 1);
-        },
-        {"misaligned access in kernel read_vector", "// not at a multiple of 16"});
+    told({"misaligned access in kernel read_vector", "// not at a multiple of 16"}, [] {
+        float *x = device_floats(8);
+        read_vector<<<1, 1>>>(reinterpret_cast<float4 *>(x), x + 1);
+    });
+    told({"integer division by zero", "kernel divide"}, 1, divide, zero);
 #endif
 }
 
@@ -687,121 +725,6 @@ Test(cpu_layer, sixteen_bytes_are_aligned_enough)
         at_sixteen<<<1, 8>>>(reinterpret_cast<large_row *>(r.device + 4));
     }
     for (int i = 0; i < 36; i++) EXPECT(out[i], i < 4 ? 0 : 1 + i % 4, "element %d", i);
-}
-
-Test(cpu_layer, report_use_after_free)
-{
-    reports(
-        [] {
-            float *x;
-            cudaMalloc(&x, 1024 * sizeof(float));
-            cudaFree(x);
-            write_at<<<1, 32>>>(x, 5);
-        },
-        {"illegal address", "byte 20 of the 4096 bytes", "have been freed"});
-}
-
-__global__ void dynamic_past_end(int i)
-{
-    extern __shared__ float rows[];
-    rows[i] = 1;  // too far
-}
-Test(cpu_layer, report_past_the_end_of_dynamic_shared)
-{
-    reports([] { dynamic_past_end<<<1, 32, 256 * sizeof(float)>>>(260); },
-            {"illegal address", "16 bytes past the end of extern __shared__ rows (1024 bytes)", "// too far"});
-}
-Test(cpu_layer, report_no_dynamic_shared)
-{
-    reports([] { dynamic_past_end<<<1, 32>>>(0); }, {"illegal address", "rows has no memory", "<<<"});
-}
-
-#ifdef __CUDACPU__  // nvcc's assembler refuses this kernel
-__global__ void too_much_static(float *out)
-{
-    __shared__ float a[7000], b[7000];
-    a[threadIdx.x] = b[threadIdx.x] = 1;
-    *out = a[0] + b[0];
-}
-#endif
-Test(cpu_layer, report_too_much_static_shared)
-{
-    reports(
-        [] {
-#ifdef __CUDACPU__
-            results<float> r(float_result, 1);
-            too_much_static<<<1, 32>>>(r.device);
-#endif
-        },
-        {"too much static shared memory", "b brings the kernel's __shared__ variables to 56000 bytes"});
-}
-
-Test(cpu_layer, report_host_access)
-{
-    reports(
-        [] {
-            float *x;
-            cudaMalloc(&x, 4096);
-            printf("%f\n", x[3]);  // on the host
-        },
-        {"host code touched device memory", "byte 12 of the 4096 bytes", "use cudaMemcpy", "// on the host"});
-}
-
-__global__ void large_local_array(int *out, int n)
-{
-    volatile int large[100000];
-    for (int i = 0; i < n; i++) large[i * 1000] = i;
-    *out = large[n];
-}
-Test(cpu_layer, report_stack_overflow)
-{
-    reports(
-        [] {
-            results<int> r(int_result, 1);
-            large_local_array<<<1, 1>>>(r.device, 100);
-        },
-        {"stack overflow", "kernel large_local_array", "CUDACPU_STACK_KB"});
-}
-
-__global__ void spin(volatile int *flag)
-{
-    if (threadIdx.x == 0)
-        while (*flag == 0) {  // for thread 1
-        }
-    *flag = 1;
-}
-extern "C" void wb_launch_seconds(long seconds);  // workbook/cpu/watchdog.cpp
-
-Test(cpu_layer, report_timeout)
-{
-    wb_launch_seconds(1);
-    reports([] { RUN(spin, int_result, 1, 1, 2); },
-            {"timeout", "kernel spin, block (0,0,0), thread (0,0,0)", "// for thread 1"});
-}
-
-__global__ void async_misaligned(const float *in)
-{
-    __shared__ float x[8];
-    __pipeline_memcpy_async(&x[1], in, 16);  // 4 bytes off
-}
-Test(cpu_layer, report_misaligned_asynchronous_copy)
-{
-    reports([] { RUN(async_misaligned, float_result, 8, 1, 1); },
-            {"misaligned asynchronous copy", "destination is 4", "// 4 bytes off"});
-}
-
-__global__ void divide(int *x, int y) { *x = 7 / y; }
-static int zero;  // not known to the compiler
-Test(cpu_layer, report_division_by_zero)
-{
-#if defined(__x86_64__)
-    reports(
-        [] {
-            results<int> r(int_result, 1);
-            divide<<<1, 1>>>(r.device, zero);
-        },
-        {"integer division by zero", "kernel divide"});
-#endif
 }
 
 Test(cpu_layer, faults_of_the_host_are_left_alone)

@@ -1,6 +1,7 @@
 // library_choice.c - what libworkbook_all.so chooses, on GPUs of many sizes, in shapes drawn by chance: a kernel that
 // can do it, the same each time; and each kernel of solutions/kernels.h somewhere. With an argument, how much work:
 // a case for each kernel that is chosen for so little, and the worker that has its function. Run by library.sh.
+#include "dice.h"
 #include "predict.h"
 
 #include <stdbool.h>
@@ -32,12 +33,7 @@ static const wb_device devices[] = {
     {7, 72, 1590, 320, 0},   {12, 188, 2600, 1792, 0}, {8, 1, 1, 1, 0},
 };
 
-static int chance(int from, int to)
-{
-    static unsigned long long state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return from + (int)((state >> 33) % (unsigned long long)(to - from + 1));
-}
+static int chance(int from, int to) { return from + below(to - from + 1); }
 static int log_uniform(double from, double to)
 {
     return (int)(from * pow(to / from, chance(0, 1 << 20) / (double)(1 << 20)));

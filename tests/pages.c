@@ -1,8 +1,5 @@
-// pages.c - the pages of a case of problem 13, and what its lesson says of parts: merged in any order they give what
-// all keys give.
+// pages.c - the pages of a case of problem 13.
 #include "case/pages.h"
-
-#include "dice.h"
 #include "reference/oracle.h"
 
 #include <criterion/criterion.h>
@@ -132,60 +129,4 @@ Test(pages, a_cache_holds_its_keys)
     cr_expect(numbers == keys * 16, "%zu numbers for %zu keys of a head", numbers, keys);
     free(cache), free(rows), free(bits);
     wb_pages_free(&p);
-}
-
-// ------------------------ parts
-
-enum { KEYS = 200, D = 16 };
-typedef struct part {
-    double O[D], L;
-} part;
-
-// The lesson's merge.
-static part merged(part a, part b)
-{
-    const double m = fmax(a.L, b.L);
-    part c = {.L = m};
-    if (m == -INFINITY) return c;
-    const double u = exp(a.L - m), v = exp(b.L - m);
-    for (int d = 0; d < D; d++) c.O[d] = (u * a.O[d] + v * b.O[d]) / (u + v);
-    c.L = m + log(u + v);
-    return c;
-}
-
-// Keys are dealt to parts at random, empty ones among them; then two parts at a time, at random, become one.
-Test(pages, parts_merge_in_any_order)
-{
-    static float q[D], K[KEYS * D], V[KEYS * D], K_part[KEYS * D], V_part[KEYS * D];
-    const decode_shape shape = {1, 1, 1, 1, D, 0.25f, 16, 1, 1};
-    for (int i = 0; i < KEYS * D; i++)
-        K[i] = (float)(below(2001) - 1000) / 50, V[i] = (float)(below(2001) - 1000) / 500;
-    for (int d = 0; d < D; d++) q[d] = (float)(below(2001) - 1000) / 100;
-    double abs_V[D], logit;
-    part whole;
-    oracle_decode_row(&shape, q, K, V, KEYS, whole.O, &whole.L, abs_V, &logit);
-    for (int round = 0; round < 50; round++) {
-        enum { MOST = 40 };
-        part parts[MOST];
-        int of_key[KEYS], left = 1 + below(MOST);
-        for (int j = 0; j < KEYS; j++) of_key[j] = below(left);
-        for (int p = 0; p < left; p++) {
-            int n = 0;
-            for (int j = 0; j < KEYS; j++) {
-                if (of_key[j] != p) continue;
-                memcpy(K_part + n * D, K + j * D, D * sizeof *K);
-                memcpy(V_part + n++ * D, V + j * D, D * sizeof *V);
-            }
-            oracle_decode_row(&shape, q, K_part, V_part, n, parts[p].O, &parts[p].L, abs_V, &logit);
-        }
-        while (left > 1) {
-            const int a = below(left), b = (a + 1 + below(left - 1)) % left;
-            const part both = merged(parts[a], parts[b]);
-            parts[a] = parts[--left];  // the last takes the place of one of the two, what they make that of the other
-            parts[b] = parts[left];
-            parts[a < left ? a : b] = both;
-        }
-        for (int d = 0; d < D; d++) cr_assert(fabs(parts[0].O[d] - whole.O[d]) < 1e-12);
-        cr_assert(fabs(parts[0].L - whole.L) < 1e-12);
-    }
 }

@@ -3,11 +3,11 @@
 // workbook.h.
 #pragma once
 
+#include "dice.h"
 #include "workbook.h"
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,8 @@ typedef wb_status adds_pair(float *dQ, float *dK, float *dV, const bf16 *Q, cons
                             const bf16 *dO, const float *L, const float *delta, const attention_shape *shape,
                             wb_stream stream);
 
-static uint64_t pair_state;
-static unsigned pair_number(void)  // 31 bits
-{
-    pair_state = pair_state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(pair_state >> 33);
-}
-static double pair_normal(void)  // nearly
+static unsigned pair_number(void) { return (unsigned)(dice() >> 33); }  // 31 bits
+static double pair_normal(void)                                         // nearly
 {
     double sum = 0;
     for (int k = 0; k < 6; k++) sum += pair_number() / 2147483648.0;
@@ -179,7 +174,7 @@ static int pair_length(int longest)
 // So many shapes, drawn: heads in groups, D 64 and 128, under the diagonal and without a mask.
 static bool pairs_are_right(adds_pair *add, unsigned seed, int shapes, int longest, double rounding)
 {
-    pair_state = seed;
+    dice_state = seed;
     for (int n = 0; n < shapes; n++) {
         const int batch = 1 + (int)(pair_number() % 2), kv_heads = 1 + (int)(pair_number() % 3),
                   group = 1 + (int)(pair_number() % 4), D = n % 2 ? 128 : 64, causal = n / 2 % 2;

@@ -62,27 +62,7 @@ verdict $? "README and first hour have these sums: $required, $bonus, $beyond"
 grep -q "^Score: 40/$required (+ bonus 20/$bonus.*), with the last runs of 06\$" "$scratch/table" &&
     [ "$(sed -n 's/^  \([0-9][0-9]\)  .*/\1/p' "$scratch/table")" = 08 ]
 verdict $? "the sum names the earlier runs it includes; the table shows only this one"
-"$score" points "$scratch" 03 06 08 >"$scratch/table"
-grep -q "^Score: 40/$required (+ bonus 20/$bonus[^)]*)\$" "$scratch/table"
-verdict $? "a sum of this run only mentions no others"
 rm "$scratch"/0*; "$score" points "$scratch" 01 >"$scratch/table"
 grep -q "^Score: 0/$required (+ bonus 0/$bonus[^)]*)\$" "$scratch/table"
 verdict $? "an empty folder"
-"$score" points "$scratch/none" 01 2>/dev/null; [ $? -eq 2 ]
-verdict $? "a folder that is not there"
-
-# Other programs read the file: python3's parser, where there is one. What there is to win is the required problems':
-# points of others come on top.
-record 03 failed O_of_one_tile "FAIL:two_key_tiles"
-"$score" points "$scratch" 03 >/dev/null
-if command -v python3 >/dev/null; then
-    python3 - "$scratch" "$required" <<'END'
-import json, sys
-results = json.load(open(sys.argv[1] + "/results.json", encoding="utf-8"))
-assert results["score"] == sum(t["score"] for t in results["tests"]) == 40, results["score"]
-assert sum(t["max_score"] for t in results["tests"]) == int(sys.argv[2])
-assert all(t["visibility"] == "visible" and t["status"] in ("passed", "failed") for t in results["tests"])
-END
-    verdict $? "results.json parses and adds up"
-fi
 exit $failed

@@ -15,7 +15,6 @@ Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKE
 #include <bitset>
 #include <nccl.h>
 #include <set>
-#include <stdarg.h>
 #include <stdint.h>
 #include <utility>
 #include <vector>
@@ -507,7 +506,7 @@ static void be_rank(void *board, int rank)
 
 // ------------------------ tests
 
-// Draws the programs of a seed, of which each is a seed of its own; SEED=, PROGRAMS=, SHOW=1 prints those that fail.
+// Draws the programs of a seed, of which each is a seed of its own; SEED=, PROGRAMS=.
 static void with_each(void (*look)(void))
 {
     unsigned seed = 0;
@@ -523,40 +522,10 @@ static void with_each(void (*look)(void))
     }
 }
 
-static const char *text_of(const char *format, ...)
-{
-    static char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return text;
-}
-
-static void show_program()
-{
-    static const char *const names[] = {"kernel",   "copy",   "set",  "from host",   "to host",    "free",
-                                        "messages", "record", "wait", "sync stream", "sync event", "sync device"};
-    fprintf(stderr, "%d ranks; streams that wait:", g.R);
-    for (int s = 0; s < g.streams; s++) fprintf(stderr, " %d", g.waits[s]);
-    for (int r = 0; r < g.R; r++)
-        for (const op &o : g.ops[r]) {
-            fprintf(stderr, "\n%5d %-11s", o.id, names[o.what]);
-            if (o.what != MESSAGES) fprintf(stderr, " stream %d", o.stream);
-            if (!o.works()) fprintf(stderr, " event %d", o.event);
-            for (const message &m : o.messages) fprintf(stderr, "  %d %d on %d", m.what, m.peer, m.stream);
-            for (const touch &t : touches(o))
-                fprintf(stderr, "  %s %d[%d, %d)", t.write ? "writes" : "reads", t.where.area, t.where.at,
-                        t.where.at + t.where.bytes);
-        }
-    fputc('\n', stderr);
-}
-
 static void expect(bool is_right, const char *what, int status)
 {
-    if (!is_right && getenv("SHOW")) show_program();
-    cr_expect(is_right, "SEED=%u PROGRAMS=1 SHOW=1: without %d (-1: nothing): %s; status %#x\n%s", g.program,
-              g.left_out, what, (unsigned)status, printed);
+    cr_expect(is_right, "SEED=%u PROGRAMS=1: without %d (-1: nothing): %s; status %#x\n%s", g.program, g.left_out, what,
+              (unsigned)status, printed);
 }
 static bool is_report(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 66; }
 
@@ -641,7 +610,8 @@ Test(ranks_drawn, what_may_meet_is_told)
                        by_bytes_alone(*p.first, *p.second, named) || by_bytes_alone(*p.second, *p.first, named);
             must = must || is_told(*p.first, *p.second);
         }
-        const char *const what = text_of("%d and %d may meet", pairs[0].first->id, pairs[0].second->id);
+        char what[64];
+        snprintf(what, sizeof what, "%d and %d may meet", pairs[0].first->id, pairs[0].second->id);
         expect(is_report(status) ? is_named : status == 0 && !must, what, status);
         met++, told += is_report(status);
     });

@@ -46,11 +46,6 @@ ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 &
 verdict $? "make ring RANKS=2 N=20"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=backward RANKS=2 N=20 && says "dQ off by"
 verdict $? "make ring PASS=backward RANKS=2 N=20"
-ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=sideways RANKS=2 N=20
-[ $? -eq 2 ] && says "must be forward or backward"
-verdict $? "another PASS is refused"
-ran env PASS=secret $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 && says "O off by"
-verdict $? "an environment variable of that name is not read"
 
 ran $out/wrong/17/merge_without_denominators/ring RANKS=2 N=40 D=64
 [ $? -eq 3 ] && says "WRONG"

@@ -107,15 +107,3 @@ Test(roofline, the_nearest_roof)
     near(v.best_ms, 10, "time under the roof");
     writes(3, (roofline_verdict){0}, "\t-\t-\t-\t-");
 }
-
-Test(roofline, no_time_no_verdict)
-{
-    const roofline_work w = {.flops = 1e12, .bytes = 1e9};
-    const double times[] = {0, -1, NAN};
-    for (int k = 0; k < 3; k++) {
-        const roofline_verdict v = judge(3, w, times[k]);
-        cr_expect(v.roof == ROOFLINE_NONE, "at %g ms", times[k]);
-        cr_expect(v.fraction == 0, "at %g ms", times[k]);
-    }
-    cr_expect(judge(3, (roofline_work){0}, 1).roof == ROOFLINE_NONE);
-}

@@ -39,7 +39,6 @@ static spent_time watched(void (*what)(void), double enough, double most)
     return s;
 }
 
-static void burns(void) { burn(0.4); }
 static void burns_in_a_grandchild(void)
 {
     for (int depth = 0; depth < 2; depth++)
@@ -50,12 +49,6 @@ static void burns_in_a_grandchild(void)
     burn(0.4);
 }
 static void sleeps(void) { pause(); }
-
-Test(spent, processor_time)
-{
-    const spent_time s = watched(burns, INFINITY, INFINITY);
-    cr_assert(s.cpu > 0.3 && s.cpu < 0.6 && s.seconds < 0.6, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
-}
 
 Test(spent, of_all_that_it_has_started)
 {

@@ -72,8 +72,6 @@ check "progress: does not compile, so no points" says '^03 .* compile error +0 /
 check "progress: reset since, so not started and without points" \
     says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
 check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  changed since: make test-05$'
-"$score" points build/grade 05 >"$scratch/touched" && grep -q 'unfinished, changed since' build/grade/results.json
-verdict $? "and the page of make report, which shows results.json"
 sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
 "$score" progress >"$scratch/touched"
 ! grep -q '^05 .*changed since' "$scratch/touched"
@@ -89,8 +87,6 @@ asked "next: the command has the case of the missing test, not of the first fail
     'make test-01 CASE=B=1,Nq=6,D=16$' \
     "$score" next
 check "next: says what is missing" says "test +$(test_of 01 2)\$"
-{ passing 01 | head -n 1; } | record 01 failed
-asked "next: the command, if there is no case" 'make test-01 VERBOSE=1$' "$score" next
 printf 'x\nFAIL\t%s\t2\t0\tB=1\\n\033[2J;rm x\t\t\n' "$(test_of 01 1)" >build/grade/01.results
 run "$score" next
 says 'make test-01 VERBOSE=1' && ! grep -q "$(printf '\033')" "$said"
@@ -105,14 +101,10 @@ asked "after the tests of 05: 05 again, with the case" '^Next: 05, .*make test-0
 asked "next P=5: of that problem, though an earlier one is not done" '^Now: 05 flash_gqa\. unfinished, ' \
     env P=5 "$score" next
 refused "next: a problem that is not there" 'no problem 98' env P=98 "$score" next
-passing 13 | record 13 passed && edit 13 mine
-asked "after the tests of 13: 14, though earlier ones are not done" '^Next: 14, ' "$score" after build/grade 13
 asked "the table: unfinished, where gaps are untouched" '^  05  flash_gqa +unfinished ' \
     "$score" points build/grade 05
 sum=$("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')
 check "its sum agrees with progress: nothing for 04, which was reset" says "^Score: $sum/"
-check "and 04 is not started" grep -q '^04	flash_causal	not started	0	' build/grade/scores.tsv
-check "and a failure in the file for other programs" grep -q '^05	flash_gqa	failed	' build/grade/scores.tsv
 touch -t 203001010000 problems/02/weighted_row_sum.cu
 asked "next: 02 has changed since it passed" '^Now: 02 ' "$score" next
 for number in $numbers; do
@@ -121,8 +113,6 @@ for number in $numbers; do
 done
 asked "next: everything has passed" '^Everything has passed' "$score" next
 check "next: and a question about the problem that passed last" says '^A question about 18 that no test asks'
-run "$score" next --number
-check "next --number: nothing is left" test ! -s "$said"
 
 # ------------------------ predict
 mkdir -p build/cpu/problems
@@ -131,14 +121,7 @@ chmod +x build/cpu/problems/03_worker
 predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
 asked "predict: without a number the question alone" 'How many times as many' make predict-03
 asked "predict: the count is shown next to the prediction" '^  counted    2$' predict 3
-mkdir kept && mv problems/predictions.tsv kept && mkfifo problems/predictions.tsv
-refused "predict: writes only to a regular file" 'predictions' predict 3
-asked "next: does not read it either; the question stays" 'A question about 03 ' env P=03 "$score" next
-rm problems/predictions.tsv
-printf '%s\n' '$(touch here)' '99999	x	1e999' '04	`touch here`' | cat - kept/predictions.tsv >problems/predictions.tsv
-asked "predict: tolerates any table, accepts per cents" '^  counted    2: right$' predict 200%
-check "predict: runs nothing from a table, and keeps the prediction" \
-    eval '[ ! -e here ] && [ "$(grep -c "^03	multiplied	" problems/predictions.tsv)" -eq 2 ]'
+asked "predict: accepts per cents" '^  counted    2: right$' predict 200%
 refused "predict: a GUESS that is not a number" 'GUESS=a lot: a number' predict 'a lot'
 echo failed >build/grade/05.state
 refused "predict: counts nothing before the problem has passed" 'once it has passed .its state: unfinished' \
@@ -146,22 +129,6 @@ refused "predict: counts nothing before the problem has passed" 'once it has pas
 echo passed >build/grade/05.state
 run env P=03 "$score" next
 check "next: an answered question is not asked again" eval '! says "A question about"'
-
-# What a student's file can influence, in any form, ends no program and hangs none.
-rm build/grade/06.* && mkdir build/grade/06.results build/grade/06.state && mkfifo build/grade/06.log
-{
-    printf '  //{ '
-    head -c 10000 /dev/zero | tr '\0' g
-    printf ': \0 x\n  //{ max\n'
-    head -c 6000000 /dev/zero
-} >problems/06/flash_window.cu
-run "$score" progress
-check "progress: a huge file, and folders where records should be" ends_well
-run "$score" hint 06
-check "hint: a huge file without an end to its gap" ends_well
-rm problems/06/flash_window.cu && mkfifo problems/06/flash_window.cu
-asked "next: a pipe is no file" 'make reset-06' "$score" next
-rm -rf problems/06/flash_window.cu build/grade/06.* && cp "$scratch/shipped/06"/* problems/06/
 
 # ------------------------ hint
 copy() { cp "$scratch/shipped/$1"/* "problems/$1/"; }
@@ -184,10 +151,7 @@ run "$score" gaps 03
 check "gaps: prints nothing if every gap is touched" test ! -s "$said"
 asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
     make hint-08 GAP="dS for" LEVEL=2
-asked "hint: a gap whose name is a prefix of others" 'gap "dS" ' env GAP=ds "$score" hint 08
-asked "hint: a gap by its beginning" 'gap "recompute for dQ" ' env GAP=recompute-for "$score" hint 08
 refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$score" hint 06
-refused "hint: a gap that is not there" 'GAP=rescale' env GAP=nonsense "$score" hint 03
 rm -rf workbook/loop/shipped
 
 # ------------------------ reset
@@ -206,14 +170,9 @@ check "reset: removes the old file's reports" [ ! -e build/grade/03.state ]
 check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
 asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
-echo "// second" >>$mine
-cp $mine "$scratch/second"
-run workbook/loop/reset.sh 03
-check "reset again: a second backup" same $mine.2 "$scratch/second"
-check "reset again: the first is untouched" same $mine.1 "$scratch/mine"
 run make blank-03
-grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.3 ]
-verdict $? "blank: the contract alone, the other file is kept"
+grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.2 ] && same $mine.1 "$scratch/mine"
+verdict $? "blank: the contract alone, the other file is kept beside the backup before"
 asked "blank: a hint by the name of its gap" 'gap "rescale" \(problems/03/flash_forward.cu\), level 1 of 3' \
     env GAP=rescale "$score" hint 03
 asked "blank: hints without a name" 'has no gaps' "$score" hint 03
@@ -226,7 +185,7 @@ for number in $numbers; do
     cp "$scratch/shipped/$number"/* problems/"$number"/
     [ "$number" = 03 ] || rm -rf "workbook/loop/shipped/$number" problems/"$number"/*.[1-9]
 done
-rm $mine $mine.[3-9]
+rm $mine $mine.[2-9]
 run workbook/loop/reset.sh 03
 check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
 echo "// an attempt" >problems/03/attempt.cu
@@ -239,9 +198,6 @@ asked "test-3 is test-03; with a file beside the skeleton nothing is started" \
 check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 refused "test-98: there is no such problem" 'no problem 98, only 01 02 .* 10 11' tested 98
 rm problems/03/attempt.cu
-printf '\377\376/\0/\0' >$mine
-asked "a file of UTF-16: in one sentence" 'is not UTF-8 but UTF-16' tested 3
-cp "$scratch/shipped/03"/* problems/03/
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
@@ -257,11 +213,10 @@ cp "$scratch/mine" $mine && touch problems/03/other.cuh
 asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \
     env MAKE=true WB_JOBS=1 workbook/loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
 check "handin: of each problem the one file" [ "$(tar -tzf "$scratch/in.tar.gz")" = "$mine" ]
-check "handin: and names what does not count" says 'not packed.*: problems/03/other.cuh'
 rm problems/03/other.cuh
 cp "$scratch/shipped/03"/* problems/03/
 run make clean
-check "clean keeps backups" test -f $mine.1 -a -f $mine.2
+check "clean keeps backups" test -f $mine.1
 rm -rf workbook/loop/shipped
 if command -v git >/dev/null; then
     git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm shipped
@@ -271,15 +226,6 @@ if command -v git >/dev/null; then
     done
     run workbook/loop/reset.sh 03
     check "reset from the git history" same $mine "$scratch/shipped/03/flash_forward.cu"
-    chmod a-x workbook/loop/*.sh && echo "// mine" >>$mine
-    run make reset-03
-    check "reset where scripts have lost their modes" same $mine "$scratch/shipped/03/flash_forward.cu"
-    if [ "$(id -u)" = 0 ]; then
-        chown 60001 . .git && echo "// mine" >>$mine
-        refused "reset in a folder of another user: git's own sentence" 'safe.directory' \
-            env HOME="$scratch" GIT_CONFIG_NOSYSTEM=1 workbook/loop/reset.sh 03
-        chown 0 . .git
-    fi
     git status --short >"$said"
     check "git does not see backups" test "$(cat "$said")" = " M $mine"
     rm -rf .git
@@ -304,12 +250,7 @@ run make step-04 COMMENTS=1
 awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\// { mixed = 1 }
     /^\+ *\/\/[{] bounds/ { gap = part } END { exit !(mine == 2 && gap == 1 && !mixed) }' "$said"
 verdict $? "step: with COMMENTS=1, gaps in the code and comments after it"
-check "step: says how many lines of code change, counted as on the map" \
-    says '^[0-9]+ lines of code change from problems/03/flash_forward.cu to shipped/04/flash_causal.cu'
 refused "step: a problem without a predecessor" '^step-02: 02 starts from no other problem; make next' make step-02
-refused "step: a problem that is not there" 'no problem 98, only 01 02 ' make step-98
-asked "step-4 is step-04" '^-// mine alone' make step-4
-refused "step: without solutions/" '^step-04: there is no reference solution here' env KEYS=1 workbook/loop/step.sh 04
 
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
@@ -320,8 +261,6 @@ sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<
 passing 03 | record 03 passed
 refused "start: comments of mine are no code" 'uses none of your code' env MAKE=true workbook/loop/reset.sh 04 start
 sed -i.bak 's|// mine: .*|&\nint mine;|; s|$|\r|' problems/03/flash_forward.cu && passing 03 | record 03 passed
-refused "start: compiles first" 'not compile. Nothing was' env MAKE=false workbook/loop/reset.sh 04 start
-check "start: then the file is unchanged" same problems/04/flash_causal.cu "$scratch/shipped/04/flash_causal.cu"
 run env MAKE=true workbook/loop/reset.sh 04 start
 grep -q '^int mine;$' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
@@ -330,9 +269,6 @@ check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mi
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
 echo >>problems/03/flash_forward.cu
 refused "start: no file that has changed since its tests" 'passed and changed since' workbook/loop/reset.sh 04 start
-sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
-refused "start: a file without its gaps" 'no longer has the gaps' env MAKE=true workbook/loop/reset.sh 04 start
-refused "start: a problem without a predecessor" '02 starts from no other problem' workbook/loop/reset.sh 02 start
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff

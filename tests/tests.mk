@@ -12,7 +12,7 @@ $B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) \
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 
-# Keys by other hands, written from the lessons alone, for tests/prove/honest.sh: tests/honest/NN_name.cu.
+# Independent solutions, written from the lessons alone: tests/honest/NN_name.cu.
 HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
 $(foreach m,$(wildcard tests/honest/*.c tests/honest/*.cu),$(eval \
   $(call implementation,honest/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))

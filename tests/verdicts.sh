@@ -6,11 +6,11 @@ set -u
 : "${ROW:=$scratch/row}"
 . tests/prove/judge.sh
 built() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said" 2>&1; }
-wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many 10/says_unsupported
+wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many
     01/O_not_rescaled 18/waits_before_the_products 18/nothing_under_the_way_home"
 # shellcheck disable=SC2046
 built "$out/suite" "$out/hostile/01_worker" "$out/hostile/17_worker" "$out/solutions/13_worker" \
-    $(printf "$out/tests/%s_test " 01 03 10 11 17 18) \
+    $(printf "$out/tests/%s_test " 01 03 11 17 18) \
     $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
 verdict $? "programs are built"
 
@@ -99,21 +99,4 @@ sed -n '/FAIL/,/by hand/p' "$said" | shorter >"$scratch/printed"
 sed -n '/^ *FAIL  given_case/,/^ *by hand /p' problems/README.md | shorter | diff - "$scratch/printed" >"$said" &&
     [ -s "$scratch/printed" ]
 verdict $? "problems/README.md shows the failure that is printed (>)"
-
-# A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one
-# that says what it is told.
-mkdir "$scratch/driver" && ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$scratch/driver/libcuda.so.1" ||
-    exit 2
-unsupported() { # BACKEND CAPABILITY EXIT-STATUS COUNTS WHAT
-    (export LD_LIBRARY_PATH="$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" DRIVER_SAYS="$2"
-    judge "$out/tests/10_test" "$out/wrong/10/says_unsupported/10_worker" "$1" \
-        --filter 'flash_hopper/@(one_tile_of_keys|bad_input_mask)') >"$said" 2>&1
-    [ $? -eq "$3" ] && [ "$(counts)" = "$4" ]
-    verdict $? "$5"
-}
-unsupported cuda 8 0 "1 passed, 0 failed, 1 skipped" \
-    "a function that needs another GPU is skipped where the driver says so"
-unsupported cuda 9 1 "1 passed, 1 failed, 0 skipped" "it fails on the GPU that it needs, whatever it says"
-unsupported cuda 0 1 "1 passed, 1 failed, 0 skipped" "it fails where there is no GPU to ask"
-unsupported cpu 8 1 "1 passed, 1 failed, 0 skipped" "it fails on the CPU layer"
 exit $failed

@@ -3,7 +3,6 @@
 // lines), and never a pass.
 #include "workbook.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,12 +47,6 @@ static wb_status (*attack)(ARGUMENTS) = is_right;
 
 wb_status flash_ring(ARGUMENTS) { return attack(GIVEN); }
 
-ATTACK(aborts, "", "rank 1: the worker died of signal 6")
-{
-    if (ring->rank == 1) abort();
-    return right(GIVEN);
-}
-
 ATTACK(aborts_later, "", "rank 1: the worker died of signal 6")  // when its messages are queued
 {
     const wb_status status = right(GIVEN);
@@ -61,27 +54,9 @@ ATTACK(aborts_later, "", "rank 1: the worker died of signal 6")  // when its mes
     return status;
 }
 
-ATTACK(exits, "", "rank 1: the worker exited with 0 before it finished, in the function")
-{
-    if (ring->rank == 1) _exit(0);
-    return right(GIVEN);
-}
-
 ATTACK(sleeps, "", "rank 1: no answer in 2 s, in the function")  // and the others wait for it
 {
     if (ring->rank == 1) sleep(1000);
-    return right(GIVEN);
-}
-
-ATTACK(turns_round, "", "rank 1: no answer in 2 s, in the function")
-{
-    for (volatile int i = 0; ring->rank == 1; i++) {}
-    return right(GIVEN);
-}
-
-ATTACK(prints_without_end, "", "no answer in 2 s")
-{
-    while (ring->rank == 1) puts("I am the second");
     return right(GIVEN);
 }
 
@@ -91,31 +66,20 @@ ATTACK(gives_up, "", "the function had returned 'device error'")  // and the oth
     return right(GIVEN);
 }
 
-ATTACK(all_give_up, "", "rank 0: the function returned 'device error'") { return wb_fail(WB_DEVICE_ERROR, "no more"); }
-
-ATTACK(answers_early, "", "rank 0: no answer in 2 s, after it had finished")  // in the place of the worker, and stays
-{
-    if (write(3, "", 1) == 1) pause();
-    return right(GIVEN);
-}
-
 ATTACK(one_answers_early, "", "rank 1: the worker exited with 0 before it finished")  // the others wait for it
 {
     if (ring->rank == 1 && write(3, "", 1) == 1) _exit(0);
     return right(GIVEN);
 }
 
-// On the board, when the others have begun.
-static wb_status scribble(int byte, ARGUMENTS)
+ATTACK(scribbles, "", "rank ")  // on the board, when the others have begun
 {
     const wb_status status = right(GIVEN);
     size_t size;
     char *const shared = board(&size);
-    if (ring->rank == 1 && shared) memset(shared, byte, size);
+    if (ring->rank == 1 && shared) memset(shared, 0, size);
     return status;
 }
-ATTACK(scribbles, "", "rank ") { return scribble(0, GIVEN); }
-ATTACK(scribbles_ones, "", "rank ") { return scribble(-1, GIVEN); }
 
 ATTACK(another_ranks_output, "", "differs from the oracle")  // what another has computed is taken for its own
 {

@@ -26,7 +26,6 @@ enum kind {
     WAIT,
     SYNC
 };  // SEND: of a tile to global memory, by the engine; SENT: that is over
-static const char *const names[] = {"load", "read", "write", "send", "sent", "arrive", "wait", "sync"};
 static bool only_reads(int what) { return what == READ || what == SEND; }
 struct step {
     int what, tile, signal, phase;
@@ -293,21 +292,6 @@ static outcome happen_in_some_order()
 
 // ------------------------ judged
 
-static void show_program()
-{
-    printf("arrivals %d %d %d %d\n", p.arrivals[0], p.arrivals[1], p.arrivals[2], p.arrivals[3]);
-    for (int w = 0; w < p.warps; w++) {
-        printf("warp %d:", w);
-        for (int i = 0; i < p.count[w]; i++) {
-            const step &o = p.steps[w][i];
-            printf(" %s", names[o.what]);
-            if (o.what <= SEND) printf(" %d", o.tile);
-            if (o.what == LOAD || o.what == ARRIVE || o.what == WAIT) printf(" s%d", o.signal);
-        }
-        printf("\n");
-    }
-}
-
 int main(int argc, char **argv)
 {
     const unsigned first = argc > 1 ? (unsigned)atoi(argv[1]) : 1, count = argc > 2 ? (unsigned)atoi(argv[2]) : 300;
@@ -319,7 +303,6 @@ int main(int argc, char **argv)
         if (status == 0 || (may_meet && WIFEXITED(status) && WEXITSTATUS(status) == 66)) return;
         wrong++;
         printf("pipelines_worker %u 1, %s, order %ld: status %#x\n%s", number, what, order, (unsigned)status, printed);
-        show_program();
     };
     for (unsigned number = first; number < first + count; number++) {
         seed = number;

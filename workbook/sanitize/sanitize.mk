@@ -82,7 +82,7 @@ $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if \
 CHECKED_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v)$(filter 13/% 14/% %/one_launch,$v),$v))
 $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
-# Keys by other hands, for tests/prove/honest.sh.
+# Independent solutions (tests/honest).
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c \
   tests/honest/$h.cu))))
 $(foreach n,$(HONEST_EDITS),$(eval $(call check_of,honest/$n_%,$n,$B/honest/$n_%/$(notdir $(call source,solutions,$n)))))
