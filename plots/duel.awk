@@ -66,10 +66,10 @@ END {
     for (i = 1; i <= wrongs; i++) print wrong[i] >"/dev/stderr"
     if (!rows) exit 1
     if (claim) {
-        text = "On random shapes on an " gpu " (" date ", commit " commit "), the library was faster than the fastest other library in"
+        text = "On random shapes on an " gpu " (" date ", commit " commit "), the library of this workbook was faster than the fastest other library in"
         for (k = 1; k <= 2; k++)
             if (n[order[k]])
-                text = text (listed++ ? " and in" : "") sprintf(" %s of %d %s passes (worst case %.2fx)", \
+                text = text (listed++ ? " and in" : "") sprintf(" %s of %d %s passes (at worst %.2f times as fast)", \
                     percent(order[k]), n[order[k]], title[order[k]], ratio[order[k], 1])
         print_wrapped(text ".")
         exit wrongs > 0

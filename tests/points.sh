@@ -57,7 +57,7 @@ required=$(of_group required) bonus=$(of_group bonus) beyond=$(of_group beyond)
 [ "$(of_group '')" = "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
 verdict $? "the groups add up to all points"
 grep -q "Score: 0/$required (+ bonus 0/$bonus, beyond 0/$beyond)\$" problems/README.md &&
-    tr '\n' ' ' <README.md | grep -q "$required in all plus a bonus of $bonus and $beyond beyond"
+    tr '\n' ' ' <README.md | grep -q "$required required points, $bonus bonus points (08 and 09), and $beyond points"
 verdict $? "README and first hour have these sums: $required, $bonus, $beyond"
 grep -q "^Score: 40/$required (+ bonus 20/$bonus.*), with the last runs of 06\$" "$scratch/table" &&
     [ "$(sed -n 's/^  \([0-9][0-9]\)  .*/\1/p' "$scratch/table")" = 08 ]
