@@ -65,8 +65,8 @@ write=${1:-}
 hold problems/README.md "$scratch/README.md"
 while read -r n from lines; do
     [ -n "$from" ] || continue
-    sentence="The step from $from changes $lines lines of code: \`make step-$n\`."
-    sed "s/^The step from .* lines of code: .*/$sentence/" "problems/$n/README.md" >"$scratch/lesson"
+    sentence="The step from $from changes $lines lines of code; \`make step-$n\` shows them."
+    sed "s/^The step from .* lines of code; .*/$sentence/" "problems/$n/README.md" >"$scratch/lesson"
     grep -qxF "$sentence" "$scratch/lesson" || fail "problems/$n/README.md lacks: $sentence"
     hold "problems/$n/README.md" "$scratch/lesson"
 done <"$scratch/steps"
