@@ -177,7 +177,7 @@ def contract(group, device):
         "float16": (raised(lambda: call(q.half())), "bfloat16"),
         "unlike lengths": (raised(lambda: call(q[:, :, 1:])),
                            "as many queries as keys on each rank, got 8 and 9"),
-        "N": (raised(lambda: call(N=9 * R + 2)), "9 keys, where shard() gives it"),
+        "N": (raised(lambda: call(N=9 * R + 2)), "9 keys, but shard() gives this rank"),
         "N of ranks": (raised(lambda: call(*(x[:, :, : 7 - rank] for x in (q, k)))),
                        R > 1 and f"rows unless given) {7 * R} on rank 0 and {6 * R}"),
         "heads": (raised(lambda: call(q[:, :, :3] if rank else q[:, :, :3].repeat(1, 2, 1, 1), k[:, :, :3])),

@@ -191,7 +191,7 @@ wb_status flash_wide(
     wb_status status =
         in_this_name("flash_wide", wb_check_forward("flash_fp8", O, L, Q, K, V, shape ? &known : nullptr));
     if (status == WB_OK && D != 192 && D != 256)
-        status = wb_fail(WB_UNSUPPORTED, "flash_wide: head_dim = %d, supported are 192 and 256", D);
+        status = wb_fail(WB_UNSUPPORTED, "flash_wide: head_dim = %d is not supported, use 192 or 256", D);
     if (status == WB_OK && shape->causal && Nq > Nk)
         status = wb_fail(WB_BAD_ARGUMENT, "flash_wide: causal needs q_len <= kv_len, got %d and %d", Nq, Nk);
     if (status == WB_OK) status = check_hopper("flash_wide");

@@ -39,7 +39,7 @@ static void check_part(const block_mask *m, const wb_named_mask *named, int t, i
             const size_t row = (size_t)n * (size_t)m->q_tile + (size_t)i;
             const int bit = m->bits[row * (size_t)(m->kv_tile / 32) + (size_t)j / 32] >> j % 32 & 1;
             const bool exists = t * m->q_tile + i < named->q_len && m->part[n] * m->kv_tile + j < named->kv_len;
-            cr_assert(exists || !bit, "tile %d of the queries, %d of the keys: a bit for a pair that does not exist", t,
+            cr_assert(exists || !bit, "query tile %d, key tile %d: a bit is set for a pair that does not exist", t,
                       m->part[n]);
             visible += bit, pairs += exists;
         }
@@ -75,7 +75,8 @@ static void check_lists(const wb_named_mask *named, int q_tile, int kv_tile, boo
             for (int side = 0; side < 2; side++) {
                 const int *start = side ? m.part_start : m.whole_start, *list = side ? m.part : m.whole;
                 for (int n = start[first + t]; n < start[first + t + 1]; n++) {
-                    cr_assert(list[n] >= 0 && list[n] < kv_tiles && !seen[list[n]], "no such tile, or twice");
+                    cr_assert(list[n] >= 0 && list[n] < kv_tiles && !seen[list[n]],
+                              "a listed tile does not exist, or is listed twice");
                     seen[list[n]] = true;
                     if (side) check_part(&m, named, t, n);
                     if (!side)

@@ -114,8 +114,8 @@ static inline void check_less_work(wb_case c)
     c.shape.window = c.shape.q_len / 2;
     const uint64_t part = multiplied_in(c);
     cr_assert(5 * all <= 7 * part,
-              "without a window %.2f times as many products as with one of half the sequence: "
-              "are tiles beyond its end computed?",
+              "without a window the kernel computes %.2f times as many products as with a window of half the sequence: "
+              "does it compute tiles past the end?",
               (double)all / (double)part);
 }
 

@@ -18,8 +18,8 @@ for target in run test sanitize; do
 done
 for target in test sanitize; do
     refused $target-13 B=2 "has no Nq and no D: Nq and D are required"
-    refused $target-01 Nq=4,D=16,size=3 "'size' in the case: names are B Hq"
-    refused $target-13 Nq=1,D=17 "head_dim = 17, supported are"
+    refused $target-01 Nq=4,D=16,size=3 "'size' in the case: the name must be one of B Hq"
+    refused $target-13 Nq=1,D=17 "head_dim = 17 is not supported, use"
     refused $target-03 Nq=4,D=16,null=K "K is null"
 done
 

@@ -159,8 +159,9 @@ static bool part_untouched(report *r, const worker_run *whole, int rank, bool ou
     const int64_t overrun = worker_exchange(run)->workspace_overrun;
     if (overrun) {
         say_rank(r, whole, rank);
-        say(r, "wrote outside of the workspace: %lld bytes %s", (long long)(overrun < 0 ? -overrun : overrun),
-            overrun < 0 ? "before its first" : "past its last");
+        say(r, "the function wrote outside of the workspace: %lld bytes %s",
+            (long long)(overrun < 0 ? -overrun : overrun),
+            overrun < 0 ? "before its first byte" : "past its last byte");
         say_case(r, whole);
         return false;
     }
@@ -179,12 +180,14 @@ static bool part_untouched(report *r, const worker_run *whole, int rank, bool ou
             if (now[i] == before[i] || (inside && t->output && !outputs_too)) continue;
             say_rank(r, whole, rank);
             if (i < z->data)
-                say(r, "wrote outside of %s: %zu bytes before its first element", t->name, z->data - i);
+                say(r, "the function wrote outside of %s: %zu bytes before its first element", t->name, z->data - i);
             else if (!inside) {
                 const size_t past = (i - z->data - t->bytes) / size + 1;
-                say(r, "wrote outside of %s: %zu element%s past its last one", t->name, past, past == 1 ? "" : "s");
+                say(r, "the function wrote outside of %s: %zu element%s past its last one", t->name, past,
+                    past == 1 ? "" : "s");
             } else {
-                say(r, "%s ", t->output ? "wrote, though it refused the arguments:" : "changed an input:");
+                say(r, "%s ",
+                    t->output ? "the function refused the arguments, but wrote" : "the function changed an input:");
                 const size_t element = (i - z->data) / size;
                 say_place(r, whole, &whole->tensors[k],
                           run == whole ? element : wb_shard_place(&whole->c, &whole->tensors[k], rank, element));
@@ -261,8 +264,8 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     const int width = is_O ? s->head_dim : 1;
     if (!is_O && !only && *t->name == 'L') return;  // O is right, and so is the mask
     if (is_O && only_divided(run, k, e)) {
-        say(r, "\n  each wrong row of O is the right one times a number: it is divided by something else, "
-               "or keys that do not exist, whose V is 0, have a weight");
+        say(r, "\n  each wrong row of O is a multiple of the correct one: either the divisor is wrong, or keys that do "
+               "not exist, whose V is 0, have a weight");
         return;
     }
     int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
@@ -287,7 +290,7 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
         wb_picture_print(&p, text, sizeof text);
         if (s->q_heads > 1) say(r, "\n  wrong in"), say_range(r, "heads", heads, s->q_heads);
         if (is_O) say(r, "\n  wrong in"), say_range(r, "columns", columns, width);
-        say(r, "\n  the mask (# visible, . hidden, + both%s) and the wrong queries of %s:\n%s",
+        say(r, "\n  the mask (# visible, . masked, + both%s), with the wrong queries of %s marked:\n%s",
             run->c.nan_keys ? "; N the same where V is NaN" : "", t->name, text);
         r->used--;  // the last newline
         r->text[r->used] = 0;
@@ -360,7 +363,7 @@ static void say_factor(report *r, double c, double scale)
                  {1.44269504, ", which is log2(e)"},
                  {0.69314718, ", which is ln(2)"}};
     if (c == 0) say(r, "\n  each wrong element is 0");
-    if (c != 0) say(r, "\n  each wrong element is %.4g times the right one", c);
+    if (c != 0) say(r, "\n  each wrong element is %.4g times the correct one", c);
     for (size_t n = 0; n < sizeof known / sizeof *known && scale > 0; n++)
         if (fabs(c - known[n].is) < 0.01 * fabs(c)) {
             say(r, "%s", known[n].says);
@@ -397,8 +400,8 @@ static void say_whose(report *r, const worker_run *run, int k, const expected *e
     }
     if (known < 3 || 10 * known < 9 * looked || (!moved && !shifted)) return;
     if (shifted)
-        say(r, "\n  each wrong row of %s is what belongs %ld row%s %s", t->name, labs(shift),
-            labs(shift) == 1 ? "" : "s", shift > 0 ? "further on" : "before");
+        say(r, "\n  each wrong row of %s is the correct result of the row that is %ld row%s %s", t->name, labs(shift),
+            labs(shift) == 1 ? "" : "s", shift > 0 ? "further down" : "further up");
     for (size_t n = 0; n < heads && !shifted; n++)
         say(r, "%s head %zu of batch %zu is what belongs in head %zu of batch %zu", n ? ";" : "\n  what stands in",
             from[n] % H, from[n] / H, to[n] % H, to[n] / H);
@@ -430,13 +433,13 @@ static int times_met(columns form, long load, int thread, bool end)
 static void say_columns(report *r, const worker_run *run, int k, const expected *e)
 {
     static const char *const forms[COLUMNS] = {
-        "has the columns of each block's first warp alone",
-        "has the columns of lanes 0 to 15 of each warp alone",
-        "has the columns of lane 0 of each warp alone",
-        "has the columns of each block's thread 0 alone",
-        "has those columns alone that a block of 128 threads meets in its first turn",
-        "lacks the columns that fill no whole load",
-        "has columns up to four times: four warps go through a row in steps of 32, and each meets the same"};
+        "contains only the columns of the first warp of its block",
+        "contains only the columns of lanes 0 to 15 of each warp",
+        "contains only the columns of lane 0 of each warp",
+        "contains only the columns of thread 0 of its block",
+        "contains only the columns that a block of 128 threads loads in its first iteration",
+        "omits the head and tail columns, outside of the 16-byte loads",
+        "contains columns up to four times: the loop strides by 32 instead of 128, so four warps add the same columns"};
     const int at_x = wb_tensor_named(run->tensors, run->count, "x"),
               at_w = wb_tensor_named(run->tensors, run->count, "w");
     const wb_tensor *x = &run->tensors[at_x], *w = &run->tensors[at_w];
@@ -504,24 +507,26 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
     static const char *const skipped = "a tile was computed that should have been skipped (0 * NaN is NaN)";
     const int last_key = c->nan_from + c->nan_keys - 1, last_query = c->nan_from + c->nan_queries - 1;
     if (c->prior)
-        say(r, "\n  before the call each byte of outputs%s was %d: what is there means nothing",
+        say(r, "\n  before the call each byte of the outputs%s was %d: a function must not use these old contents",
             problem()->signature == WB_DECODE ? " and workspace" : "", WB_NAN_BYTE - c->prior);
     if (c->late > 1)
-        say(r, "\n  another call is running at the same time, on a stream of its own: "
-               "what both keep in one place, as in a __device__ variable, is the other's");
+        say(r, "\n  another call runs at the same time, on another stream: memory that both calls use, such as a "
+               "__device__ variable, may be overwritten");
     else if (c->late && not_finite)
-        say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
-               "work that is queued elsewhere does not wait for them, and reads NaN");
+        say(r, "\n  the inputs arrive on the stream that the function gets as an argument, not on the default stream: "
+               "work on another stream does not wait for them, and reads NaN");
     if (c->nan_keys && not_finite && problem()->signature == WB_BLOCK_MASK)
-        say(r, "\n  V of keys %d to %d is NaN. The lists of these queries name no tile that has one of them:\n  %s",
+        say(r,
+            "\n  V of keys %d to %d is NaN. The lists of these queries contain no tile with one of these keys:\n  %s",
             c->nan_from, last_key, skipped);
     else if (c->nan_keys && not_finite)
         say(r,
             "\n  V of keys %d to %d is NaN. "
-            "These queries do not see them, nor does any less than %d away, which might share a tile:\n  %s",
+            "Neither these queries nor any less than %d rows away, which might share a tile with them, see these "
+            "keys:\n  %s",
             c->nan_from, last_key, EXCUSED, skipped);
     if (c->nan_head)
-        say(r, "\n  V of key head %d of sequence %d is NaN: no other head's results hang on it",
+        say(r, "\n  V of key head %d of sequence %d is NaN: the results of other heads must not depend on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);
     if (c->nan_queries && not_finite)
         say(r,
@@ -563,10 +568,10 @@ static bool judge_outputs(report *r, const worker_run *run)
                 say_place(r, run, t, i);
                 say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
             }
-            if (blank) say(r, "\n  of these, %zu are as they were before the call: not written", blank);
+            if (blank) say(r, "\n  %zu of these were not written: they are as before the call", blank);
             if (not_finite > blank)
-                say(r, "\n  of these, %zu are NaN or infinite%s", not_finite - blank,
-                    run->c.prior ? "" : ", computed so");
+                say(r, "\n  %zu of these are NaN or infinite%s", not_finite - blank,
+                    run->c.prior ? "" : ", although the function wrote them");
             say_pattern(r, run, k, &outputs[k], blank == wrong);
             say_circumstances(r, &run->c, not_finite > 0);
             picture_of = k;
@@ -611,12 +616,13 @@ static void say_others(report *r, const worker_run *run)
     for (int rank = 0; run->parts && rank < worker_count(run); rank++) {
         const wb_exchange *x = worker_exchange(&run->parts[rank]);
         if (rank == run->whose || x->status == WB_OK) continue;
-        say(r, "\n  on rank %d the function had returned '%s': ", rank, wb_status_text(x->status));
+        say(r, "\n  on rank %d the function returned '%s': ", rank, wb_status_text(x->status));
         say_theirs(r, x->message, sizeof x->message);
     }
 }
 
-static const char *const waits = "the function waited for work on the device, and should return when its own is queued";
+static const char *const waits =
+    "the function waited for work on the device, but should return as soon as its own work is queued";
 static bool may_not_wait;  // of the tests of promises: whatever their cases are about
 
 // The worker finished, the function returned ok, and the device found nothing wrong.
@@ -627,7 +633,7 @@ static bool judge_ending(report *r, const worker_run *run)
         int count, here;
         gpus(&count, &here);
         if (here && here != harness_capability)  // no points, and nothing is wrong
-            cr_skip_test("needs a GPU of compute capability %d, and this one has %d; or BACKEND=cpu",
+            cr_skip_test("this problem needs a GPU of compute capability %d, but this one has %d; use BACKEND=cpu",
                          harness_capability, here);
     }
     const bool wrong = run->ending[0] || x->status != WB_OK || x->device_status != WB_OK;
@@ -639,12 +645,12 @@ static bool judge_ending(report *r, const worker_run *run)
     else if (x->device_status != WB_OK)
         say(r, "a kernel failed: "), say_theirs(r, x->device_message, sizeof x->device_message);
     else if (run->c.dry && on_cpu_backend() && !x->asked.launches)
-        say(r, "the function has launched nothing");
+        say(r, "the function launched no kernel");
     else if (may_not_wait && x->asked.waited)
         say(r, "%s", waits);
     else if (run->c.late && x->asked.astray)
-        say(r, "a kernel, a copy or a memset was put on another stream than the one that the function is given, "
-               "and does not wait for the work there");
+        say(r, "a kernel, a copy or a memset was queued on a stream other than the function's argument, and does not "
+               "wait for the work on that stream");
     else
         return true;
     say_case(r, run);
@@ -697,8 +703,8 @@ static bool judge_products(report *r, const worker_run *run)
     const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
     if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
     say(r,
-        "the outputs are correct, but the asynchronous products (hopper.cuh) had %.3g multiplications, "
-        "and Q K^T and P V of this case have %.3g",
+        "the outputs are correct, but the asynchronous products (hopper.cuh) had only %.3g multiplications, while Q "
+        "K^T and P V of this case need %.3g",
         did, wanted);
     say_case(r, run);
     return false;
@@ -729,9 +735,8 @@ static void conclude(report *r, worker_run *run)
 enum { BEHIND = ':' };
 
 static const char *const carries_state =
-    "the function carries state from an earlier call (a static variable, memory that it kept), "
-    "has a variable without a value, or its result is a matter of chance:\n"
-    "  alone in a process this case is right, after %s in the same process it is not";
+    "the function keeps state from an earlier call (a static variable, allocated memory), reads an uninitialised "
+    "variable, or is nondeterministic:\n  this case passes in a new process, but fails after %s in the same process";
 
 // Whatever comes of it.
 static void run_before(const wb_case *c)
@@ -835,7 +840,7 @@ void harness_end(void)
         report r = {.used = 0};
         worker_run last;
         if (worker_finish(kind, &last)) continue;
-        say(&r, "%s, when it was told to end", last.ending);
+        say(&r, "%s, when the test asked the worker to end", last.ending);
         say_case(&r, &last);
         conclude(&r, NULL);
     }
@@ -870,7 +875,7 @@ void check_worked(wb_case c, const char *name, const double *numbers, int count,
             if (isfinite(got) && fabs(got - numbers[i]) <= tolerance) continue;
             say(&r, "the worked example: ");
             say_place(&r, &run, &run.tensors[k], (size_t)i);
-            say(&r, " is %.6g, by hand it is %.6g", got, numbers[i]);
+            say(&r, " is %.6g, but %.6g by hand", got, numbers[i]);
             say_case(&r, &run);
             break;
         }
@@ -902,7 +907,7 @@ void check_doubles(wb_case c)
                          b = element(&once.tensors[k], worker_tensor(&twice, k), i);
             if (b == 2 * a) continue;
             say_place(&r, &once, &once.tensors[k], i);
-            say(&r, " is %.9g, and %.9g when dO is doubled: gradients are linear in dO", a, b);
+            say(&r, " is %.9g, but %.9g when dO is doubled: gradients must be linear in dO", a, b);
             say_case(&r, &twice);
             break;
         }
@@ -954,7 +959,7 @@ void check_descends(wb_case c)
         }
     const double step = 1e-3, slope = (loss_at(&run, step) - loss_at(&run, -step)) / (2 * step);
     if (!(norm > 0) || !(fabs(slope - norm) <= 0.01 * norm)) {
-        say(&r, "a step along dQ, dK and dV%s should change sum(dO * O) by %.5g a unit, and changes it by %.5g",
+        say(&r, "a step along dQ, dK and dV%s should change sum(dO * O) by %.5g per unit, but changes it by %.5g",
             problem()->sink_logits ? ", dsinks as well," : "", norm, slope);
         say_case(&r, &run);
     }
@@ -970,10 +975,10 @@ static void judge_same(report *r, const worker_run *first, const worker_run *sec
             if (memcmp(worker_tensor(first, k) + i * size, worker_tensor(second, k) + i * size, size) == 0) continue;
             say(r, "two runs of the same case differ: ");
             say_place(r, first, &first->tensors[k], i);
-            say(r, " is %.9g, then %.9g: a race, memory that nobody wrote, or state from an earlier call",
+            say(r, " is %.9g, then %.9g: look for a race, uninitialised memory, or state from an earlier call",
                 element(&first->tensors[k], worker_tensor(first, k), i),
                 element(&first->tensors[k], worker_tensor(second, k), i));
-            if (second->c.order) say(r, ". The second time threads, warps and blocks ran in another order");
+            if (second->c.order) say(r, ". In the second run threads, warps and blocks ran in another order");
             say_case(r, second);
             return;
         }
@@ -1085,14 +1090,12 @@ static bool judge_sent(report *r, const worker_run *run)
     for (int rank = 0; rank < c->ranks && !r->used; rank++) {
         const wb_exchange *x = worker_exchange(&run->parts[rank]);
         if (!within[0] && !within[1] && (double)x->asked.sent > may[0][rank])
-            say(r,
-                "rank %d sent %.1f KiB. K and V of all ranks but the next one, which has its own,%s are %.1f: "
-                "that is all that has to pass by it",
-                rank, (double)x->asked.sent / 1024, back ? " and all gradients of K and V" : "", may[0][rank] / 1024);
+            say(r, "rank %d sent %.1f KiB, but needs to send only %.1f KiB: K and V of every rank but its successor%s",
+                rank, (double)x->asked.sent / 1024, may[0][rank] / 1024, back ? ", and all gradients of K and V" : "");
         else if ((double)x->attended > calls * pairs_of(c, rank))
             say(r,
-                "rank %d called %s for %.4g pairs of queries and keys, and its queries see %.4g: "
-                "under the causal mask a pair of chunks is whole, causal, or not there at all",
+                "rank %d called %s for %.4g pairs of queries and keys, but its queries see only %.4g: under the causal "
+                "mask, compute a pair of chunks in full, under the causal mask, or not at all",
                 rank, back ? "wb_attention_backward" : "wb_attention", (double)x->attended, pairs_of(c, rank));
     }
     if (r->used) say_case(r, run);
@@ -1109,17 +1112,18 @@ static bool judge_overlap(report *r, const worker_run *run)
         const unsigned bare = x->asked.messages - x->asked.hidden;
         if (c->ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
             say(r,
-                "on rank %d, %u of %u kernels could run while a message is in flight; more than half of them can: "
-                "what comes next is asked for before what is there is worked on, on another stream",
+                "on rank %d only %u of %u kernels could run while a message is in flight, but more than half of them "
+                "should: send the next message on another stream before the kernels of this step are queued",
                 rank, x->asked.under_messages, x->asked.kernels);
         else if (bare && (c->ranks > 2 || back))
-            say(r, "on rank %d no product can run under %u of %u messages. Number %u %s", rank, bare, x->asked.messages,
+            say(r, "on rank %d no product can overlap %u of %u messages. Message %u %s", rank, bare, x->asked.messages,
                 x->asked.bare,
-                x->asked.bare_waited ? "is waited for by the products that are queued behind it: does the wait stand "
-                                       "before them, and could it stand after?"
+                x->asked.bare_waited ? "must arrive before the products that are queued after it: could the wait for "
+                                       "it come after these products?"
                 : back && x->asked.bare == x->asked.messages
-                    ? "brings gradients home, and no product is queued behind it: work of one's own can be kept for it"
-                    : "waits for the products before it, and none is queued between it and the next");
+                    ? "returns gradients to their owner, but no product is queued after it: keep some of the rank's "
+                      "own work for this step"
+                    : "waits for the products before it, but no product is queued between it and the next message");
     }
     if (r->used) say_case(r, run);
     return !r->used;
@@ -1131,11 +1135,14 @@ static bool judge_workspace(report *r, const worker_run *run)
     enum { MOST = 32 << 20 };
     const uint64_t bytes = worker_exchange(run)->workspace_bytes, least = worker_exchange(run)->workspace_least;
     if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
-    say(r, "the workspace has %llu bytes, ", (unsigned long long)bytes);
+    say(r, "the workspace has %llu bytes, but ", (unsigned long long)bytes);
     if (run->c.ranks)
-        say(r, "and for two ranks with as many rows each %llu: is all of K or V gathered?", (unsigned long long)least);
+        say(r, "with two ranks, and as many rows per rank, it has %llu: is all of K or V gathered?",
+            (unsigned long long)least);
     else
-        say(r, "and for one sequence of one page %llu: it may grow with neither, nor be above %d",
+        say(r,
+            "for one sequence of one page it has %llu: it must not grow with the number of sequences or pages, nor "
+            "exceed %d",
             (unsigned long long)least, MOST);
     say_case(r, run);
     return false;
@@ -1275,19 +1282,25 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     run_judged(&run, &c, WORKER_ALONE, NULL);
     const wb_exchange *x = worker_exchange(&run);
     if (x->device_kept > 0)
-        say(&r, "keeps %.1f KiB of device memory when its work is done: each call may take more of it",
+        say(&r, "the function keeps %.1f KiB of device memory after its work is done: each call may take more",
             (double)x->device_kept / 1024);
     else if (x->device_bytes > device_bytes)
-        say(&r, "holds %.1f KiB of device memory beyond its tensors, allowed are %.1f: is there a matrix of scores?",
+        say(&r,
+            "the function holds %.1f KiB of device memory beyond its tensors, but at most %.1f KiB are allowed: is "
+            "there a matrix of scores?",
             (double)x->device_bytes / 1024, (double)device_bytes / 1024);
     else if (x->host_bytes > host_bytes)
-        say(&r, "needs %.1f MiB of host memory beyond its tensors, allowed are %.1f: is there a matrix of scores?",
+        say(&r,
+            "the function needs %.1f MiB of host memory beyond its tensors, but at most %.1f MiB are allowed: is there "
+            "a matrix of scores?",
             (double)x->host_bytes / 1048576, (double)host_bytes / 1048576);
     for (int rank = 0; rank < worker_count(&run) && !r.used && on_cpu_backend(); rank++) {
         const worker_run *part = worker_part_of(&run, rank);
         if (part->peak <= all_resident(part)) continue;
         say_rank(&r, &run, rank);
-        say(&r, "the process has had %.1f MiB resident, allowed are %.1f: is there a matrix of scores somewhere?",
+        say(&r,
+            "the peak resident memory of the process is %.1f MiB, but at most %.1f MiB are allowed: is there a matrix "
+            "of scores?",
             (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
     }
     if (r.used)
@@ -1337,7 +1350,7 @@ static void need_cpu_backend(const char *what)
 {
     if (on_cpu_backend()) return;
     harness_end();
-    cr_skip_test("on a GPU nothing sees %s: BACKEND=cpu", what);
+    cr_skip_test("a GPU cannot measure %s: use BACKEND=cpu", what);
 }
 
 // Whether this is the first case that the test asks for a promise, which is asked of more heads as well.
@@ -1379,12 +1392,13 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "the products had %.4g multiplications, "
-            "and if each %d rows leave out the tiles of %d keys that none of them sees, they have %.4g",
-            (double)asked.products, ROWS, KEYS, products_of(&c, ROWS, KEYS));
+            "the products had %.4g multiplications, but need only %.4g: each group of %d rows must skip the tiles of "
+            "%d keys of which it sees none",
+            (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
         say(&r,
-            "the last block to begin has %.1f times the products of the first: the GPU waits for it in the end, alone",
+            "the last block to begin has %.1f times the products of the first, so in the end the GPU waits for this "
+            "block alone: begin with the longest rows",
             (double)asked.of_last / (double)asked.of_first);
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);
@@ -1429,8 +1443,8 @@ bool may_have_ranks(int ranks)
     const bool nccl = dlopen(path ? path : "libnccl.so.2", RTLD_LAZY), may = nccl && ranks <= count;
     if (!may && !said && (said = true))
         fprintf(stderr,
-                nccl ? "%d ranks and more: not tried, for each needs a GPU, and here are %d\n"
-                     : "%d ranks and more: not tried, for there is no NCCL here (libnccl.so.2)\n",
+                nccl ? "tests with %d ranks and more were not run: each rank needs a GPU, but this machine has %d\n"
+                     : "tests with %d ranks and more were not run: NCCL (libnccl.so.2) was not found\n",
                 ranks, count);
     return may;
 }
@@ -1446,7 +1460,8 @@ void check_beyond_int(wb_case c)
     const double there = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (wanted > 0.9 * there) {
         fprintf(stderr,
-                "a tensor of more than 2^31 elements: not tried, for it takes %.0f GB of memory, and %.0f are free\n",
+                "the test with more than 2^31 elements was not run: it needs %.0f GB of memory, but only %.0f GB are "
+                "free\n",
                 wanted / 1e9, there / 1e9);
         return;
     }
@@ -1457,7 +1472,7 @@ void check_beyond_int(wb_case c)
 
 void check_overlap(wb_case c)
 {
-    need_cpu_backend("what runs under the softmax");
+    need_cpu_backend("which products overlap the softmax");
     c.overlapped = 1;
     check_case(c);
     c.shape.q_len = 64;
@@ -1493,7 +1508,7 @@ void check_given_case(void)
         if (end) kind = WORKER_SHARED, run_before(&c);
     }
     free(all);
-    if (c.ranks && !may_have_ranks(c.ranks)) cr_skip_test("%d ranks are more than can be here", c.ranks);
+    if (c.ranks && !may_have_ranks(c.ranks)) cr_skip_test("this machine cannot run %d ranks", c.ranks);
     worker_run run;
     if (!wb_case_is_valid(problem(), &c)) {
         char why[256];
@@ -1502,7 +1517,7 @@ void check_given_case(void)
         const bool unsupported = worker_exchange(&run)->status == WB_UNSUPPORTED;
         if (judge(&r, &run, &(refusal){unsupported ? WB_UNSUPPORTED : WB_BAD_ARGUMENT, ""})) {
             worker_end(&run);
-            cr_skip_test("CASE: nothing to compute, and the function refuses it as it must: %s", why);
+            cr_skip_test("CASE: this case is invalid, and the function refuses it as it should: %s", why);
         }
     } else if (c.ranks && c.overlapped) {
         check_ranks(c);

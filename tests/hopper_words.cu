@@ -228,19 +228,20 @@ Test(hopper, product_AB)
 #define HAZARDS(X)                                                                                                     \
     X(NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)                                  \
     X(K_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites K.tile[", "K.send(")             \
-    X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before", SCORES)                       \
+    X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before it", SCORES)                    \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
-    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "scale_rows(O, twice)")     \
-    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 have completed: 8 of 8 arrivals missing",    \
-      "K.send(")                                                                                                       \
+    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before it", "scale_rows(O, twice)")  \
+    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock",                                                                          \
+      "for phase 0 of K.empty[0] (completed phases: 0): 8 of 8 arrivals are missing", "K.send(")                       \
     X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
     X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)                       \
-    X(ONE_ARRIVAL_LESS, "tile overwritten too early", "its end was never announced", "K.send(")                        \
-    X(ONE_ARRIVAL_MORE, "deadlock", "for K.empty[0], phase 0; 0 have completed: 1 of 9 arrivals missing", "K.send(")   \
+    X(ONE_ARRIVAL_LESS, "tile overwritten too early", "has not waited for its completion", "K.send(")                  \
+    X(ONE_ARRIVAL_MORE, "deadlock", "for phase 0 of K.empty[0] (completed phases: 0): 1 of 9 arrivals are missing",    \
+      "K.send(")                                                                                                       \
     X(ONE_WARP_NEVER_RELEASES, "warps of a group disagree", "V.tile[1]", "mma_AB_async(O, P")                          \
-    X(FEWER_BYTES_PROMISED, "bytes not promised", "have arrived at Q_full, only", "copy_in(")                          \
-    X(TWICE_THE_BYTES, "deadlock", "for Q_full, phase 0; 0 have completed: 32768 bytes promised, 16384 have arrived",  \
-      "s.Q_full.wait(0)")                                                                                              \
+    X(FEWER_BYTES_PROMISED, "bytes not promised", "have arrived at Q_full, but only", "copy_in(")                      \
+    X(TWICE_THE_BYTES, "deadlock",                                                                                     \
+      "for phase 0 of Q_full (completed phases: 0): 16384 of 32768 promised bytes have arrived", "s.Q_full.wait(0)")   \
     X(SIGNALS_READY_FORGOTTEN, "signal not ready", "signals_ready() is missing", "load_async(s.Q[g]")                  \
     X(NO_BARRIER_AFTER_INIT, "signal not ready", "__syncthreads() is missing", "s.V.init(8)")                          \
     X(STORE_INTO_Q_IN_FLIGHT, "tile overwritten too early", "store() overwrites Q[", "store(Q, O)")                    \
@@ -248,15 +249,15 @@ Test(hopper, product_AB)
     X(NO_FENCE, "written tile not visible", "without a fence", "copy_out(")                                            \
     X(NO_GROUP_BARRIER, "written tile not visible", "has not synchronized with this warp since", "copy_out(")          \
     X(STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing", "store_async(O_map")                    \
-    X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 are missing", "turn.wait()")                                \
-    X(TOO_MANY_REGISTERS, "deadlock", "more registers per thread", "registers_up<240>")                                \
-    X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group issue the same",               \
+    X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 have not arrived", "turn.wait()")                           \
+    X(TOO_MANY_REGISTERS, "deadlock", "registers per thread in addition to", "registers_up<240>")                      \
+    X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group must issue equally many",      \
       "products_done<1>(S)")                                                                                           \
     X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \
-      "products_done<1> names a result that is not done: 1 product is in flight, and 1 may be", SCORES)                \
-    X(RESULT_THROWN_AWAY, "result thrown away", "no products_done names the result", "mma_ABt_async(nobody, Q, Q)")    \
+      "products_done<1> is a result that is not complete: 1 product is in flight, and up to 1 may be", SCORES)         \
+    X(RESULT_THROWN_AWAY, "result thrown away", "was never passed to products_done", "mma_ABt_async(nobody, Q, Q)")    \
     X(RESULT_OVERWRITTEN, "result thrown away", "another product writes its result", "mma_ABt_async(nobody, Q, Q)")    \
-    X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: no thread waited for it", "V.send(")                        \
+    X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: no thread waited for this copy", "V.send(")                 \
     X(SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()")                                                \
     X(BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(")                               \
     X(STORE_BEFORE_ROW_0, "store before the tensor", "would begin at row -1 of head 0", "store_async(O_map")

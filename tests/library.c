@@ -50,20 +50,21 @@ static int workspaces_are_told(void)
     shape.q_len = shape.kv_len = 100;
     if (hopper && (flash_gqa_backward_workspace(&shape) || flash_sinks_backward_workspace(&shape) ||
                    flash_sink_logits_backward_workspace(&shape)))
-        return printf("a workspace for what takes one launch\n");
+        return printf("flash_gqa_backward wants a workspace although it needs only one launch\n");
     shape.q_len = shape.kv_len = long_enough;
 
     // so many heads of so few dimensions are the key's, which knows of no 08 without a mask
     shape.causal = 0, shape.batch = 1 << 15, shape.head_dim = 16;
     if (flash_gqa_backward_fastest(NULL, 0, x, x, x, there, x, x, x, x, there, x, &shape, NULL) != WB_UNSUPPORTED)
-        return printf("flash_gqa_backward_fastest took 131072 heads without a mask\n");
+        return printf("flash_gqa_backward_fastest accepted 131072 heads without a mask\n");
     shape.causal = 1;
-    if (flash_gqa_backward_workspace(&shape)) return printf("a workspace that the reference solution does not need\n");
+    if (flash_gqa_backward_workspace(&shape))
+        return printf("the library wants a workspace, but the reference solution needs none\n");
     shape.batch = 1, shape.kv_heads = 0;
     if (flash_gqa_backward_workspace(&shape) || flash_sinks_backward_workspace(&shape) ||
         flash_sink_logits_backward_workspace(&shape) || flash_gqa_backward_workspace(NULL) ||
         flash_sinks_backward_workspace(NULL) || flash_sink_logits_backward_workspace(NULL))
-        return printf("a workspace for what is refused\n");
+        return printf("the library wants a workspace for arguments that it refuses\n");
     return 0;
 }
 
@@ -95,7 +96,8 @@ static int every_key_is_seen(int keys)
         if (status == WB_OK) status = wb_copy_to_host(dV, out[2], (size_t)keys * WIDTH * sizeof *dV);
         for (int i = 0; i < keys * WIDTH && status == WB_OK; i++)
             if (dV[i].bits < 0x403f || dV[i].bits > 0x4041)  // 3, to 1 / 128
-                return printf("without a mask, %d keys: key %d has another dV\n", keys, i / WIDTH);
+                return printf("without a mask, %d keys: dV of key %d differs from that of the other keys\n", keys,
+                              i / WIDTH);
     }
     wb_device_free(one), wb_device_free(zero), wb_device_free(of_L), wb_device_free(memory);
     for (int k = 0; k < 4; k++) wb_device_free(out[k]);
@@ -134,7 +136,7 @@ static int e4m3_is_read(void)
     if (status != WB_OK) return failed("flash_decode_e4m3", status);
     for (int d = 0; d < D; d++)
         if (x.O[d].bits != 0x40c0) return printf("flash_decode_e4m3: element %d of O is not 6\n", d);
-    return fabsf(x.L[0] - 8) < 1e-5f ? 0 : printf("flash_decode_e4m3: L is %g, and not 8\n", x.L[0]);
+    return fabsf(x.L[0] - 8) < 1e-5f ? 0 : printf("flash_decode_e4m3: L is %g, but should be 8\n", x.L[0]);
 }
 
 int main(void)
@@ -186,7 +188,7 @@ int main(void)
 
     status = flash_gqa(NULL, NULL, NULL, NULL, NULL, &shape, NULL);
     if (status != WB_BAD_ARGUMENT || !strstr(wb_last_message(), "O is null"))
-        return printf("flash_gqa took null pointers\n");
+        return printf("flash_gqa accepted null pointers\n");
     if (workspaces_are_told() || e4m3_is_read()) return 1;
     if (wb_device_capability() == 9 && (every_key_is_seen(100) || every_key_is_seen(800))) return 1;
     printf("the library answers on: %s\n", wb_device_name());

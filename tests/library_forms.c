@@ -19,7 +19,8 @@ static wb_status take_back(const char *name)
     if (!lent || !lent_bytes) return WB_OK;
     wb_status status = wb_copy_to_host(guard, lent + lent_bytes, GUARD);
     for (int i = 0; status == WB_OK && i < GUARD; i++)
-        if (guard[i] != FILL) status = wb_fail(WB_DEVICE_ERROR, "%s: wrote beyond its workspace, byte %d", name, i);
+        if (guard[i] != FILL)
+            status = wb_fail(WB_DEVICE_ERROR, "%s wrote past the end of its workspace, at byte %d", name, i);
     wb_device_free(lent);
     lent = NULL, lent_bytes = 0;
     return status;

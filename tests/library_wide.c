@@ -82,7 +82,7 @@ int main(void)
 {
     dice_state = getenv("WB_SEED") ? (uint64_t)atoi(getenv("WB_SEED")) : 1;
     bool right =
-        refuses((attention_shape){1, 2, 2, 9, 9, 48, 1, 0, 0, 0}, "flash_wide: head_dim = 48, supported are") &&
+        refuses((attention_shape){1, 2, 2, 9, 9, 48, 1, 0, 0, 0}, "flash_wide: head_dim = 48 is not supported, use") &&
         refuses((attention_shape){1, 3, 2, 9, 9, 256, 1, 0, 0, 0}, "flash_wide: q_heads = 3") &&
         refuses((attention_shape){1, 2, 2, 9, 0, 192, 1, 1, 0, 0}, "flash_wide: kv_len = 0") &&
         refuses((attention_shape){1, 2, 2, 9, 8, 192, 1, 1, 0, 0}, "flash_wide: causal needs q_len <= kv_len");

@@ -114,7 +114,7 @@ static inline void check_memory_of_ranks(size_t most_bytes)
     EACH_D({
         const size_t bytes = measure_memory(of(2, 1, B, 4, 2, 64, D)).workspace_bytes;
         const size_t may = 32 * most_bytes * (size_t)(D / 64 * B) + 16384;
-        cr_assert(bytes <= may, "the workspace for 32 rows of D = %d on each rank has %zu bytes, and %zu should do", D,
+        cr_assert(bytes <= may, "the workspace for 32 rows of D = %d on each rank has %zu bytes, but %zu suffice", D,
                   bytes, may);
     });
 }

@@ -122,7 +122,7 @@ predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
 asked "predict: without a number the question alone" 'How many times as many' make predict-03
 asked "predict: the count is shown next to the prediction" '^  counted    2$' predict 3
 asked "predict: accepts per cents" '^  counted    2: right$' predict 200%
-refused "predict: a GUESS that is not a number" 'GUESS=a lot: a number' predict 'a lot'
+refused "predict: a GUESS that is not a number" 'GUESS=a lot must be a number' predict 'a lot'
 echo failed >build/grade/05.state
 refused "predict: counts nothing before the problem has passed" 'once it has passed .its state: unfinished' \
     env GUESS=1 workbook/loop/predict.sh 5

@@ -63,9 +63,9 @@ stops() { # STRAY SENTENCE
     verdict $? "$2"
 }
 if [ "$BACKEND" = cpu ]; then
-    stops 1 'page_table says page 11 for key 0 of sequence 0, and the cache has pages 0 to 10'
-    stops 2 'kv_len of sequence 0 is 129, and its row of page_table has room for 0 to 128 keys'
-    stops 3 'kv_len of sequence 0 is -1, and its row of page_table has room for 0 to 128 keys'
+    stops 1 'page_table has page 11 for key 0 of sequence 0, but the cache has only pages 0 to 10'
+    stops 2 'kv_len of sequence 0 is 129, but must be 0 to 128'
+    stops 3 'kv_len of sequence 0 is -1, but must be 0 to 128'
 fi
 
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
@@ -83,13 +83,13 @@ fi
 check "a run by hand prints no outputs of a call that was refused" eval \
     'grep -q "^returned: unsupported" "$said" && ! grep -q "O\[" "$said"'
 # The mask is drawn where it can be wrong: not where O has a wrong denominator, or L alone is wrong.
-for wrong in "sink_is_one:it is divided by something else" "sink_left_out_of_L:L differs" \
+for wrong in "sink_is_one:either the divisor is wrong" "sink_left_out_of_L:L differs" \
     "window_one_too_many:the mask (#"; do
     says "11/${wrong%%:*}" Nq=70,D=16,W=9,seed=1
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
     verdict $? "a failure of ${wrong%%:*} prints: ${wrong#*:}"
 done
-for wrong in "waits_before_the_products:could it stand after" "nothing_under_the_way_home:can be kept for it"; do
+for wrong in "waits_before_the_products:could the wait for it come after" "nothing_under_the_way_home:keep some of the rank's own work"; do
     says "18/${wrong%%:*}" B=1,Hq=2,Hkv=1,Nq=32,D=64,ranks=2,seed=1,overlapped=1
     check "a message without overlap is reported with its cause: ${wrong#*:}" grep -qF "${wrong#*:}" "$said"
 done

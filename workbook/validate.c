@@ -92,11 +92,11 @@ static wb_status check_supported(const wb_problem *p, int batch, int q_heads, in
                                      : D[1]            ? ", "
                                                        : " and ",
                                      *D);
-        return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are %s", p->name, head_dim, supported);
+        return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d is not supported, use %s", p->name, head_dim, supported);
     }
     if (batch > 65535 || q_heads > 65535)
-        return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", p->name,
-                       batch, q_heads);
+        return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d: each must be at most 65535", p->name, batch,
+                       q_heads);
     return WB_OK;
 }
 
@@ -119,16 +119,18 @@ wb_status wb_check_shape(const char *problem, const attention_shape *s)
     if (p->mask != WB_NO_MASK && s->causal && s->q_len != s->kv_len)
         return wb_fail(WB_BAD_ARGUMENT, "%s: causal needs q_len = kv_len, got %d and %d", problem, s->q_len, s->kv_len);
     if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->batch, s->kv_heads, s->kv_len, s->head_dim))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
+        return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape would have more bytes than a 64-bit size can count",
+                       problem);
 
     status = check_supported(p, s->batch, s->q_heads, s->head_dim);
     if (status != WB_OK) return status;
     if (!p->grouped && s->q_heads != s->kv_heads)
         return wb_fail(WB_UNSUPPORTED,
-                       "%s: q_heads = %d, kv_heads = %d: must be equal: there are no grouped heads here", problem,
+                       "%s: q_heads = %d and kv_heads = %d must be equal: this problem has no grouped heads", problem,
                        s->q_heads, s->kv_heads);
     if (p->signature == WB_BLOCK_MASK && s->causal)
-        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0: mask, or scores, say what is visible", problem);
+        return wb_fail(WB_UNSUPPORTED,
+                       "%s: causal must be 0: the mask, or the scores, determine which pairs are visible", problem);
     if (p->mask == WB_NO_MASK && s->causal)
         return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0, this problem has no mask", problem);
     if (p->mask == WB_CAUSAL && !s->causal)
@@ -183,8 +185,8 @@ wb_status wb_check_block_mask(const char *problem, const void *O, const void *L,
         return wb_fail(WB_BAD_ARGUMENT, "%s: q_tile = %d, kv_tile = %d, must be at least 1", problem, mask->q_tile,
                        mask->kv_tile);
     if ((mask->q_tile != 64 && mask->q_tile != 128) || mask->kv_tile != 64)
-        return wb_fail(WB_UNSUPPORTED, "%s: q_tile = %d, kv_tile = %d, supported are 64 or 128, and 64", problem,
-                       mask->q_tile, mask->kv_tile);
+        return wb_fail(WB_UNSUPPORTED, "%s: q_tile = %d, kv_tile = %d: q_tile must be 64 or 128, kv_tile must be 64",
+                       problem, mask->q_tile, mask->kv_tile);
     return WB_OK;
 }
 
@@ -236,7 +238,7 @@ wb_status wb_check_workspace(const char *problem, const void *workspace, size_t 
 {
     if (needed == 0) return WB_OK;
     if (bytes < needed)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: the workspace has %zu bytes, and this shape needs %zu", problem, bytes,
+        return wb_fail(WB_BAD_ARGUMENT, "%s: the workspace has %zu bytes, but this shape needs %zu", problem, bytes,
                        needed);
     const named_pointer pointer = {"workspace", workspace, 256};
     return check_pointers(problem, &pointer, 1);
@@ -255,18 +257,18 @@ wb_status wb_check_decode_shape(const char *problem, const decode_shape *s)
     status = check_heads_and_scale(problem, s->q_heads, s->kv_heads, s->scale);
     if (status != WB_OK) return status;
     if ((long long)s->max_pages * s->page_size > INT32_MAX)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: max_pages = %d pages of %d have more keys than an int can count", problem,
-                       s->max_pages, s->page_size);
+        return wb_fail(WB_BAD_ARGUMENT, "%s: max_pages = %d pages of %d keys have more keys than an int can hold",
+                       problem, s->max_pages, s->page_size);
     if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->pages, s->page_size, s->kv_heads, s->head_dim) ||
         !fits(s->batch, s->max_pages, 1, 1))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
+        return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape would have more bytes than a 64-bit size can count",
+                       problem);
     status = check_supported(p, s->batch, s->q_heads, s->head_dim);
     if (status != WB_OK) return status;
     if (s->q_len > 16)
-        return wb_fail(WB_UNSUPPORTED, "%s: q_len = %d, supported are up to 16 new tokens", problem, s->q_len);
+        return wb_fail(WB_UNSUPPORTED, "%s: q_len = %d, must be at most 16 new tokens", problem, s->q_len);
     if (s->page_size < 16 || s->page_size > 256 || (s->page_size & (s->page_size - 1)) != 0)
-        return wb_fail(WB_UNSUPPORTED, "%s: page_size = %d, supported are 16, 32, 64, 128 and 256", problem,
-                       s->page_size);
+        return wb_fail(WB_UNSUPPORTED, "%s: page_size = %d, must be 16, 32, 64, 128 or 256", problem, s->page_size);
     return WB_OK;
 }
 
@@ -306,7 +308,7 @@ wb_status wb_check_ring_shape(const char *problem, const attention_shape *shape,
     if (ring->rank < 0 || ring->rank >= ring->ranks)
         return wb_fail(WB_BAD_ARGUMENT, "%s: rank = %d, must be from 0 to %d", problem, ring->rank, ring->ranks - 1);
     if (ring->ranks > 65535)
-        return wb_fail(WB_UNSUPPORTED, "%s: ranks = %d, supported are up to 65535", problem, ring->ranks);
+        return wb_fail(WB_UNSUPPORTED, "%s: ranks = %d, must be at most 65535", problem, ring->ranks);
     return WB_OK;
 }
 
@@ -316,7 +318,7 @@ static wb_status check_ring(const char *problem, const void *workspace, size_t w
 {
     wb_status status = wb_check_ring_shape(problem, shape, ring);
     if (status == WB_OK && !ring->comm && ring->ranks > 1)
-        status = wb_fail(WB_BAD_ARGUMENT, "%s: comm is null, and there are %d ranks", problem, ring->ranks);
+        status = wb_fail(WB_BAD_ARGUMENT, "%s: comm is null, but there are %d ranks", problem, ring->ranks);
     return status != WB_OK ? status : wb_check_workspace(problem, workspace, workspace_bytes, needed);
 }
 

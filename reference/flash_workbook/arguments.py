@@ -21,7 +21,7 @@ def number(name, value, kind):
         try:
             value = value.item()
         except (RuntimeError, ValueError):
-            raise TypeError(f"{name}: expected one number, got a {type(value).__name__} of several") from None
+            raise TypeError(f"{name}: expected one number, got a {type(value).__name__} with several") from None
     if not isinstance(value, (int, float, torch.SymInt, torch.SymFloat)) or (kind is int and isinstance(value, float)):
         raise TypeError(f"{name}={value!r} is {type(value).__name__}, expected {kind.__name__}")
     if kind is int:
@@ -37,7 +37,7 @@ def pair(name, value):
     all; but where one is None, as flash-attn 4 has it, a number below 0 is one."""
     value = (-1, -1) if value is None else value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise TypeError(f"{name}={value!r}: expected two numbers, of keys to the left and to the right")
+        raise TypeError(f"{name}={value!r}: expected two numbers, the keys to the left and to the right")
     least = -MOST if None in value else 0
     value = [MOST if x is None else number(name, x, int) for x in value]
     return tuple(MOST if x < least else x for x in value)
@@ -73,7 +73,7 @@ def tensors(function, **given):
             differentiable(function, x)
         first = first or (name, x.device)
         if x.device != first[1]:
-            raise ValueError(f"{function}: {name} is on {x.device}, and {first[0]} is on {first[1]}")
+            raise ValueError(f"{function}: {name} is on {x.device}, but {first[0]} is on {first[1]}")
         for letter, n in zip(letters, x.shape):
             other, m = known.setdefault(letter, (name, n))
             if m != n:
@@ -105,7 +105,7 @@ def starts(name, cu, rows):
     cu = cu.tolist()
     for s, (before, start) in enumerate(zip([0, *cu], cu)):
         if not before <= start <= rows:
-            raise RuntimeError(f"{name}[{s}] = {start}, and {before} to {rows} is allowed")
+            raise RuntimeError(f"{name}[{s}] = {start}, but must be between {before} and {rows}")
     return cu
 
 
@@ -116,7 +116,7 @@ def integers(name, x, device, *shape):
     if x.dim() != len(shape) or any(want not in (None, n) for want, n in zip(shape, x.shape)):
         raise ValueError(f"{name} is {list(x.shape)}, expected {['any' if n is None else n for n in shape]}")
     if name.startswith("cu_") and not len(x):
-        raise ValueError(f"{name} is empty, expected the start of each sequence and the end of the last")
+        raise ValueError(f"{name} is empty, expected the start of each sequence and the end of the last one")
     if x.device != device:
         raise ValueError(f"{name} is on {x.device}, but the other tensors are on {device}")
 

@@ -39,7 +39,8 @@ def built():
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may want it at once
         if not os.path.exists(path):
-            print(f"flash_workbook: building its operators for PyTorch {torch.__version__}, once: half a minute",
+            print(f"flash_workbook: building the operators for PyTorch {torch.__version__}; this is done once and "
+                  f"takes half a minute",
                   file=sys.stderr, flush=True)
             made = subprocess.run([*command, "-o", path + ".part"], capture_output=True, text=True)
             if made.returncode:

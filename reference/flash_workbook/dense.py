@@ -86,7 +86,7 @@ def attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal=True,
     scale, path = None if scale is None else number("scale", scale, float), lib.path if lib else ""
     if block_mask is not None:
         if window or sink_tokens or sink_logits is not None:
-            raise ValueError("a block_mask excludes window, sink_tokens and sink_logits")
+            raise ValueError("block_mask cannot be combined with window, sink_tokens or sink_logits")
         if wants_gradients(Q, K, V):
             refuse("attention under a block_mask has no gradients. Call it under "
                    "torch.no_grad()")

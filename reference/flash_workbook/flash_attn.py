@@ -138,8 +138,8 @@ def cap_of(softcap):
 def band_mask(q_len, kv_len, left, right, chunk, device):
     """As lists, and as what is seen."""
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        refuse("the first call with these lengths builds a mask and waits for the GPU: call it once before it is "
-               "captured in a CUDA graph")
+        refuse("the first call with these lengths builds a mask and waits for the GPU: make one call before you "
+               "capture it in a CUDA graph")
     seen = torch.stack(bounds(q_len, kv_len, left, right, chunk)).to(device)
     return intervals(*seen[:2], kv_len), seen.int()
 
@@ -299,9 +299,10 @@ def packed_mask(Q, K, starts, *how):
     if lists := operators.kept_mask(*of):
         return Mask(Q.shape[2], len(lists[-1]), 128, *lists[:-2]), *lists[-2:]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
-               "before it is captured in a CUDA graph" + ", and make them outside of torch.inference_mode: inside it, "
-               "changes cannot be detected" * any(x is not None and x.is_inference() for x in starts))
+        refuse("flash_attn_varlen_func reads cu_seqlens and waits for the GPU: call it once with the same tensors "
+               "before you capture it in a CUDA graph"
+               + ", and create these tensors outside of torch.inference_mode, because inside it changes cannot be "
+                 "detected" * any(x is not None and x.is_inference() for x in starts))
     foreign, end = torch.ones(K.shape[2], 1, dtype=torch.bool, device="cpu"), 1
     seen = torch.tensor([1, 0, 0], device="cpu")[:, None].repeat(1, Q.shape[2])
     for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
@@ -333,7 +334,7 @@ def sequences(starts, Tq, Tk):
         lengths = [b - a for a, b in zip(cu, cu[1:])]
         for s, (n, most) in enumerate(zip(used or [], lengths)):
             if not 0 <= n <= most:
-                raise RuntimeError(f"seqused_{which}[{s}] = {n}, and 0 to {most} is allowed")
+                raise RuntimeError(f"seqused_{which}[{s}] = {n}, but must be between 0 and {most}")
         found += cu, lengths if used is None else used
     return list(zip(*found))
 
@@ -472,8 +473,8 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Option
         cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
     if q.shape[-1] > 128 and wants_gradients(q, k, v, sinks):
-        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]} has no gradients (up to 128 has). Call it under "
-               "torch.no_grad()")
+        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]} has no gradients; only up to 128 has. Call it "
+               "under torch.no_grad()")
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
@@ -562,8 +563,8 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
             first, copied = start.maximum(begin).flatten(), True
             most = max(1, min(most, left + 1 + min(right, Nq - 1), chunk or most))
         if B * Nq > 65535:
-            refuse(f"flash_attn_with_kvcache: {B} sequences of {Nq} queries: here each query is a sequence of its own, "
-                   "and up to 65535 are supported (any number with causal=True and no window)")
+            refuse(f"flash_attn_with_kvcache: {B} sequences of {Nq} queries: here each query is treated as a "
+                   "sequence, and at most 65535 are supported (any number with causal=True and no window)")
         Q, table = Q.transpose(1, 2).reshape(B * Nq, Hq, 1, D), table.repeat_interleave(Nq, 0)
         if by_sequence:
             K_scale, V_scale = (x.repeat_interleave(Nq, 0) for x in (K_scale, V_scale))
@@ -575,7 +576,8 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
         K_scale, V_scale, table = None, None, torch.arange(len(lengths), device=device)[:, None]
         served = next(x for x in PAGE_SIZES if size % x == 0)
     elif not K.is_contiguous() or not V.is_contiguous():
-        refuse("decoding from a cache that is not contiguous: copying it at each step would cost more than the step")
+        refuse("decoding from a non-contiguous cache is not supported: copying the cache at each step would cost "
+               "more than the step itself")
     if packed:
         cu_q, cu_k = (torch.arange(B + 1, dtype=torch.int32, device=device) * n for n in (Nq, size))
         O, L = varlen(*(x.flatten(0, 1).transpose(0, 1)[None] for x in (Q.transpose(1, 2), K, V)), None, cu_q, None,
@@ -682,7 +684,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
             **{} if k_scale is v_scale is None else {which: (x, "pages Hkv page_size", [torch.float32])
                                                      for which, x in (("k_scale", k_scale), ("v_scale", v_scale))})
     if q.dtype == E4M3:
-        refuse(f"{name}: q in float8_e4m3fn is not supported: pass it in bfloat16 for any cache")
+        refuse(f"{name}: q in float8_e4m3fn is not supported: pass q in bfloat16, whatever the type of the cache")
     tensors(name, q=(q, of_q, [torch.bfloat16]), **{} if k_cache.dtype == E4M3 else {
         which: (x, of_k + dim, [torch.bfloat16]) for which, x, dim in (("k", k, " D"), ("v", v, " Dv"))})
     if k_cache.dtype != v_cache.dtype or k_cache.dtype not in (
@@ -708,7 +710,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
     if Hq % Hkv if Hkv else Hq:
         raise ValueError(f"{name}: {Hq} heads of q are not a multiple of {Hkv} heads of k_cache")
     if (k is None) != (v is None) or k is not None and of_new == -4 and len(k) != B:
-        raise ValueError(f"{name}: k and v must be [B, n, Hkv, D], both or neither")
+        raise ValueError(f"{name}: pass both k and v, as [B, n, Hkv, D], or neither")
     if cu_seqlens_k_new is not None:
         integers("cu_seqlens_k_new", cu_seqlens_k_new, device, B + 1)
         if looks_at(device):
@@ -724,7 +726,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
         if x is not None:
             integers(which, x, device, B)
     if not size or not Hkv:
-        refuse(f"{name}: the cache has no keys or no heads; flash_attn_func accepts k and v without keys")
+        refuse(f"{name}: the cache has no keys or no heads; only flash_attn_func accepts k and v without keys")
     if table is None:  # each row of the cache is so many pages in a row
         fits = (k_scale is None or e4m3) and k_cache.is_contiguous() and v_cache.is_contiguous()
         rows, row, size = pages, size, next((x for x in PAGE_SIZES if size % x == 0), size) if fits else size
@@ -742,7 +744,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
     lengths = most if cache_seqlens is None else cache_seqlens
     if not isinstance(lengths, Tensor):
         if not torch.compiler.is_compiling() and not 0 <= lengths <= most - new:
-            raise RuntimeError(f"{name}: cache_seqlens = {lengths}, and 0 to {most - new} is allowed")
+            raise RuntimeError(f"{name}: cache_seqlens = {lengths}, but must be between 0 and {most - new}")
         lengths = torch.full((B,), lengths, dtype=torch.int32, device=device)
     if cu_seqlens_k_new is not None and k is not None:
         lengths = lengths + cu_seqlens_k_new.diff()

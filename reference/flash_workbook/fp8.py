@@ -46,8 +46,8 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
     kinds = torch.bfloat16, torch.float32
     tensors("quantise_fp8", Q=(Q, "B Hq Nq D", kinds), K=(K, "B Hkv Nk D", kinds), V=(V, "B Hkv Nk D", kinds))
     if 0 in K.shape or Q.shape[1] % K.shape[1]:
-        raise ValueError(f"quantise_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: Q needs a multiple of K's heads, "
-                         "with at least one key")
+        raise ValueError(f"quantise_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: the number of Q's heads must be "
+                         f"a multiple of K's, and there must be at least one key")
     if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128, 256):
         return Eight(*quantised(*(x.detach() for x in (Q, K, V)), hadamard, lib.path if lib else ""))
     if hadamard:
@@ -108,7 +108,7 @@ def attention_fp8(Q: Tensor, K: Tensor, V: Tensor, *exponents: Tensor, causal=Tr
     formats; levels: DeepSeek-V3 (2024).
     """
     if len(exponents) not in (0, 3):
-        raise TypeError("attention_fp8: pass Q, K and V, or these and three exponents, as from quantise_fp8")
+        raise TypeError("attention_fp8: pass Q, K and V, or the six tensors that quantise_fp8() returns")
     given = dict(zip(Eight._fields, (Q, K, V, *exponents)))
     of = "B Hq Nq D", "B Hkv Nk D", "B Hkv tiles D keys" if exponents else "B Hkv Nk D", "B Hq Nq", *["B Hkv tiles"] * 2
     kinds = [[torch.float8_e4m3fn]] * 3 + [[torch.int8]] * 3 if exponents else [[torch.bfloat16, torch.float32]] * 3
@@ -118,9 +118,11 @@ def attention_fp8(Q: Tensor, K: Tensor, V: Tensor, *exponents: Tensor, causal=Tr
     if not exponents:
         Q, K, V, *exponents = quantise_fp8(Q, K, V)
     if not K.shape[1] or Q.shape[1] % K.shape[1]:
-        raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: Q needs a multiple of K's heads")
+        raise ValueError(f"attention_fp8: K is {list(K.shape)}, Q is {list(Q.shape)}: the number of Q's heads must "
+                         f"be a multiple of K's")
     if V.shape[2:5:2] != ((K.shape[2] - 1) // KEYS + 1, KEYS):
-        raise ValueError(f"attention_fp8: V is {list(V.shape)}, K is {list(K.shape)}: V needs tiles of {KEYS} keys")
+        raise ValueError(f"attention_fp8: V is {list(V.shape)}, K is {list(K.shape)}: V must be in tiles of {KEYS} "
+                         f"keys")
     scale = Q.shape[3] ** -0.5 if scale is None else scale
     O, L = fp8(Q, K, V, *exponents, levels, causal, scale, lib.path if lib else "")
     return (O, L) if return_lse else O

@@ -60,8 +60,8 @@ class Library:
 
     def __init__(self, path):
         if not os.path.exists(path):
-            raise OSError(f"flash_workbook: there is no {path}. make lib builds it in a checkout, pip install . beside "
-                          "this package; or WB_LIBRARY names another")
+            raise OSError(f"flash_workbook: {path} does not exist. In a checkout, make lib builds it; pip install . "
+                          "builds and installs it. WB_LIBRARY may name another file")
         self.path, self.lib = path, ctypes.CDLL(path)
         self.lib.wb_last_message.restype = self.lib.wb_device_name.restype = ctypes.c_char_p
 
@@ -84,7 +84,7 @@ class Library:
         """On torch's current stream of the tensors' device; `before` and `after` are arguments around the tensors."""
         device = tensors[0].device
         if device.type != self.device_type:
-            raise ValueError(f"{self.path} works on tensors on device {self.device_type}, but these are on "
+            raise ValueError(f"{self.path} works on tensors on device {self.device_type}, but these tensors are on "
                              f"{device.type}")
         on_gpu = device.type == "cuda"  # else the CPU execution layer, whose device memory is the host's
         with torch.cuda.device(device if on_gpu else -1):  # -1: as it is

@@ -40,14 +40,14 @@ class Mask(NamedTuple):
         if not hasattr(mask, "kv_num_blocks"):
             raise TypeError(f"block_mask is {type(mask).__name__}, expected FlexAttention's BlockMask")
         if torch.compiler.is_compiling():
-            refuse("build the mask outside compiled code: mask = flash_workbook.block_mask(BlockMask), and "
+            refuse("build the mask outside of compiled code: mask = flash_workbook.block_mask(BlockMask), then call "
                    "attention(..., block_mask=mask)")
         (batch, heads, rows), (q_block, kv_block) = mask.kv_num_blocks.shape, mask.BLOCK_SIZE
         q_len, kv_len = mask.seq_lengths
         if heads != 1:
-            refuse(f"a BlockMask with H={heads}: problem 15 supports one mask for all heads, H=None")
+            refuse(f"the BlockMask has H={heads}, but only one mask for all heads, H=None, is supported")
         if q_block % 64 or kv_block % KEYS:
-            refuse(f"a BlockMask with BLOCK_SIZE={mask.BLOCK_SIZE}: multiples of 64 are taken")
+            refuse(f"the BlockMask has BLOCK_SIZE={mask.BLOCK_SIZE}, but both sizes must be multiples of 64")
         q_tile, columns = 64 if q_block % 128 else 128, (kv_len - 1) // kv_block + 1
         # the last column: what is no block
         state = torch.zeros(batch, rows, columns + 1, dtype=torch.uint8, device=mask.kv_indices.device)

@@ -29,7 +29,7 @@ class Ring:
                              "torch.distributed.group.WORLD has all ranks")
         self.group, self.rank, self.ranks = group, dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
-            raise ValueError("group: this process is not a member of it")
+            raise ValueError("group: this process is not a member of the group")
         N = self.ranks * n if N is None else N
         self.chunks = [N // (2 * self.ranks) + (i < N % (2 * self.ranks)) for i in range(2 * self.ranks)]
         self.halves = [(self.chunks[r], self.chunks[-1 - r]) for r in range(self.ranks)]
@@ -160,7 +160,7 @@ class RingAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dO):
         if torch.is_grad_enabled():
-            refuse("ring_attention has no second derivatives: create_graph=True asks for them")
+            refuse("ring_attention has no second derivatives, which create_graph=True requires")
         return *attend_round_backward(dO, *ctx.saved_tensors, *ctx.how), *[None] * 5
 
 
@@ -177,7 +177,7 @@ def agree(ring, wrong, rows, **asked):
     for rank, (says, theirs) in enumerate(answers):
         if says:
             raise ValueError(f"ring_attention, rank {rank}: {says}")
-        if unlike := [f"{name} {value} on rank 0 and {theirs[name]} on rank {rank}"
+        if unlike := [f"{name} {value} on rank 0 but {theirs[name]} on rank {rank}"
                       for name, value in answers[0][1].items() if value != theirs[name]]:
             raise ValueError(f"ring_attention: all ranks must pass the same arguments, but got {', '.join(unlike)}")
     agreed.add(key)
@@ -218,10 +218,10 @@ def ring_attention(Q: Tensor, K: Tensor, V: Tensor, *, group, causal=True, N: Op
                                                          or library(path).lib.wb_device_capability() != 9):
         refuse(f"ring_attention has gradients only for head_dim 64 and 128 on sm_90, got head_dim = {D}")
     rows, N = ring.rows[ring.rank], sum(ring.rows)
-    wrong = n != rows and f"{n} keys, where shard() gives it {rows} of N = {N}"
+    wrong = n != rows and f"{n} keys, but shard() gives this rank {rows} of N = {N}"
     asked = {"batch": B, "heads of Q": Hq, "heads of K": Hkv, "head_dim": D, "causal": causal, "scale": scale,
              "gradients": gradients}
-    agree(ring, wrong, (Nq, n), **{"N (R times a rank's rows unless given)": N}, **asked)
+    agree(ring, wrong, (Nq, n), **{"N (default: R times the rows of one rank)": N}, **asked)
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
     return RingAttention.apply(Q, K, V, ring, causal, scale, same_bits, path)[..., :columns]
@@ -240,8 +240,8 @@ def unshard(x: Tensor, group, dim=2, N: Optional[int] = None) -> Tensor:
     rows."""
     ring = Ring(group, N, x.shape[dim])
     if x.shape[dim] != ring.rows[ring.rank]:
-        raise ValueError(f"unshard: {x.shape[dim]} rows, where shard() gives rank {ring.rank} {ring.rows[ring.rank]} "
-                         f"of N = {sum(ring.rows)}")
+        raise ValueError(f"unshard: {x.shape[dim]} rows, but shard() gives rank {ring.rank} {ring.rows[ring.rank]} "
+                         f"rows of N = {sum(ring.rows)}")
     mine = x.movedim(dim, 0).contiguous()
     padded = torch.cat([mine, mine.new_zeros(max(ring.rows) - len(mine), *mine.shape[1:])])
     all = [torch.empty_like(padded) for _ in ring.rows]

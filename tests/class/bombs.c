@@ -84,7 +84,7 @@ static wb_status bomb(void) { return much[wb_last_message()[0] != 0] ? WB_OK : W
 
 // bomb: forges_the_exchange
 // rule: what a worker says about itself replaces no result, and what it shares with its test cannot be cut off
-// expect: as they were before the call: not written
+// expect: were not written: they are as before the call
 // Before main it takes the cases in the place of the worker, writes what the worker would (stage done, status ok, no
 // memory used), and answers. The outputs are not there. If their file could be made shorter, this would end by a
 // signal.
@@ -122,7 +122,7 @@ static wb_status bomb(void) { return WB_OK; }
 
 // bomb: hoards_before_main
 // rule: memory from before main counts: a matrix of scores may not lie there
-// expect: is there a matrix of scores somewhere?
+// expect: is there a matrix of scores?
 static char *volatile hoard;
 __attribute__((constructor)) static void before_main(void)
 {

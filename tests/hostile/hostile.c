@@ -86,7 +86,7 @@ ATTACK(answers_as_well, "every_head_dim", "another process answered instead of t
     return status;
 }
 
-ATTACK(child_takes_the_cases, "every_head_dim", "carries state from an earlier call")
+ATTACK(child_takes_the_cases, "every_head_dim", "keeps state from an earlier call")
 {
     // The child answers at the worker's socket, and computes nothing; the worker only waits for it.
     static int calls;
@@ -137,7 +137,7 @@ ATTACK(refuses, "", "the function returned 'not implemented': not today")
 
 ATTACK(writes_nothing, "", "not written") { return WB_OK; }
 
-ATTACK(changes_K, "", "changed an input: K[b 0, h 0, i 0, d 3]")
+ATTACK(changes_K, "", "the function changed an input: K[b 0, h 0, i 0, d 3]")
 {
     ((float *)K)[3] = 1;
     return WB_OK;
@@ -151,7 +151,7 @@ ATTACK(writes_past_O, "", "wrote outside of O: 1 element past its last one")
 
 // ------------------------ what it does depends on earlier calls
 
-ATTACK(adds_to_a_static, "every_head_dim", "carries state from an earlier call")  // the first call is right
+ATTACK(adds_to_a_static, "every_head_dim", "keeps state from an earlier call")  // the first call is right
 {
     static float sum;
     const wb_status status = RIGHT;
@@ -159,7 +159,7 @@ ATTACK(adds_to_a_static, "every_head_dim", "carries state from an earlier call")
     return status;
 }
 
-ATTACK(keeps_its_first_buffer, "ragged", "carries state from an earlier call")  // with room for that call's rows
+ATTACK(keeps_its_first_buffer, "ragged", "keeps state from an earlier call")  // with room for that call's rows
 {
     static float *rows;
     static size_t room;
@@ -186,7 +186,7 @@ static void *write_later(void *nothing)
     return nothing;
 }
 
-ATTACK(leaves_a_thread, "every_head_dim", "carries state from an earlier call")
+ATTACK(leaves_a_thread, "every_head_dim", "keeps state from an earlier call")
 {
     // The first call leaves it, and it writes to the inputs of the second.
     static int calls;

@@ -60,7 +60,7 @@ ATTACK(sleeps, "", "rank 1: no answer in 2 s, in the function")  // and the othe
     return right(GIVEN);
 }
 
-ATTACK(gives_up, "", "the function had returned 'device error'")  // and the others wait for its messages
+ATTACK(gives_up, "", "the function returned 'device error'")  // and the others wait for its messages
 {
     if (ring->rank == 1) return wb_fail(WB_DEVICE_ERROR, "no more");
     return right(GIVEN);
@@ -92,7 +92,7 @@ ATTACK(another_ranks_output, "", "differs from the oracle")  // what another has
     return WB_OK;
 }
 
-ATTACK(writes_past_its_part, "", "rank 1: wrote outside of L: 1 element past its last one")
+ATTACK(writes_past_its_part, "", "rank 1: the function wrote outside of L: 1 element past its last one")
 {
     const wb_status status = right(GIVEN);
     const int rows = shape->q_len / ring->ranks * shape->batch * shape->q_heads;
@@ -100,7 +100,7 @@ ATTACK(writes_past_its_part, "", "rank 1: wrote outside of L: 1 element past its
     return status;
 }
 
-ATTACK(changes_its_keys, "", "rank 1: changed an input: K[b 0, h 0, i")  // a rank may not send on what it has changed
+ATTACK(changes_its_keys, "", "rank 1: the function changed an input: K[b 0, h 0, i")  // a rank may not send on what it has changed
 {
     const wb_status status = right(GIVEN);
     if (ring->rank == 1) WB_CUDA(cudaMemsetAsync((void *)K, 0, 4, stream));

@@ -53,7 +53,7 @@ static wb_status allocate(block_mask *mask, size_t starts, size_t wholes, size_t
     const size_t bits = (parts ? parts : 1) * (size_t)mask->q_tile * (size_t)(mask->kv_tile / 32);
     const size_t lists = 2 * starts + (wholes ? wholes : 1) + (parts ? parts : 1);
     uint32_t *all = calloc(bits + lists, sizeof *all);
-    if (!all) return wb_fail(WB_OUT_OF_MEMORY, "wb_block_mask_build: no memory for %zu partial tiles", parts);
+    if (!all) return wb_fail(WB_OUT_OF_MEMORY, "wb_block_mask_build: not enough memory for %zu partial tiles", parts);
     mask->bits = all;
     mask->whole_start = (int *)(all + bits);
     mask->part_start = mask->whole_start + starts;
@@ -76,8 +76,8 @@ wb_status wb_block_mask_list(block_mask *mask, int q_tile, int kv_tile, int mask
     memset(mask, 0, sizeof *mask);
     if (q_tile < 1 || kv_tile < 1 || masks < 1 || q_len < 1 || kv_len < 1)
         return wb_fail(WB_BAD_ARGUMENT,
-                       "%s: q_tile = %d, kv_tile = %d, masks = %d, q_len = %d, kv_len = %d: at least 1", me, q_tile,
-                       kv_tile, masks, q_len, kv_len);
+                       "%s: q_tile = %d, kv_tile = %d, masks = %d, q_len = %d, kv_len = %d: each must be at least 1",
+                       me, q_tile, kv_tile, masks, q_len, kv_len);
     if (kv_tile % 32) return wb_fail(WB_BAD_ARGUMENT, "%s: kv_tile = %d, must be a multiple of 32", me, kv_tile);
 
     const question q = {q_tile, kv_tile, masks, q_len, kv_len, loose, sees, of};
@@ -87,7 +87,7 @@ wb_status wb_block_mask_list(block_mask *mask, int q_tile, int kv_tile, int mask
 
     // count
     unsigned char *kinds = malloc(tiles);
-    if (!kinds) return wb_fail(WB_OUT_OF_MEMORY, "%s: no memory for the kinds of %zu tiles", me, tiles);
+    if (!kinds) return wb_fail(WB_OUT_OF_MEMORY, "%s: not enough memory to classify %zu tiles", me, tiles);
     size_t count[3] = {0}, at = 0;
     for (int b = 0; b < masks; b++)
         for (int t = 0; t < q_tiles; t++)

@@ -273,7 +273,7 @@ static wb_status parse_mask(const char *value, wb_case *c)
         c->mask_size = (int)size;
         return WB_OK;
     }
-    return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: masks are%s", value, known.text);
+    return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: the mask must be one of%s", value, known.text);
 }
 
 static wb_status parse_input(const char *value, wb_case *c)
@@ -284,7 +284,7 @@ static wb_status parse_input(const char *value, wb_case *c)
         if (strcmp(patterns[kind].name, value) == 0) return WB_OK;
         add_name(&known, patterns[kind].name);
     }
-    return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: inputs are%s", value, known.text);
+    return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: the input must be one of%s", value, known.text);
 }
 
 // The names that a case of this problem may say; those that only tests need are not told.
@@ -309,7 +309,7 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
     const field *f = fields;
     while (f < fields + FIELDS && strcmp(f->name, word)) f++;
     if (f == fields + FIELDS)
-        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word, names_of(problem));
+        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: the name must be one of %s", word, names_of(problem));
     char *end = value + strlen(value);
     switch (f->kind) {
     case INTEGER: {
@@ -326,7 +326,8 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
     case LENS:
         c->lens = (wb_lens)named(lens_names, WB_LENS, value);
         if (c->lens == WB_LENS)
-            return wb_fail(WB_BAD_ARGUMENT, "'lens=%s' in the case: lengths are same mixed zipf edges empty", value);
+            return wb_fail(WB_BAD_ARGUMENT, "'lens=%s' in the case: lens must be one of same mixed zipf edges empty",
+                           value);
         break;
     case LOGITS:
         c->logits = (wb_logits)named(logits_names, WB_LOGITS_GIVEN, value);
@@ -334,11 +335,12 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         break;
     case NULL_POINTER:
         if (strlen(value) >= sizeof c->null)
-            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: no tensor has such a long name", word, value);
+            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: the name of the tensor is too long", word, value);
         strcpy(c->null, value);
         break;
     }
-    if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
+    if (end == value || *end)
+        return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: the value is not a number", word, value);
     return WB_OK;
 }
 
@@ -371,28 +373,32 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     const char *first = sum ? "rows" : "Nq", *second = sum ? "cols" : "D";
     const bool has_first = names(text, first), has_second = names(text, second);
     if (!has_first || !has_second)
-        return wb_fail(WB_BAD_ARGUMENT, "the case '%s' has no %s%s%s: %s and %s are required, the rest has defaults",
-                       text, has_first ? second : first, has_first || has_second ? "" : " and no ",
+        return wb_fail(WB_BAD_ARGUMENT,
+                       "the case '%s' has no %s%s%s: %s and %s are required, all other names have defaults", text,
+                       has_first ? second : first, has_first || has_second ? "" : " and no ",
                        has_first || has_second ? "" : second, first, second);
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
-        return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e pairs", MOST_ELEMENTS);
+        return wb_fail(WB_BAD_ARGUMENT, "the case is too large: its mask would have more than %.0e pairs",
+                       MOST_ELEMENTS);
     // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how
     // many there may be.
     if (problem->signature == WB_BLOCK_MASK && ((double)c->shape.q_len + fmax(c->q_tile, 1)) *
                                                        ((double)c->shape.kv_len + fmax(c->kv_tile, 1) + 32) / 32 *
                                                        c->masks >
                                                    MOST_ELEMENTS)
-        return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e words of bits", MOST_ELEMENTS);
-    if (c->part > c->ranks) return wb_fail(WB_BAD_ARGUMENT, "the case: part %d of %d ranks", c->part, c->ranks);
+        return wb_fail(WB_BAD_ARGUMENT, "the case is too large: its mask would have more than %.0e words of bits",
+                       MOST_ELEMENTS);
+    if (c->part > c->ranks)
+        return wb_fail(WB_BAD_ARGUMENT, "the case has part=%d, but only %d ranks", c->part, c->ranks);
     wb_problem without_lists = *problem;
     if (problem->signature == WB_BLOCK_MASK) without_lists.signature = WB_FORWARD;
     wb_tensor tensors[WB_MAX_TENSORS];
     for (int k = wb_case_tensors(&without_lists, c, tensors) - 1; k >= 0; k--) {
         const size_t *dim = tensors[k].dim;
         if ((double)dim[0] * (double)dim[1] * (double)dim[2] * (double)dim[3] > MOST_ELEMENTS)
-            return wb_fail(WB_BAD_ARGUMENT, "the case: tensor %s would have more than %.0e elements", tensors[k].name,
-                           MOST_ELEMENTS);
+            return wb_fail(WB_BAD_ARGUMENT, "the case is too large: tensor %s would have more than %.0e elements",
+                           tensors[k].name, MOST_ELEMENTS);
     }
     return WB_OK;
 }
@@ -402,8 +408,8 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
     void *const p = (void *)(uintptr_t)(256 + c->offset);  // never looked into
     if (c->null[0]) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", problem->name, c->null) == WB_OK;
     if (c->stray && wb_has_ranks(problem))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: with stray=%d its arguments fit no ring", problem->name, c->stray) ==
-               WB_OK;
+        return wb_fail(WB_BAD_ARGUMENT, "%s: with stray=%d the arguments are invalid for a ring", problem->name,
+                       c->stray) == WB_OK;
     if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
     if (problem->signature == WB_DECODE) {
         const decode_shape shape = wb_decode_shape(c);

@@ -45,7 +45,7 @@ void wb_named_mask_draw(wb_named_mask *m)
     if (m->name == WB_MASK_TREE) m->size = min_int(m->size, min_int(m->q_len, m->kv_len));
     m->table = calloc((size_t)m->masks * (size_t)m->kv_len, sizeof *m->table);
     if (!m->table) {
-        fprintf(stderr, "no memory for the mask of a case\n");
+        fprintf(stderr, "not enough memory for the mask of a case\n");
         exit(2);
     }
     for (int b = 0; b < m->masks; b++) {

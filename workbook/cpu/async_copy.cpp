@@ -45,13 +45,16 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
     me.code = __builtin_return_address(0);
     if (bytes != 4 && bytes != 8 && bytes != 16)
         report("bad asynchronous copy", site, "%zu bytes: the size must be 4, 8 or 16", bytes);
-    if (zeros > bytes) report("bad asynchronous copy", site, "%zu zeros among %zu bytes", zeros, bytes);
+    if (zeros > bytes)
+        report("bad asynchronous copy", site, "%zu of %zu bytes are to become zeros, but at most all of them can",
+               zeros, bytes);
     const size_t to_past = reinterpret_cast<uintptr_t>(to) % bytes,
                  from_past = reinterpret_cast<uintptr_t>(from) % bytes;
     if (to_past || from_past)
         report("misaligned asynchronous copy", site,
-               "%zu bytes, but the destination is %zu and the source %zu bytes past a multiple of that size", bytes,
-               to_past, from_past);
+               "a copy of %zu bytes needs addresses that are multiples of its size, but the destination is %zu and the "
+               "source %zu bytes past a multiple",
+               bytes, to_past, from_past);
     if (!is_shared_address(*current, static_cast<char *>(to)))
         report("bad asynchronous copy", site, "the destination must be shared memory");
 

@@ -48,7 +48,7 @@ static void check_tile(const void *tile, int bytes, const tensor_box &m, call_si
     if (reinterpret_cast<uintptr_t>(tile) % 1024)
         report("misaligned tile", site, "%s must be at a multiple of 1024 bytes", name_of(tile));
     if (bytes != box_bytes(m))
-        report("box of another size", site, "%s has %d bytes, a box of this tensor map %d x %d x %d = %d",
+        report("box of another size", site, "%s has %d bytes, but a box of this tensor map has %d x %d x %d = %d",
                name_of(tile), bytes, box_rows(m), m.D, m.bytes, box_bytes(m));
 }
 
@@ -89,7 +89,8 @@ void copy_in(void *tile, int bytes, const tensor_box &map, int row, int head, ui
 static void check_bytes(const void *a, const void *b, int bytes, call_site site)
 {
     if (reinterpret_cast<uintptr_t>(a) % 16 || reinterpret_cast<uintptr_t>(b) % 16 || bytes % 128 || bytes < 1)
-        report("misaligned copy", site, "%d bytes: addresses are multiples of 16 bytes, sizes of 128 here", bytes);
+        report("misaligned copy", site,
+               "a copy of %d bytes: addresses must be multiples of 16 bytes, and sizes multiples of 128 bytes", bytes);
 }
 
 void copy_bytes_in(void *to, const void *src, int bytes, uint64_t *arrived, call_site site)
@@ -153,10 +154,10 @@ void copy_out(const void *tile, int bytes, const tensor_box &map, int row, int h
     const thread &me = engine_thread("store_async()", site);
     check_tile(tile, bytes, map, site);
     if (row < 0 || head < 0)
-        report(
-            "store before the tensor", site,
-            "%s would begin at row %d of head %d: a load may begin before row 0, a store may not (illegal instruction)",
-            name_of(tile), row, head);
+        report("store before the tensor", site,
+               "%s would begin at row %d of head %d: a load may begin before row 0, but a store must not (illegal "
+               "instruction)",
+               name_of(tile), row, head);
     begin_store({whole(tile, map), nullptr, false, map, row, head, me.number, false, false, 0, site}, me);
 }
 

@@ -201,13 +201,15 @@ void engine_thread_end(const thread &t)
     for (const copy_from_shared &c : e.stores)
         if (c.thread == t.number && !c.done)
             report("returned too early", c.site,
-                   "the thread returned before what it sends here was read: stores_read() is missing");
+                   "the thread returned before the copy engine had read the data that this line sends: stores_read() "
+                   "is missing");
     if (!e.queue[warp_number(t)].empty())
         report("returned too early", e.queue[warp_number(t)].back()->of.site,
-               "the warp returned while this product is in flight: products_done is missing");
+               "the warp returned while this product was in flight: products_done is missing");
     if (!e.unnamed[warp_number(t)].empty())
         report("result thrown away", e.unnamed[warp_number(t)].back().site,
-               "no products_done names the result of this product: its registers may be given to others while it runs");
+               "the result of this product was never passed to products_done, so the compiler may use its registers "
+               "for other values while the product runs");
 }
 
 void engine_block_end(block &b)
@@ -220,6 +222,7 @@ void engine_block_end(block &b)
     for (const copy_to_shared &c : e.copies)
         if (!c.done)
             report("returned too early", c.site,
-                   "the block ended while the copy engine fills %s: no thread waited for it", name_of(c.to.at));
+                   "the block ended while the copy engine was filling %s: no thread waited for this copy",
+                   name_of(c.to.at));
 }
 }

@@ -66,7 +66,7 @@ static void report_fault(int number, int code, const char *at)
     char text[256];
     if (number == SIGXCPU) {
         report_begin("timeout");
-        report_line("The launch computed for more than %ld s (CUDACPU_TIMEOUT) and was here:", launch_seconds());
+        report_line("The launch used more than %ld s of CPU time (CUDACPU_TIMEOUT). It was here:", launch_seconds());
     } else if (number == SIGFPE) {
         report_begin("integer division by zero");
     } else if (is_misaligned(number, code)) {
@@ -81,7 +81,7 @@ static void report_fault(int number, int code, const char *at)
         const bool on_host_stack = is_host_stack(at);
         report_begin("illegal address");
         if (on_host_stack)
-            report_line("address %p, a variable of a function of the host: on a GPU no kernel can read it",
+            report_line("address %p is a variable of a host function: on a GPU no kernel can read it",
                         static_cast<const void *>(at));
         else if (at < reinterpret_cast<char *>(4096))
             report_line("address %zu: a null pointer", reinterpret_cast<size_t>(at));
@@ -89,7 +89,7 @@ static void report_fault(int number, int code, const char *at)
                  describe_shared_address(*current, at, text, sizeof text))
             report_line("%s", text);
         else
-            report_line("address %p, which is neither device memory nor shared memory", static_cast<const void *>(at));
+            report_line("address %p is neither device memory nor shared memory", static_cast<const void *>(at));
     }
 }
 
@@ -165,6 +165,6 @@ __ubsan_handle_type_mismatch_v1(cudacpu::announced_access *access, uintptr_t add
     using namespace cudacpu;
     const unsigned alignment = access->log2_alignment < 4 ? 1u << access->log2_alignment : 16;
     if (!current || !current->running || address < 4096 || address % alignment == 0) return;
-    report("misaligned access", access->at, "The address is not a multiple of %u, and that of such a %s must be.",
-           alignment, alignment == 16 ? "vector" : "value");
+    report("misaligned access", access->at, "The address of this %s must be a multiple of %u, but is not.",
+           alignment == 16 ? "vector" : "value", alignment);
 }

@@ -76,7 +76,7 @@ static std::string called(const work &w)
     return w.is_kernel ? w.name + ", launched at " + leaf(w.site) : w.name + " at " + leaf(w.site);
 }
 
-static const char freed[] = "freed memory may not be used, whichever stream runs first";
+static const char freed[] = "nothing makes this use of the memory complete before it is freed";
 static bool frees(const work &w) { return w.name == "cudaFreeAsync()"; }
 static const char *does(const work &w, bool write) { return frees(w) ? "frees" : write ? "writes" : "reads"; }
 static const char *is_to_do(const work &w, bool write)
@@ -102,11 +102,11 @@ static const char *is_to_do(const work &w, bool write)
     else
         report_line("%s, may still %s %s %s at %s %s %s", who.c_str(), is_to_do(w, write), place, r.call, leaf(r.site),
                     r.write ? "receives from" : "sends to", peer.c_str());
-    report_line(later ? "nothing makes its stream wait for the message: cudaStreamWaitEvent() on an event that was "
-                        "recorded after it"
+    report_line(later ? "nothing makes its stream wait for the message: cudaStreamWaitEvent() is missing, on an event "
+                        "that is recorded after the message"
                 : frees(w) ? freed
-                           : "nothing makes the message's stream wait for it: cudaStreamWaitEvent() on an event that "
-                             "was recorded after it");
+                           : "nothing makes the message's stream wait for it: cudaStreamWaitEvent() is missing, on an "
+                             "event that is recorded after it");
     report_place(later ? w.site : r.site);
     if (code) report_code(code);
     report_end();
@@ -118,14 +118,14 @@ static const char *is_to_do(const work &w, bool write)
     const bool writes = a.order < b.order ? b_writes : a_writes, wrote = a.order < b.order ? a_writes : b_writes;
     nccl_alone();
     report_begin("two pieces of work are not in order");
-    report_line("%s, %s what %s, on another stream, %s", called(second).c_str(), does(second, writes),
+    report_line("%s, %s memory that %s, on another stream, %s", called(second).c_str(), does(second, writes),
                 called(first).c_str(),
                 frees(first) ? "has freed"
                 : wrote      ? "may not have written yet"
                              : "may still be reading");
     report_line(frees(first) ? freed
-                             : "nothing makes its stream wait for that one: cudaStreamWaitEvent() on an event that was "
-                               "recorded after it");
+                             : "nothing makes its stream wait for the other work: cudaStreamWaitEvent() is missing, on "
+                               "an event that is recorded after that work");
     report_place(second.site);
     if (code) report_code(code);
     report_end();
@@ -175,7 +175,7 @@ static void check_ranges(const work &w)
                     report_line("%s at %s, with %s, and %s at %s, with %s, have %td bytes in common", other.call,
                                 leaf(other.site), flight_peer(other.peer).c_str(), r.call, leaf(r.site),
                                 flight_peer(r.peer).c_str(), std::min(r.at + r.bytes, other.at + other.bytes) - at);
-                    report_line("on streams of which neither waits for the other");
+                    report_line("and neither of their streams waits for the other");
                     report_place(r.site);
                     report_end();
                 }

@@ -76,14 +76,15 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
             snprintf(was, sizeof was, "the product of warp %d was issued", warp);
             report_two("tile overwritten too early", site, r.site, was,
                        "%s overwrites %s while a product may still read it: %s", who, name_of(what.at),
-                       r.done[i] ? "its end was never announced to this thread" : "no thread has waited for its end");
+                       r.done[i] ? "this thread has not waited for its completion, directly or indirectly"
+                                 : "no thread has waited for its completion");
         }
     for (const copy_from_shared &c : e.stores) {
         if (!overlap(c.from, what)) continue;
         if (c.done && (c.thread == t.number || e.know[t.number].at[c.thread / WARP] >= c.clock)) continue;
         report_two("tile overwritten too early", site, c.site, "it was sent",
                    "%s overwrites %s while the copy engine may still read it: %s", who, name_of(what.at),
-                   c.done                 ? "no barrier or mbarrier after the sender's stores_read() orders it"
+                   c.done                 ? "no barrier or mbarrier after the sender's stores_read() orders the two"
                    : c.thread == t.number ? "stores_read() is missing"
                                           : "the sender's stores_read(), or a barrier after it, is missing");
     }

@@ -89,10 +89,10 @@ int shared_at_most()
 cudaError_t set_shared_limit(const void *kernel, int bytes, call_site site)
 {
     if (bytes < 0 || bytes > shared_at_most()) {
-        fprintf(
-            stderr,
-            "cudacpu: cudaFuncSetAttribute refused: %d bytes of dynamic shared memory, the device has %d  at %s:%d\n",
-            bytes, shared_at_most(), site.file, site.line);
+        fprintf(stderr,
+                "cudacpu: cudaFuncSetAttribute refused: %d bytes of dynamic shared memory, but the device has %d  at "
+                "%s:%d\n",
+                bytes, shared_at_most(), site.file, site.line);
         return set_error(cudaErrorInvalidValue);
     }
     pthread_mutex_lock(&launching);

@@ -245,8 +245,10 @@ static bool usable(const void *at, size_t bytes, bool on_device, const char *cal
     else if (on_device && x->freed)
         snprintf(why, sizeof why, "the %s has been freed", role);
     else if (on_device && bytes > x->bytes - offset)
-        snprintf(why, sizeof why, "%zu bytes from byte %zu on, but the %s has %zu bytes, by cudaMalloc at %s:%d", bytes,
-                 offset, role, x->bytes, x->site.file, x->site.line);
+        snprintf(why, sizeof why,
+                 "%zu bytes, beginning at byte %zu, extend past the end of the %s, which has %zu bytes (cudaMalloc at "
+                 "%s:%d)",
+                 bytes, offset, role, x->bytes, x->site.file, x->site.line);
     if (!why[0]) return true;
     refuse(call, why, site, cudaErrorInvalidValue);
     return false;
@@ -328,8 +330,8 @@ bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size)
     else if (x->freed)
         snprintf(why, size, "that memory has been freed");
     else if (bytes > x->bytes - offset)
-        snprintf(why, size, "from byte %zu on, of the %zu bytes of cudaMalloc at %s:%d", offset, x->bytes, x->site.file,
-                 x->site.line);
+        snprintf(why, size, "it begins at byte %zu, and extends past the end of the %zu bytes of cudaMalloc at %s:%d",
+                 offset, x->bytes, x->site.file, x->site.line);
     else
         return true;
     return false;
@@ -378,7 +380,7 @@ bool describe_device_address(const char *at, char *text, size_t size)
                  at < x.at ? "before" : "past the end of");
     snprintf(text, size, "%s the %zu bytes of cudaMalloc at %s:%d%s", where, x.bytes, x.site.file, x.site.line,
              x.freed                       ? ", which have been freed"
-             : x.constant && distance == 0 ? ", an input, which may not be written, not even with the same value"
+             : x.constant && distance == 0 ? ", an input, which must not be written, not even with the same value"
                                            : "");
     return true;
 }

@@ -238,7 +238,7 @@ static void describe(int rank)
         for (int k = 0; !p && k < other.messages && k < MESSAGES; k++) {
             const board_message &o = other.message_of[k];
             if (o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
-            report_line("   instead rank %d %s rank %d, which does not expect that  at %s", m.peer,
+            report_line("   instead, rank %d %s rank %d at %s, but that rank does not expect it", m.peer,
                         o.send ? "sends to" : "receives from", o.peer, leaf(o.site()));
             break;
         }
@@ -480,7 +480,7 @@ static ncclResult_t queue_group()
             nccl_alone();
             if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
                 report("two messages in one buffer", x.site,
-                       "the input and output of %s overlap, and it is not an in-place operation", x.call);
+                       "the input and output of %s overlap, but it is not an in-place operation", x.call);
             report("two messages in one buffer", x.site,
                    "%s, with %s, and %s at line %d, with %s, run at the same time", x.call, flight_peer(x.peer).c_str(),
                    y.call, y.site.line, flight_peer(y.peer).c_str());

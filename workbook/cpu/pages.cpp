@@ -8,17 +8,19 @@ void expect_page(int page, int pages, int sequence, int key, call_site site)
     const int sequences = current ? current->sequences : 0;  // 0: no tile was sought
     if (sequences && sequence >= sequences)
         report("no such tile", site,
-               "a team's share of the keys ends after the last tile: gap share, first_of(total, teams, teams) has to "
-               "be total; seen where a page is looked up:");
+               "gap share: first_of(total, teams, teams) must equal total, but the last team's share ends past the "
+               "last tile. Detected at this page lookup:");
     if (page >= 0 && page < pages) return;
-    report("no such page", site, "page_table says page %d for key %d of sequence %d, and the cache has pages 0 to %d",
-           page, key, sequence, pages - 1);
+    report("no such page", site,
+           "page_table has page %d for key %d of sequence %d, but the cache has only pages 0 to %d", page, key,
+           sequence, pages - 1);
 }
 
 void expect_keys(int keys, int most, int sequence, call_site site)
 {
     if (keys >= 0 && keys <= most) return;
-    report("no such length", site, "kv_len of sequence %d is %d, and its row of page_table has room for 0 to %d keys",
+    report("no such length", site,
+           "kv_len of sequence %d is %d, but must be 0 to %d, the keys for which its row of page_table has pages",
            sequence, keys, most);
 }
 
@@ -27,6 +29,6 @@ void expect_tile(int sequence, int sequences, call_site site)
     if (current) current->sequences = sequences;
     if (sequence < sequences) return;
     report("no such tile", site,
-           "a team's share of the keys begins after the last tile: gap share, first_of(total, k, teams) has to be less "
-           "than total for each k < teams; seen where its first tile is sought:");
+           "gap share: first_of(total, k, teams) must be less than total for each k < teams, but a team's share begins "
+           "past the last tile. Detected where its first tile is looked up:");
 }

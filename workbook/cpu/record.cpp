@@ -360,15 +360,15 @@ extern "C" void wb_overlap_end(void)
         report("no scores were seen", {nullptr, 0}, "no warp has worked on the result of a product C = A B^T");
     if (4 * r.under < 3 * r.works)
         report(
-            "too little runs under the softmax", r.alone,
-            "the warps worked on %ld tiles of scores, under %ld of them ran a product of the warp's own; wanted are "
-            "three quarters; make timeline-10, or -16, draws it.\n   Under the scores of this wait, for one, none ran; "
-            "look at the waits between it and the softmax, too:",
+            "too few products overlap the softmax", r.alone,
+            "the warps worked on %ld tiles of scores, but a product of the same warp was in flight only during %ld of "
+            "them; three quarters are required. make timeline-10, or -16, draws it.\n   After this wait, for example, "
+            "no product was in flight during the softmax; look also at the waits between it and the softmax:",
             r.works, r.under);
     // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters
     // of them costs 2.375.
     if (8 * r.issued > 9 * r.needed)
         report("products that no scores need", {nullptr, 0},
-               "the products are %.2f times as large as those of all tiles of scores: their Q K^T, and their P V",
+               "the products are %.2f times as large as Q K^T and P V of all tiles of scores need",
                static_cast<double>(r.issued) / static_cast<double>(r.needed));
 }

@@ -33,7 +33,8 @@ static void make_arena(block &b)
     const size_t page = page_size();
     char *at = static_cast<char *>(
         mmap(nullptr, 3 * page + dynamic_room() + static_room(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (at == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no memory for shared memory");
+    if (at == MAP_FAILED)
+        report("out of host memory", {nullptr, 0}, "not enough host memory for the shared memory of a block");
     b.static_shared = at + 2 * page + dynamic_room();
     mprotect(at + page, dynamic_room(), PROT_READ | PROT_WRITE);
     mprotect(b.static_shared, static_room(), PROT_READ | PROT_WRITE);
@@ -56,14 +57,14 @@ static char *new_variable(block &b, const shared_variable &v)
                                                               : static_cast<size_t>(SHARED_BY_DEFAULT);
     if (b.static_bytes + v.bytes > SHARED_BY_DEFAULT)
         report("too much static shared memory", v.site,
-               "%s brings the kernel's __shared__ variables to %zu bytes, the limit is %d: use extern __shared__ and "
+               "%s brings static shared memory to %zu bytes, but the limit is %d: use extern __shared__ and "
                "cudaFuncSetAttribute",
                v.name, b.static_bytes + v.bytes, SHARED_BY_DEFAULT);
     if (b.static_bytes + v.bytes + b.config->shared > limit)
-        report(
-            "too much shared memory", v.site,
-            "%s brings the kernel's __shared__ variables to %zu bytes, with %zu dynamic ones more than the limit, %zu",
-            v.name, b.static_bytes + v.bytes, b.config->shared, limit);
+        report("too much shared memory", v.site,
+               "%s brings static shared memory to %zu bytes; with %zu bytes of dynamic shared memory this exceeds the "
+               "limit of %zu",
+               v.name, b.static_bytes + v.bytes, b.config->shared, limit);
     if (b.slot_count == MAX_SHARED_VARIABLES)
         report("too many __shared__ variables", v.site, "the limit is %d", MAX_SHARED_VARIABLES);
 

@@ -14,7 +14,8 @@ signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const
     const thread &me = *current->running;
     const uint64_t number = *word ^ MARK;
     if (number >= e.signals.size() || e.signals[number].word != word)
-        report("no signal", site, "%s of %s, which was never initialized, or was overwritten", what, name_of(word));
+        report("no signal", site, "%s of %s, but this mbarrier was never initialized, or was overwritten", what,
+               name_of(word));
     signal_state &s = e.signals[number];
     if (s.init_thread != me.number && e.know[me.number].at[s.init_thread / WARP] < s.init_clock)
         report_two("signal not ready", site, s.init_site, "init()",
@@ -27,15 +28,16 @@ signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const
 static void turn_if_complete(signal_state &s, call_site site)
 {
     if (!s.missing && s.come > s.promised)
-        report("bytes not promised", site,
-               "%ld bytes have arrived at %s, only %ld were promised: its phase ends while bytes are still in flight",
-               s.come, name_of(s.word), s.promised);
+        report(
+            "bytes not promised", site,
+            "%ld bytes have arrived at %s, but only %ld were promised: its phase ends while bytes are still in flight",
+            s.come, name_of(s.word), s.promised);
     if (s.missing || s.promised != s.come) return;
     for (const copy_to_shared &c : engine_here().copies)
         if (!c.done && c.signal == (*s.word ^ MARK))
             report("bytes not promised", c.site,
-                   "the %ld promised bytes have arrived at %s, and this copy is still in flight: its phase "
-                   "ends without",
+                   "the %ld promised bytes have arrived at %s, but this copy is still in flight: the phase ends "
+                   "without it",
                    s.come, name_of(s.word));
     s.phase++;
     s.missing = s.count;
@@ -81,7 +83,7 @@ void signal_arrive(uint64_t *word, long bytes, call_site site)
     signal_state &s = find_signal(e, word, site, "an arrival");
     if (!s.missing)
         report_two("too many arrivals", site, s.init_site, "init()",
-                   "one arrival too many: %s expects %d per phase, and bytes of this one are still in flight",
+                   "one arrival too many: %s expects %d per phase, and bytes of this phase are still in flight",
                    name_of(word), s.count);
     if (recording) record_event({"arrive", name_of(word), s.phase, bytes, site});
     s.missing--;
@@ -101,12 +103,12 @@ bool signal_is_over(const thread &, const void *word, long phase)
 static void tell(const thread &, const void *word, long phase, char *text, size_t size)
 {
     const signal_state &s = engine_here().signals[*static_cast<const uint64_t *>(word) ^ MARK];
-    int n = snprintf(text, size, "for %s, phase %ld; %u have completed: ", name_of(word), phase, s.phase);
+    int n = snprintf(text, size, "for phase %ld of %s (completed phases: %u): ", phase, name_of(word), s.phase);
     if (s.missing)
-        n += snprintf(text + n, size - static_cast<size_t>(n), "%d of %d arrivals missing", s.missing, s.count);
+        n += snprintf(text + n, size - static_cast<size_t>(n), "%d of %d arrivals are missing", s.missing, s.count);
     if (s.promised != s.come)
-        snprintf(text + n, size - static_cast<size_t>(n), "%s%ld bytes promised, %ld have arrived",
-                 s.missing ? "; " : "", s.promised, s.come);
+        snprintf(text + n, size - static_cast<size_t>(n), "%s%ld of %ld promised bytes have arrived",
+                 s.missing ? "; " : "", s.come, s.promised);
 }
 
 void signal_wait(const uint64_t *word, unsigned phase, call_site site)

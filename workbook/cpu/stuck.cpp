@@ -127,8 +127,8 @@ void report_deadlock(block &b)
             report_line("No thread can continue, and no copy that a thread waits for is in flight.");
             report_end();
         }
-    report_line("No thread can go on. Every thread of a block must reach the same barrier, every lane of a mask the "
-                "same operation.");
+    report_line("No thread can continue. Every thread of a block must reach the same barrier, and every lane of a mask "
+                "the same operation.");
     report_end();
 }
 
@@ -151,10 +151,10 @@ void check_barrier(block &b)
     if (b.exited && !environment("CUDACPU_EARLY_EXIT", 0)) {
         begin(b, "barrier after an early return");
         list_threads(b);
-        report_line("Every thread must reach a barrier as often as the others: a loop with one has the same bounds for "
+        report_line("Every thread must reach a barrier equally often: a loop with a barrier needs the same bounds for "
                     "the whole");
-        report_line(
-            "block, none that depend on the warp or the row. Guard loads and stores instead of returning early.");
+        report_line("block, not bounds that depend on the warp or the row. Put conditions around loads and stores "
+                    "instead of returning early.");
         report_end();
     }
 }

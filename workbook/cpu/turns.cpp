@@ -33,7 +33,7 @@ static bool turn_has_come(const thread &, const void *counter, long turn)
 
 static void tell(const thread &, const void *counter, long turn, char *text, size_t size)
 {
-    snprintf(text, size, "for a counter in device memory to become %ld; it is %u", turn, read(counter));
+    snprintf(text, size, "for a counter in device memory to become %ld, but it is %u", turn, read(counter));
 }
 
 void await(const unsigned *counter, unsigned turn, call_site site)
@@ -54,7 +54,7 @@ void announce(unsigned *counter, call_site site)
     for (const copy_from_shared &c : e.stores)
         if (c.thread == me.number && !c.written)
             report_two("announced too early", site, c.site, "it was sent",
-                       "what this thread has sent may not have been written yet: stores_done() is missing");
+                       "the data that this thread has sent may not have been written yet: stores_done() is missing");
     __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
 }
 

@@ -194,11 +194,11 @@ static void check_same_step(const group_step &first, const product &p, int w)
         first.site.line == q.site.line)
         return;
     char was[200];
-    snprintf(was, sizeof was, "product %u of warp %d is one of %.60s and %.60s", p.number, first.warp,
+    snprintf(was, sizeof was, "product %u of warp %d multiplies %.60s and %.60s", p.number, first.warp,
              first.a ? name_of(first.a) : "weights", name_of(first.b));
     report_two("warps of a group disagree", q.site, first.site, was,
-               "product %u of warp %d is one of %s and %s: the four warps of a group issue the same products", p.number,
-               w, q.weights ? "weights" : name_of(q.a.at), name_of(q.b.at));
+               "product %u of warp %d multiplies %s and %s, but the four warps of a group must issue the same products",
+               p.number, w, q.weights ? "weights" : name_of(q.a.at), name_of(q.b.at));
 }
 
 static void note_reading(engine &e, const tile_rows &what, bool quarters, int w, const product &p)
@@ -245,7 +245,7 @@ static void issue_for_warp(void **lanes, int count)
         if (other->c[0] != q.c || other->of.cols != q.cols || other->next) continue;
         if (!q.onto)
             report_two("result thrown away", other->of.site, q.site, "the other was issued",
-                       "another product writes its result where this one does, and this one is not done");
+                       "another product writes its result to the same place as this one, but this one is not complete");
         other->next = p;
     }
     const size_t weights = weights_of(q);
@@ -278,17 +278,21 @@ static void check_unchanged(const product &p, int w)
 {
     const product_request &q = p.of;
     if (hash_rows(q.b, 1) != p.b_hash || (!q.weights && hash_rows(quarter(q.a, w), 1) != p.a_hash))
-        report("tile changed in flight", q.site, "%s%s%s changed while this product of warp %d was reading",
+        report("tile changed in flight", q.site, "%s%s%s changed while this product of warp %d was reading it",
                q.weights ? "" : name_of(q.a.at), q.weights ? "" : " or ", name_of(q.b.at), w);
     if (!weights_are_as_issued(p))
-        report("registers changed in flight", q.site,
-               "the weights of this product changed, or ended, while warp %d's product was reading them", w);
+        report(
+            "registers changed in flight", q.site,
+            "the weights of this product changed, or went out of scope, while the product of warp %d was reading them",
+            w);
     const product *latest = &p;
     while (latest->next) latest = latest->next;
     for (int lane = 0; lane < WARP; lane++)
         if (!filled(p.c[lane], q.cols / 2, latest->tag))
             report("registers changed in flight", q.site,
-                   "the result of this product was written, or ended, before products_done made it due (warp %d)", w);
+                   "the result of this product was written, or went out of scope, before products_done waited for it "
+                   "(warp %d)",
+                   w);
 }
 
 // Lane 4 g + t has, of each 8 columns, columns 2 t and 2 t + 1 of row g, then of row g + 8: f(its four, two in row g,
@@ -357,7 +361,7 @@ static void tell(const thread &t, const void *, long number, char *text, size_t 
     const engine &e = engine_here();
     const int first = warp_number(t) / GROUP_WARPS * GROUP_WARPS;
     const call_site site = e.issues[warp_number(t) / GROUP_WARPS][static_cast<size_t>(number - 1)].site;
-    int n = snprintf(text, size, "for product %ld of its group (line %d), which these warps have not issued:", number,
+    int n = snprintf(text, size, "for product %ld of its group (line %d), which has not been issued by warp", number,
                      site.line);
     for (int i = 0; i < GROUP_WARPS; i++)
         if (e.issued[first + i] < static_cast<unsigned>(number))
@@ -382,7 +386,7 @@ static bool another_came(const thread &t, const void *, long number)
 
 static void tell_named(const thread &, const void *, long, char *text, size_t size)
 {
-    snprintf(text, size, "in products_done, which names a result that is not done");
+    snprintf(text, size, "in products_done, for a result that is not complete");
 }
 
 // All warps of a group have issued as many products when they come to their n-th wait. The first to come is believed.
@@ -393,10 +397,11 @@ static void check_same_wait(engine &e, const products_due &due, int w)
     const group_step &first = waits[e.waited[w] - 1];
     if (first.issued == e.issued[w]) return;
     char was[64];
-    snprintf(was, sizeof was, "there warp %d had issued %u", first.warp, first.issued);
-    report_two("warps of a group disagree", due.site, first.site, was,
-               "warp %d has issued %u products when it comes to its wait %u: the four warps of a group issue the same",
-               w, e.issued[w], e.waited[w]);
+    snprintf(was, sizeof was, "warp %d had issued %u products there", first.warp, first.issued);
+    report_two(
+        "warps of a group disagree", due.site, first.site, was,
+        "warp %d has issued %u products before its wait %u, but the four warps of a group must issue equally many", w,
+        e.issued[w], e.waited[w]);
 }
 
 // The result that is named must be done. Others that are done may be named later.
@@ -407,7 +412,8 @@ static void check_named(engine &e, const products_due &due, int w)
         wait_until(another_came, tell_named, nullptr, e.waited[w],
                    due.site);  // and says if this warp has issued too few
         report_two("result read too early", due.site, p->of.site, "the product was issued",
-                   "products_done<%d> names a result that is not done: %zu product%s in flight, and %d may be",
+                   "the argument of products_done<%d> is a result that is not complete: %zu product%s in flight, and "
+                   "up to %d may be",
                    due.pending, e.queue[w].size(), e.queue[w].size() == 1 ? " is" : "s are", due.pending);
     }
     std::vector<unnamed_result> &unnamed = e.unnamed[w];

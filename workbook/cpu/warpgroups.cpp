@@ -15,7 +15,7 @@ static bool barrier_is_over(const thread &, const void *barrier, long generation
 static void tell_barrier(const thread &, const void *barrier, long, char *text, size_t size)
 {
     const barrier_state &s = *static_cast<const barrier_state *>(barrier);
-    snprintf(text, size, "at barrier %td for %d threads: %d are missing", &s - engine_here().barriers, s.threads,
+    snprintf(text, size, "at barrier %td for %d threads: %d have not arrived", &s - engine_here().barriers, s.threads,
              s.threads - s.arrived);
 }
 
@@ -31,11 +31,12 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
     engine &e = engine_here();
     const thread &me = engine_thread("a named barrier", site);
     if (barrier < 1 || barrier >= BARRIERS)
-        report("bad barrier", site, "barrier %d: there are 1 to %d, and 0 is __syncthreads()", barrier, BARRIERS - 1);
+        report("bad barrier", site, "barrier %d: the number must be 1 to %d; 0 is __syncthreads()", barrier,
+               BARRIERS - 1);
     barrier_state &s = e.barriers[barrier];
     if (s.arrived && s.threads != threads)
-        report("barrier of two sizes", site, "barrier %d: %d threads here, %d at its other arrivals", barrier, threads,
-               s.threads);
+        report("barrier of two sizes", site, "barrier %d: this arrival expects %d threads, but the others expect %d",
+               barrier, threads, s.threads);
     s.threads = threads;
     s.arrived++;
     publish(e, me, s.collecting);
@@ -67,7 +68,8 @@ static void tell_pool(const thread &t, const void *, long more, char *text, size
 {
     const engine &e = engine_here();
     snprintf(text, size,
-             "for %ld more registers per thread than its %d; the block has %d left per warp, and began with %d x %u",
+             "for %ld registers per thread in addition to its %d, but the block has only %d per thread of a warp "
+             "unassigned; at launch it had %d for each of %u threads",
              more, e.registers[warp_number(t)], e.pool / WARP,
              REGISTERS / static_cast<int>(current->thread_count) / 8 * 8, current->thread_count);
 }
@@ -87,9 +89,10 @@ static void change_for_warp(void **lanes, int)
     const int threads = static_cast<int>(current->thread_count), alone = REGISTERS / threads / 8 * 8;
     if (q.blocks > 1 && mine == (alone > 255 ? 255 : alone)) mine = REGISTERS / q.blocks / threads / 8 * 8;
     if (q.registers < 24 || q.registers > 256 || q.registers % 8)
-        report("bad number of registers", q.site, "%d: a multiple of 8 from 24 to 256", q.registers);
+        report("bad number of registers", q.site, "%d registers: the number must be a multiple of 8 from 24 to 256",
+               q.registers);
     if (q.take ? q.registers < mine : q.registers > mine)
-        report("bad number of registers", q.site, "this warp has %d per thread and is told to %s %d", mine,
+        report("bad number of registers", q.site, "this warp has %d registers per thread, but is told to %s %d", mine,
                q.take ? "take" : "give up all but", q.registers);
     if (q.take) wait_until(pool_holds, tell_pool, nullptr, q.registers - mine, q.site);
     e.pool -= (q.registers - mine) * WARP;

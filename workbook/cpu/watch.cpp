@@ -63,8 +63,8 @@ static void judge_share()
         if (tensors[k].keys && tensors[k].tells) pages += static_cast<long>(tensors[k].bytes / page_bytes());
     if (2 * in_block * watch.shares > 3 * pages)
         report("a block has more than its share", {nullptr, 0},
-               "this one reads %ld of %ld pages of keys (limit %ld) while others have nothing to do", in_block, pages,
-               3 * pages / (2 * watch.shares));
+               "this block reads %ld of %ld pages of keys (limit %ld) while other blocks have nothing to do", in_block,
+               pages, 3 * pages / (2 * watch.shares));
 }
 
 // Which rows a page holds: if they are of one head and nothing else is there. Of queries those at the ends of two
@@ -133,17 +133,17 @@ static uint64_t near_in_hand()
 {
     report_begin("a tile was read that should have been skipped");
     if (watch.exact) {
-        report_line(
-            "keys %d to %d were touched for queries %d to %d: the lists of these queries name no tile that has them",
-            keys.first, keys.last, newest.first, newest.last);
+        report_line("keys %d to %d were read for queries %d to %d, but the lists of these queries contain no tile with "
+                    "these keys",
+                    keys.first, keys.last, newest.first, newest.last);
         if (code) report_code(code);
         report_end();
     }
-    report_line(
-        "keys %d to %d were touched for queries %d to %d: none of these sees one of those, and no query less than",
-        keys.first, keys.last, newest.first, newest.last);
-    report_line("%d away sees a key less than %d away, so that no tile of up to that size needs them", WB_NEAR,
-                WB_NEAR);
+    report_line("keys %d to %d were read for queries %d to %d, but none of these queries sees one of these keys. No "
+                "query less than",
+                keys.first, keys.last, newest.first, newest.last);
+    report_line("%d rows away sees a key less than %d away, either, so no tile of up to this size needs these keys",
+                WB_NEAR, WB_NEAR);
     if (code) report_code(code);
     report_end();
 }
@@ -250,18 +250,18 @@ static void judge_by_outputs()
             const row_range rows = noted[!side][n].rows;
             if (spans(rows) & near) continue;
             report_begin("a tile was read that should have been skipped");
-            report_line("a block that writes %s %d to %d has touched %s %d to %d: none of the first is near enough to "
-                        "see or be",
+            report_line("a block that writes %s %d to %d has read %s %d to %d, but none of the former is near enough "
+                        "to see, or be",
                         side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
                         (64 - __builtin_clzll(mine)) * watch.span - 1, side ? "queries" : "keys", rows.first,
                         rows.last);
-            report_line("seen by one of these, so that no tile of up to %d by %d pairs needs them", WB_NEAR, WB_NEAR);
+            report_line("seen by, one of the latter, so no tile of up to %d by %d pairs needs them", WB_NEAR, WB_NEAR);
             report_end();
         }
     }
     if (!any && noted_count[true] && !queries_came && !queries_in_hand())
         report("keys were read for nothing", {nullptr, 0},
-               "a block has touched keys %d to %d but no queries, and writes nothing", extent(true).first,
+               "a block has read keys %d to %d, but no queries, and it writes nothing", extent(true).first,
                extent(true).last);
 }
 
@@ -379,7 +379,7 @@ void watch_copied(const void *from, size_t bytes, call_site site)
     for (int k = 0; k < count; k++) {
         const char *keys = static_cast<const char *>(tensors[k].at);
         if (tensors[k].keys && tensors[k].tells && at < keys + tensors[k].bytes && at + bytes > keys)
-            report("keys were copied", site, "copying reads it, whether a query attends to it or not");
+            report("keys were copied", site, "a copy reads it, whether a query attends to it or not");
     }
 }
 }
@@ -405,7 +405,7 @@ extern "C" void wb_watch_end(void)
     judge_noted();
     close_device_memory();
     if (watch.on_host) protect_pages(PROT_READ | PROT_WRITE);
-    if (!touched) report("keys were never read", {nullptr, 0}, "no page of K or V was touched while they were watched");
+    if (!touched) report("keys were never read", {nullptr, 0}, "no page of K or V was read");
     count = 0;
     hands = 0;
     touched = 0;

@@ -101,7 +101,7 @@ kind && !over && !sides && /^ *#[0-9]+ / { if (read_frame($0)) { sides = 1; plac
 END {
     if (!kind) exit
     printf "sanitize: %s%s\n", kind, name[1] ? " in " name[1] : ""
-    if (kind == "race") print "   Two threads use the same memory, at least one of them writes, and nothing says who comes first."
+    if (kind == "race") print "   Two threads access the same memory, at least one of them writes, and nothing orders the two accesses."
     if (where) printf "   memory   %s\n", where
     for (i = sides; i >= 1; i--) { # the first is the one now
         if (!place[i]) continue

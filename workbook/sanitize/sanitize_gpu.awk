@@ -127,10 +127,10 @@ END {
     }
     missing["race"] = "a __syncthreads() between the two lines; within one warp a __syncwarp() will do."
     missing["out of bounds"] = "a condition around this access, or a size that is too small where memory is reserved."
-    missing["uninitialised read"] = "a store to this element before."
+    missing["uninitialised read"] = "an earlier store to this element."
     missing["misaligned access"] = "an address that is a multiple of the size of the load or store."
-    missing["divergent barriers"] = "every thread of a block must reach the same barrier, every lane of a mask the same operation."
-    missing["refused"] = "arguments that are allowed. The call returned an error: did the program check it?"
+    missing["divergent barriers"] = "every thread of a block must reach the same barrier, and every lane of a mask the same operation."
+    missing["refused"] = "valid arguments. The call returned an error: does the program check it?"
     printf "   missing  %s\n", missing[kind]
     if (count > 1) printf "   and %d more; fix the first, then run again\n", count - 1
     section["race"] = "Races"

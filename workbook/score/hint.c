@@ -80,18 +80,17 @@ int score_hint(char **given)
     char file[64];
     const int number = p->number, count = gaps_of(p, gaps), level = *level_text - '0';
     if (count == 0) {
-        fprintf(stderr, "hint-%02d: there are no hints, no problems/%02d/hints.txt\n", number, number);
+        fprintf(stderr, "hint-%02d: problems/%02d/hints.txt does not exist, so there are no hints\n", number, number);
         return 1;
     }
     if (level < 1 || level > 3 || level_text[1]) {
-        fprintf(stderr,
-                "hint-%02d: LEVEL=%.20s: there are three, 1 (a question), 2 (the idea) and 3 (nearly the answer)\n",
+        fprintf(stderr, "hint-%02d: LEVEL=%.20s must be 1 (a question), 2 (the idea) or 3 (nearly the answer)\n",
                 number, level_text);
         return 1;
     }
     const gap *g = *wanted ? find(gaps, count, wanted) : gaps_first(gaps, count);
     if (!g && *wanted) {
-        fprintf(stderr, "hint-%02d: no gap of problem %02d, or more than one, begins with \"%.60s\". Its gaps:\n",
+        fprintf(stderr, "hint-%02d: problem %02d has no gap, or several, whose names begin with \"%.60s\". Its gaps:\n",
                 number, number, wanted);
         list(stderr, number, gaps, count);
         return 1;
@@ -101,7 +100,7 @@ int score_hint(char **given)
                             : "Your file of %02d has no gaps. Which of these steps is it about?\n\n",
                number);
         list(stdout, number, gaps, count);
-        printf("\nLEVEL=1 is a question, 2 the idea, 3 nearly the answer. And make test-%02d says what is wrong.\n",
+        printf("\nLEVEL=1 is a question, 2 the idea, 3 nearly the answer. Then make test-%02d says what is wrong.\n",
                number);
         return 0;
     }
@@ -124,7 +123,7 @@ int score_hint(char **given)
             number, number);
     }
     if (!*wanted && count > 1) {
-        printf("Another gap: make hint-%02d GAP=name, of:", number);
+        printf("For another gap: make hint-%02d GAP=name, where name is one of:", number);
         for (int i = 0; i < count; i++) printf("%s \"%s\"", i ? "," : "", gaps[i].name);
         printf("\n");
     }
@@ -143,7 +142,7 @@ int score_gaps(char **given)
     if (first) printf("  (make hint-%02d)\n", p->number);
     for (int i = 0; i < count; i++)
         if (gaps[i].left)
-            printf("  line %d of gap %s is the skeleton's: what stands behind it is not done\n", gaps[i].left,
+            printf("  line %d of gap %s is still that of the skeleton: it returns before your code\n", gaps[i].left,
                    gaps[i].name);
     return 0;
 }

@@ -90,8 +90,8 @@ int score_predicted(char **given)
     double predicted = strtod(guess, &end);
     if (end != guess && *end == '%') predicted /= 100, end++;
     if (end == guess || *end || !(predicted >= 0) || !isfinite(counted)) {
-        fprintf(stderr, "predict-%02d: GUESS=%.20s: a number, such as 0.25 or 25%%; counted: %s\n", p->number, guess,
-                number);
+        fprintf(stderr, "predict-%02d: GUESS=%.20s must be a number, such as 0.25 or 25%%; the worker counted %s\n",
+                p->number, guess, number);
         return 1;
     }
     struct stat is;
@@ -101,8 +101,8 @@ int score_predicted(char **given)
     if (!begun) fprintf(table, "problem\tcounter\tpredicted\tcounted\tcase\tper\n");
     fprintf(table, "%02d\t%s\t%.6g\t%.6g\t%s\t%s\n", p->number, q.counter, predicted, counted, q.of, q.per);
     if (fclose(table)) grades_give_up(PREDICTIONS);
-    printf("  predicted  %.4g\n  counted    %s%s\n\n%s\n\nYours are kept in " PREDICTIONS ".\n", predicted, number,
-           fabs(predicted - counted) < 0.005 * counted ? ": right" : "", q.why);
+    printf("  predicted  %.4g\n  counted    %s%s\n\n%s\n\nYour predictions are stored in " PREDICTIONS ".\n", predicted,
+           number, fabs(predicted - counted) < 0.005 * counted ? ": right" : "", q.why);
     return 0;
 }
 
@@ -127,7 +127,7 @@ static void ask(const wb_problem *only)
 static void show_more(void)  // for who has passed all that is required
 {
     say("speed", "on a GPU make bench-03 plot-03: your function, the naive baseline and the reference solution");
-    say("races", "make sanitize: errors that no result shows");
+    say("races", "make sanitize: errors that do not change results");
     say("inputs", "make test SEED=7");
     if (access("solutions", F_OK) == 0)
         say("reading", "make diff-03: the reference solution; make test-03 IMPL=solutions; solutions/*/variants");
@@ -153,9 +153,9 @@ static void say_from(const wb_problem *p)
     char line[16], *const travels = grades_read_file("workbook/loop/travels.txt");
     snprintf(line, sizeof line, "\n%02d ", p->number);
     if (strcmp(s.state, "passed") != 0)
-        say("beware", "answers to %02d, which has not passed, may stand in it", p->from);
+        say("beware", "this file may contain the solution of %02d, which has not passed yet", p->from);
     else if (strstr(travels, line))
-        say("yours", "make start-%02d puts what you wrote for %02d into it", p->number, p->from);
+        say("yours", "make start-%02d copies your code from %02d into this file", p->number, p->from);
     free(travels);
 }
 
@@ -202,7 +202,7 @@ static int now(char **given)
         return 0;
     }
     if (strcmp(s.state, "passed") == 0) {
-        say("races", "make sanitize-%02d finds errors that no result shows", number);
+        say("races", "make sanitize-%02d finds errors that do not change results", number);
         say("then", "make next, without P");
         return 0;
     }
@@ -217,7 +217,7 @@ static int now(char **given)
     }
     const gap *first = gaps_first(gaps, gaps_of(s.problem, gaps));
     if (first)
-        say("hint", "make hint-%02d: the gap \"%s\" is as shipped", number, first->name);
+        say("hint", "make hint-%02d: the gap \"%s\" is unmodified", number, first->name);
     else if (failed)
         say("hint", "make hint-%02d lists the gaps; make sanitize-%02d checks every access", number, number);
     return 0;
@@ -239,7 +239,7 @@ int score_after(char **given)
     score_numbers(given + 1, wanted);
     standing_read(given[0]);
     if (!standing_next(given[0], wanted, &s)) {
-        printf("Next: everything has passed; make next lists what else there is\n");
+        printf("Next: every problem has passed; make next lists what else you can do\n");
         return 0;
     }
     standing_step(&s, step);

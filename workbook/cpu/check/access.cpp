@@ -132,9 +132,8 @@ static void meet_engine(const char *at, access_kind kind, void *code)
     char was[96];
     snprintf(was, sizeof was, "thread %u %s it", then.thread, then.kind == READ ? "loads" : "stores");
     report_two("race with the engine", site, {line.file, line.line}, was,
-               "%s %s, which thread %u %s, and nothing orders the two: after that, that thread arrives at no barrier "
-               "or mbarrier for which this "
-               "one has waited",
+               "%s %s, which thread %u %s, but nothing orders the two accesses: after its access, that thread arrives "
+               "at no barrier or mbarrier for which this thread has waited",
                who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores");
 }
 
@@ -179,13 +178,12 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
-        f->missing =
-            freed ? "cudaFree() after the last kernel that uses the memory: wait for it, or free later."
-            : kind == READ
-                ? "an index that stays inside: look at each part of it, batch, head, row and column; at a ragged "
-                  "end, a condition around this load. Or the memory reserved is too small."
-                : "an index that stays inside: look at each part of it, batch, head, row and column; at a ragged "
-                  "end, a condition around this store. Or the memory reserved is too small.";
+        f->missing = freed ? "cudaFree() after the last kernel that uses the memory: wait for it, or free later."
+                     : kind == READ
+                         ? "an index inside the memory: check each part of it, batch, head, row and column. At a "
+                           "ragged end, put a condition around this load. Or the allocated memory is too small."
+                         : "an index inside the memory: check each part of it, batch, head, row and column. At a "
+                           "ragged end, put a condition around this store. Or the allocated memory is too small.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
@@ -199,12 +197,11 @@ static void found_pending(const char *at, unsigned bytes, const word_history &h,
     f->sides[0].thread = copy.thread;
     f->sides[0].kind = ASYNC;
     f->sides[0].block = current->index;
-    f->missing = kind == ASYNC
-                     ? "another destination for one of the two: both copies in flight write the same bytes. Which "
-                       "buffer, or which turn of the loop, is each meant for?"
-                     : "a wait for this copy in the thread that made it, loads_arrived<...>(), its group closed by "
-                       "loads_issued() before; then __syncthreads(), if others read. Or one of the two has the "
-                       "wrong buffer or turn.";
+    f->missing = kind == ASYNC ? "another destination for one of the two: both copies in flight write the same bytes. "
+                                 "Which buffer, and which iteration of the loop, is each copy meant for?"
+                               : "a wait for this copy in the thread that issued it: loads_issued() to close its "
+                                 "group, then loads_arrived<...>(); and __syncthreads(), if other threads read. Or one "
+                                 "of the two lines uses the wrong buffer or iteration.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
 }
 
@@ -213,12 +210,10 @@ static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags
     while (bytes > 1 && *flags & WRITTEN) flags++, at++, bytes--;
     finding *f = new_finding(UNINITIALISED, here, READ);
     if (!f || f->times > 1) return;
-    f->missing =
-        shared
-            ? "a load of it, or a store to it, by any thread of this block before: shared memory starts with arbitrary "
-              "contents. Is a tile used here in an iteration that did not load it?"
-            : "a store to this element before, by a kernel, cudaMemcpy or cudaMemset: outputs start with arbitrary "
-              "contents.";
+    f->missing = shared ? "an earlier load of it, or store to it, by any thread of this block: shared memory starts "
+                          "with arbitrary contents. Is a tile used here in an iteration that did not load it?"
+                        : "an earlier store to this element, by a kernel, cudaMemcpy or cudaMemset: outputs start with "
+                          "arbitrary contents.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
     if (shared) describe_unwritten(at, f->memory, sizeof f->memory);
 }
@@ -248,12 +243,10 @@ static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, vo
     if (f) {
         f->missing =
             what == NULL_POINTER    ? "a valid address: the pointer is null, or an index was added to a null pointer."
-            : what == OUT_OF_BOUNDS ? "a condition or a correct index: no buffer is anywhere near this address."
+            : what == OUT_OF_BOUNDS ? "a condition or a correct index: there is no buffer near this address."
             : what == STRANGE_POINTER
-                ? "a copy: this is a local variable of another thread, which only that thread can "
-                  "reach on a GPU."
-                : "cudaMalloc and cudaMemcpy: this is memory of the host, which a kernel cannot "
-                  "reach.";
+                ? "a copy: this is a local variable of another thread, which on a GPU only that thread can access."
+                : "cudaMalloc and cudaMemcpy: this is host memory, which a kernel cannot access.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
@@ -264,7 +257,7 @@ static void found_host_code(const char *at, unsigned bytes, access_kind kind, vo
 {
     finding *f = new_finding(DEVICE_POINTER, place_of(code), kind);
     if (f) {
-        f->missing = "cudaMemcpy: host code cannot reach device memory, only kernels can.";
+        f->missing = "cudaMemcpy: only kernels can access device memory, host code cannot.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
@@ -354,10 +347,11 @@ void check_alignment(const char *at, unsigned bytes, void *code)
     if (!(reinterpret_cast<uintptr_t>(at) & (bytes - 1))) return;
     finding *f = new_finding(MISALIGNED, place_of(code), READ);
     if (f) {
-        f->missing = "an address that is a multiple of the size: the offset, or the start of the buffer, is not one.";
+        f->missing = "an address that is a multiple of the size: the offset, or the start of the buffer, is not a "
+                     "multiple of it.";
         char what[256];
         describe_memory(at, bytes, what, sizeof what);
-        snprintf(f->memory, sizeof f->memory, "%u bytes at once, %zu past a multiple of that: %s", bytes,
+        snprintf(f->memory, sizeof f->memory, "%u bytes, at an address %zu past a multiple of that size: %s", bytes,
                  static_cast<size_t>(reinterpret_cast<uintptr_t>(at) & (bytes - 1)), what);
     }
     finish();

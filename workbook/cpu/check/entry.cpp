@@ -131,7 +131,7 @@ static void out_of_array(const ub_bounds *data, uintptr_t index, void *code)
     finding *f = new_finding(OUT_OF_BOUNDS, place_of(code), READ);
     if (f) {
         snprintf(f->memory, sizeof f->memory, "index %ld of an array %s", value, data->array->name);
-        f->missing = "an index below the array's size: which values can it have on this line?";
+        f->missing = "an index below the size of the array: which values can the index have on this line?";
     }
     finish();
 }

@@ -1,7 +1,7 @@
 // findings.cpp - what was found, kept until the program ends: the first is printed in full, the others in a line.
 //
 //   sanitize: race in weighted_row_sum_kernel
-//      Two threads use the same memory, at least one of them writes, and nothing says who comes first.
+//      Two threads access the same memory, at least one of them writes, and nothing orders the two accesses.
 //      memory   __shared__ sum_smem[0][1] of 4 x 4
 //      before   block (0,0,0), thread (0,0,0), warp 0 lane 0, reads  at problems/02/weighted_row_sum.cu:75
 //                  | for (int i = 0; i < WARPS; i++) total += sum_smem[thread][i];
@@ -22,17 +22,17 @@ struct kind_text {
 };
 
 static const kind_text kinds[] = {
-    {"race", "Two threads use the same memory, at least one of them writes, and nothing says who comes first.",
+    {"race", "Two threads access the same memory, at least one of them writes, and nothing orders the two accesses.",
      "Races"},
     {"asynchronous copy not waited for",
      "The bytes of an asynchronous copy are used while they may still be in flight.", "Asynchronous copies"},
-    {"out of bounds", "Memory beside the one that was meant.", "Outside of the memory"},
-    {"use after free", "Memory that was given back.", "Outside of the memory"},
-    {"uninitialised read", "A value is used that nobody has written.", "Nobody wrote it"},
-    {"misaligned access", "A load or store of several bytes at once whose address is not a multiple of its size.",
+    {"out of bounds", "The address is outside of the memory that was meant.", "Outside of the memory"},
+    {"use after free", "The memory has been freed.", "Outside of the memory"},
+    {"uninitialised read", "A value is used that was never written.", "Nobody wrote it"},
+    {"misaligned access", "The address of a load or store of several bytes is not a multiple of its size.",
      "Alignment"},
     {"null pointer", "A kernel uses an address that is 0, or close to it.", "Host and device"},
-    {"host pointer in a kernel", "A kernel uses memory of the host.", "Host and device"},
+    {"host pointer in a kernel", "A kernel uses host memory.", "Host and device"},
     {"device pointer on the host", "Host code uses device memory.", "Host and device"},
     {"another thread's variable", "A kernel uses a local variable of another thread.", "Host and device"},
     {"refused", "", "Launches that are refused"},
@@ -91,8 +91,7 @@ bool hook_refused(const char *call, const char *why, call_site site)
     f->site = site;
     snprintf(f->kernel, sizeof f->kernel, "%s", call);
     snprintf(f->memory, sizeof f->memory, "%s", why);
-    f->missing =
-        "arguments that are allowed. Nothing was done, and the call returned an error: did the program check it?";
+    f->missing = "valid arguments. The call did nothing and returned an error: does the program check the error?";
     return true;
 }
 
@@ -127,24 +126,22 @@ static const char *missing_order(const finding &f, const source_line lines[2])
 {
     const bool same_line = lines[0].line == lines[1].line;
     if (f.across_blocks)
-        return same_line
-                   ? "an index by which each block has elements of its own: what of blockIdx is in the one of this "
-                     "line? If blocks have to share the element: an atomic, or a second launch."
-                   : "an order between blocks, which a launch does not have: let one block own the element, use an "
-                     "atomic, or launch twice.";
+        return same_line ? "an index that differs between blocks: which part of blockIdx is missing on this line? If "
+                           "blocks must share the element, use an atomic or a second launch."
+                         : "an order between blocks, which a single launch does not guarantee: let one block own the "
+                           "element, use an atomic, or launch twice.";
     if (f.across_warps)
-        return same_line
-                   ? "one owner: let one thread do it, give each its own element, or use an atomic. If these are two "
-                     "iterations of a loop: a __syncthreads() in it."
-                   : "a __syncthreads() between the two lines: the threads are in different warps, which run in any "
-                     "order. If one is there and this is a loop: between the lower line and the upper one of the next "
-                     "turn.";
+        return same_line ? "one owner: let one thread do it, give each thread its own element, or use an atomic. If "
+                           "these are two iterations of a loop, put a __syncthreads() into it."
+                         : "a __syncthreads() between the two lines: the threads are in different warps, which run in "
+                           "any order. If there is one already, and this is a loop, another one is missing between the "
+                           "lower line and the upper line of the next iteration.";
     if (f.by_async_copy)
         return "a __syncthreads() between the two lines: an asynchronous copy may write at any time once it is "
                "issued.";
     return same_line
-               ? "one owner: let one lane of the warp do it, give each its own element, or use an atomic. If these are "
-                 "two iterations of a loop: a __syncwarp() in it."
+               ? "one owner: let one lane of the warp do it, give each lane its own element, or use an atomic. If "
+                 "these are two iterations of a loop, put a __syncwarp() into it."
                : "a __syncwarp() between the two lines, or a __syncthreads(): lanes of a warp need not run in step, "
                  "and "
                  "a shuffle orders no memory.";
@@ -282,7 +279,7 @@ static const char *section_of(const char *kind)
          "tile used before it arrived|tile overwritten too early|written tile not visible|tile changed in flight|"
          "registers changed in flight|result read too early|result thrown away|returned too early|announced too early|"
          "race with the engine|warps of a group disagree|bad number of registers|box of another size|bad barrier|"
-         "barrier of two sizes|too little runs under the softmax|",
+         "barrier of two sizes|too few products overlap the softmax|",
          SIGNALS},
     };
     // A deadlock is one of signals where nobody waits for lanes of a warp, or at a barrier.
