@@ -1140,9 +1140,7 @@ static bool judge_workspace(report *r, const worker_run *run)
         say(r, "with two ranks, and as many rows per rank, it has %llu: is all of K or V gathered?",
             (unsigned long long)least);
     else
-        say(r,
-            "for one sequence of one page it has %llu: it must not grow with the number of sequences or pages, nor "
-            "exceed %d",
+        say(r, "for one sequence of one page %llu: it must not grow with sequences or pages, nor exceed %d",
             (unsigned long long)least, MOST);
     say_case(r, run);
     return false;
@@ -1285,22 +1283,16 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
         say(&r, "the function keeps %.1f KiB of device memory after its work is done: each call may take more",
             (double)x->device_kept / 1024);
     else if (x->device_bytes > device_bytes)
-        say(&r,
-            "the function holds %.1f KiB of device memory beyond its tensors, but at most %.1f KiB are allowed: is "
-            "there a matrix of scores?",
+        say(&r, "%.1f KiB of device memory beyond the tensors exceed the limit of %.1f: is there a matrix of scores?",
             (double)x->device_bytes / 1024, (double)device_bytes / 1024);
     else if (x->host_bytes > host_bytes)
-        say(&r,
-            "the function needs %.1f MiB of host memory beyond its tensors, but at most %.1f MiB are allowed: is there "
-            "a matrix of scores?",
+        say(&r, "%.1f MiB of host memory beyond the tensors exceed the limit of %.1f: is there a matrix of scores?",
             (double)x->host_bytes / 1048576, (double)host_bytes / 1048576);
     for (int rank = 0; rank < worker_count(&run) && !r.used && on_cpu_backend(); rank++) {
         const worker_run *part = worker_part_of(&run, rank);
         if (part->peak <= all_resident(part)) continue;
         say_rank(&r, &run, rank);
-        say(&r,
-            "the peak resident memory of the process is %.1f MiB, but at most %.1f MiB are allowed: is there a matrix "
-            "of scores?",
+        say(&r, "%.1f MiB of peak resident memory exceed the limit of %.1f: is there a matrix of scores?",
             (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
     }
     if (r.used)
@@ -1392,13 +1384,10 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "the products had %.4g multiplications, but need only %.4g: each group of %d rows must skip the tiles of "
-            "%d keys of which it sees none",
+            "the products had %.4g multiplications, but need only %.4g if each %d rows skip tiles of %d unseen keys",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
-        say(&r,
-            "the last block to begin has %.1f times the products of the first, so in the end the GPU waits for this "
-            "block alone: begin with the longest rows",
+        say(&r, "the last block to begin has %.1f times the products of the first: begin with the longest rows",
             (double)asked.of_last / (double)asked.of_first);
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);
@@ -1459,9 +1448,7 @@ void check_beyond_int(wb_case c)
         wanted += 3.0 * (double)tensors[k].bytes + (tensors[k].output ? 16 : 4) * (double)tensors[k].count;
     const double there = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (wanted > 0.9 * there) {
-        fprintf(stderr,
-                "the test with more than 2^31 elements was not run: it needs %.0f GB of memory, but only %.0f GB are "
-                "free\n",
+        fprintf(stderr, "the test of 2^31 elements was not run: it needs %.0f GB of memory, but only %.0f are free\n",
                 wanted / 1e9, there / 1e9);
         return;
     }

@@ -379,16 +379,14 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
                        has_first || has_second ? "" : second, first, second);
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
-        return wb_fail(WB_BAD_ARGUMENT, "the case is too large: its mask would have more than %.0e pairs",
-                       MOST_ELEMENTS);
+        return wb_fail(WB_BAD_ARGUMENT, "the mask of the case would have more than %.0e pairs", MOST_ELEMENTS);
     // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how
     // many there may be.
     if (problem->signature == WB_BLOCK_MASK && ((double)c->shape.q_len + fmax(c->q_tile, 1)) *
                                                        ((double)c->shape.kv_len + fmax(c->kv_tile, 1) + 32) / 32 *
                                                        c->masks >
                                                    MOST_ELEMENTS)
-        return wb_fail(WB_BAD_ARGUMENT, "the case is too large: its mask would have more than %.0e words of bits",
-                       MOST_ELEMENTS);
+        return wb_fail(WB_BAD_ARGUMENT, "the mask of the case would have more than %.0e words of bits", MOST_ELEMENTS);
     if (c->part > c->ranks)
         return wb_fail(WB_BAD_ARGUMENT, "the case has part=%d, but only %d ranks", c->part, c->ranks);
     wb_problem without_lists = *problem;
@@ -397,8 +395,8 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     for (int k = wb_case_tensors(&without_lists, c, tensors) - 1; k >= 0; k--) {
         const size_t *dim = tensors[k].dim;
         if ((double)dim[0] * (double)dim[1] * (double)dim[2] * (double)dim[3] > MOST_ELEMENTS)
-            return wb_fail(WB_BAD_ARGUMENT, "the case is too large: tensor %s would have more than %.0e elements",
-                           tensors[k].name, MOST_ELEMENTS);
+            return wb_fail(WB_BAD_ARGUMENT, "tensor %s of the case would have more than %.0e elements", tensors[k].name,
+                           MOST_ELEMENTS);
     }
     return WB_OK;
 }

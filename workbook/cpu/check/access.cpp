@@ -351,7 +351,7 @@ void check_alignment(const char *at, unsigned bytes, void *code)
                      "multiple of it.";
         char what[256];
         describe_memory(at, bytes, what, sizeof what);
-        snprintf(f->memory, sizeof f->memory, "%u bytes, at an address %zu past a multiple of that size: %s", bytes,
+        snprintf(f->memory, sizeof f->memory, "%u bytes, at an address %zu past a multiple of that: %s", bytes,
                  static_cast<size_t>(reinterpret_cast<uintptr_t>(at) & (bytes - 1)), what);
     }
     finish();
