@@ -90,7 +90,9 @@ int score_hint(char **given)
     }
     const gap *g = *wanted ? find(gaps, count, wanted) : gaps_first(gaps, count);
     if (!g && *wanted) {
-        fprintf(stderr, "hint-%02d: problem %02d has no gap, or several, whose names begin with \"%.60s\". Its gaps:\n",
+        fprintf(stderr,
+                "hint-%02d: no gap of problem %02d, or more than one, has a name that begins with \"%.60s\". The gaps "
+                "are:\n",
                 number, number, wanted);
         list(stderr, number, gaps, count);
         return 1;

@@ -89,17 +89,15 @@ static const struct {
     int (*run)(char **);
     const char *what;
 } commands[] = {
-    {"points", "FOLDER NN...", 1, score_points,
-     "the table of these problems; writes scores.tsv, report.txt, results.json"},
+    {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
     {"total", "FOLDER", 1, total, "Score: ..."},
-    {"row", "FOLDER REASON", 2, score_row, "the same files for a submission of a class"},
-    {"class", "OUT <NAMES", 1, score_class, "writes grades.csv from the submissions in OUT/reports"},
+    {"row", "FOLDER REASON", 2, score_row, "a row of the class's table, for the submission in FOLDER"},
+    {"class", "OUT <NAMES", 1, score_class, "prints grades.csv for the submissions in OUT/reports"},
     {"possible", "", 0, possible, "a line per group: its name, a tab, its points"},
     {"lesson", "NN", 1, lesson, "the section Points of the lesson"},
     {"progress", "", 0, progress, "the student's own work: a line per problem"},
-    {"next", "[--number]", 0, score_next,
-     "the next thing to do, or the number of its problem; nothing if everything is done"},
+    {"next", "[--number]", 0, score_next, "the next thing to do, or the problem's number; nothing if all is done"},
     {"standing", "NN", 1, standing_now, "the state and the points of problem NN"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
     {"gaps", "NN", 1, score_gaps, "a line with its untouched gaps, if there are any"},
