@@ -699,8 +699,7 @@ Test(cpu_layer, reports_of_alignment_division_room)
     told({"misaligned asynchronous copy", "destination is 4", "// 4 bytes off"},
          [] { async_misaligned<<<1, 1>>>(device_floats(8)); });
 #ifdef __CUDACPU__
-    told({"too much static shared memory", "b brings static shared memory to 56000 bytes"}, 32,
-         too_much_static);
+    told({"too much static shared memory", "b brings static shared memory to 56000 bytes"}, 32, too_much_static);
 #endif
 #if defined(__x86_64__)
     told({"misaligned access in kernel read_vector", "// not at a multiple of 16"}, [] {

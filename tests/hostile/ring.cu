@@ -100,7 +100,8 @@ ATTACK(writes_past_its_part, "", "rank 1: the function wrote outside of L: 1 ele
     return status;
 }
 
-ATTACK(changes_its_keys, "", "rank 1: the function changed an input: K[b 0, h 0, i")  // a rank may not send on what it has changed
+// a rank may not send on what it has changed
+ATTACK(changes_its_keys, "", "rank 1: the function changed an input: K[b 0, h 0, i")
 {
     const wb_status status = right(GIVEN);
     if (ring->rank == 1) WB_CUDA(cudaMemsetAsync((void *)K, 0, 4, stream));
