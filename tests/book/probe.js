@@ -85,7 +85,7 @@ function softmax_numbers({examples, walk, first_wrong}) {
 // ring.js: how long all of it takes, and rank 0, is what the lessons say.
 function ring_numbers({plan, clock}) {
   const late = [], takes = (want, back, ranks, causal, wire, other, want_first = want) => {
-    const ends = clock(plan({back, ranks, causal, other, N: 16 * ranks, Hq: 1, Hkv: 1, D: 64}), wire).map(l => l.end);
+    const ends = clock(plan({back, ranks, causal, other, N: 16 * ranks, Hkv: 1, D: 64}), wire).map(l => l.end);
     for (const [is, right] of [[Math.max(...ends), want], [ends[0], want_first]])
       if (Math.abs(is - right) > 1e-7) late.push(`${[back, ranks, causal, wire, other]}: ${is}, not ${right}`);
   };
@@ -101,6 +101,11 @@ function ring_numbers({plan, clock}) {
         if (causal) takes(4 * R - 2, false, R, true, 0, true, Math.max(2, 4 * R - 10));
       }
   verdict(!late.length, 'the ring takes as long as the lessons say', late[0]);
+  // Whose keys the products of each rank read: as timeline.sh finds it in the layer's record of the same case.
+  const read = plan({back: false, ranks: 4, causal: true, N: 512, Hkv: 2, D: 64})
+                 .map(calls => calls.filter(c => !c.items).map(c => c.owner).join(''))
+                 .join(' ');
+  verdict(read === '000332211 111003322 222110033 333221100', 'the ring reads the keys that the layer recorded', read);
 }
 
 // What lessons say of their figures, at the width of a phone and of a screen; and each control does what it is for.

@@ -1,5 +1,5 @@
 // ring.js - a figure: what the ranks of a ring compute and send, step by step, as the reference solutions of 17
-// (forward) and 18 (back) queue it. tests/book holds plan() against what the CPU layer records of them.
+// (forward) and 18 (back) queue it. tests/book holds its times and sentences against the lessons.
 'use strict';
 
 book.ring = (() => {
@@ -7,10 +7,10 @@ book.ring = (() => {
   const most = (list, of) => list.reduce((a, b) => (of(b) > of(a) ? b : a)), end = list => list.at(-1)?.to || 0;
 
   // The calls of each rank in their order: messages { step, to, items: [{ sums, owner, bytes }], after }, where `after`
-  // counts the rank's products that are over before, and products { step, owner, mine, theirs, half, flops, after }, of
+  // counts the rank's products that are over before, and products { step, owner, mine, theirs, half, after }, of
   // two chunks, where it counts messages. `other`: the wrong solution contiguous_chunks of 17,
   // nothing_under_the_way_home of 18.
-  function plan({back, ranks: R, causal, N, Hq, Hkv, D, other}) {
+  function plan({back, ranks: R, causal, N, Hkv, D, other}) {
     const rows = chunk => Math.floor(N / (2 * R)) + (chunk < N % (2 * R));
     const chunks = rank => (other && !back ? [2 * rank, 2 * rank + 1] : [rank, 2 * R - 1 - rank]);
     const numbers = rank => sum(chunks(rank), rows) * Hkv * D;
@@ -22,11 +22,10 @@ book.ring = (() => {
         if (back && step > 0 && R > 1) items.push({sums: true, owner: left, bytes: 8 * numbers(left)});
         if (items.length) calls.push({step, to: (me + 1) % R, items, after: back || step > 1 ? products : 0});
         for (const [a, b] of [[0, 0], [0, 1], [1, 0], [1, 1]]) {
-          const mine = chunks(me)[a], theirs = chunks(owner)[b], n = rows(mine), half = causal && mine === theirs;
+          const mine = chunks(me)[a], theirs = chunks(owner)[b], half = causal && mine === theirs;
           const kept = other ? step > 0 : (a === b) !== (step === 0);  // for the other step with one's own keys
           if (causal && theirs > mine || back && owner === me && kept) continue;
-          const flops = (back ? 10 : 4) * Hq * D * (half ? n * (n + 1) / 2 : n * rows(theirs));
-          calls.push({step, owner, mine, theirs, half, flops, after: R > 1 ? step : 0});
+          calls.push({step, owner, mine, theirs, half, after: R > 1 ? step : 0});
           products++;
         }
       }
@@ -62,7 +61,7 @@ book.ring = (() => {
     return lanes;
   }
 
-  const shape = {N: 131072, Hq: 32, Hkv: 8, D: 128};
+  const shape = {N: 131072, Hkv: 8, D: 128};
   const of_step = (lane, step) => lane.messages.filter(m => m.step === step);
   const names = items => [...new Set(items.map(i => `${i.sums ? 'dK' : 'K'}${i.owner}`))].join(', ') || '\u2013';
   const MiB = messages => fixed(sum(messages.flatMap(m => m.items), i => i.bytes) / 2 ** 20, 1);
