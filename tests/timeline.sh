@@ -50,7 +50,7 @@ of key '' 'as it is'
 awk -F'\t' '$3 == "load" && $4 ~ /^K/ { print $4 }' "$scratch/key.$given" | paste -sd ' ' >"$said"
 grep -qx 'K7 K6 K5 K4 K3 K2 K1 K0' "$said"
 verdict $? "the record has the tiles of K from right to left"
-of one 's/2> K, V;/1> K, V;/' 'a ring of one'
+of one 's/2> K, V;/1> K, V;/' 'a ring of one tile'
 line=$(grep -n 'mma_AB_async(' solutions/10/flash_hopper.cu | tail -n 1 | cut -d: -f1)
 grep -q "waits for V.full.*, flash_hopper.cu:[0-9]*, before the product of flash_hopper.cu:$line" "$said"
 verdict $? "a wait inside of receive() names the product that it is for"
