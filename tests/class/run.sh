@@ -331,7 +331,7 @@ export WB_BASE="$base"
 mkdir "$out"
 key "$in/adele" 01;                             key "$in/adele" 02
 edited "$in/boris" 01 tests/sanitize/01.diff counter_not_atomic
-edited "$in/boris" 02 tests/sanitize/02.diff stored_by_many
+edited "$in/boris" 02 tests/sanitize/02.diff shuffle_for_syncwarp
 beside "$in/cora" 01 hoards_in_the_check_build; beside "$in/cora" 02 quotes_a_file
 edited "$in/dirk" 01 solutions/01/wrong.diff materialises_S
 beside "$in/dirk" 01 leaves_the_check_build;    key "$in/dirk" 02
