@@ -15,7 +15,7 @@ ifdef WB_BUILDING
 include workbook/build.mk workbook/programs.mk
 -include solutions/library.mk tests/tests.mk train/train.mk
 include workbook/sanitize/sanitize.mk
--include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))
+-include workbook/profile/profile.mk $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))
 endif
 
 # ------------------------------------------------------------------------------------------ begin
@@ -60,6 +60,10 @@ mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8, mask-15 mask=tree/7: which que
 	@$B/mask $* $(call given,N W sinks mask BR BC) --svg build/plots/mask_$*.svg
 timeline-%: FORCE  ## timeline-10 CASE=... [BLOCK=n]: what a block or a ring does over time
 	@workbook/timeline/timeline.sh $(IMPL) $*
+profile-%: FORCE  ## profile-03 CASE=...: what each line asks of memory and units; needs no GPU
+	@workbook/profile/profile.sh $(IMPL) $*
+lab:  ## which one is slow, and why? profiles of four kernels of 03 (problems/lab.md); SAY="A NAME" answers
+	@workbook/profile/lab.sh
 reset-%: FORCE  ## reset-03: restore the shipped skeleton; your file is kept beside it
 	@workbook/loop/reset.sh $*
 blank-%: FORCE  ## blank-03: a file without gaps, with the contract only; reset-03 goes back
@@ -166,7 +170,7 @@ clean:  ## remove build/
 	rm -rf build
 
 FORCE:
-.PHONY: FORCE help setup demo progress next book test watch ring sanitize report handin bench plot \
+.PHONY: FORCE help setup demo progress next book test watch ring sanitize lab report handin bench plot \
   duel record bundle compile-gpu train which gpt-oss lib install uninstall torch wheel bench-host class-copy \
   grade grade-all gradescope check check-all class-test new-problem tables format lib-takes \
   check-format clean

@@ -90,7 +90,7 @@ $B/machinery/%.o: workbook/%.c $B/flags.mk
 # What computes for no long time is compiled in half of it.
 # What gcc says at -O1 of variables that may be uninitialized is a guess.
 BRIEFLY := $(if $(DEBUG),,-O1 -g1 $(if $(CLANG),,-Wno-maybe-uninitialized))
-$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score loop mask judge class timeline) case/cover.o): \
+$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score loop mask judge class timeline profile) case/cover.o): \
   BRIEF = $(BRIEFLY)
 $B/machinery/judge/expect.o: BRIEF =
 $B/machinery/%.o: KERNELFLAGS += $(HIDDEN)

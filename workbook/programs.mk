@@ -54,6 +54,9 @@ $B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o validat
 $B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeline/*.c))
 	$Q$(LINK) $^ -lm -o $@
 
+$B/needs: $(addprefix $B/machinery/,profile/needs.o bench/roofline.o problems.o) $(JUDGE)
+	$Q$(LINK) $^ -lm -o $@
+
 # What starts a submission, and which system calls it may make.
 $B/confine: workbook/class/confine.c $B/flags.mk
 	$Q$(C) $< -lseccomp -o $@
@@ -61,7 +64,7 @@ $B/confine: workbook/class/confine.c $B/flags.mk
 $B/within: workbook/judge/within.c $B/machinery/judge/spent.o
 	$Q$(C) $^ -o $@
 
-EVERYTHING := $(addprefix $B/,within bench diagnose repair score suite mask timeline)
+EVERYTHING := $(addprefix $B/,within bench diagnose repair score suite mask timeline needs)
 # What a submission is judged with (class/grade_base.sh).
 judges: $(addprefix $B/,score suite confine within machinery/worker/coverage.o) $(MACHINERY) \
   check-machinery \

@@ -63,6 +63,7 @@ static void begin_copy(const copy_to_shared &c, const thread &me)
     check_arrival(e, c.to, me, c.site, "the copy engine overwrites");
     check_fences(e, c.to, me, c.site, "the copy engine overwrites");
     hook_engine(c.to, true, c.site, "the copy engine overwrites");
+    hook_copied(static_cast<size_t>(c.bytes), true, c.site);
     for (size_t i = e.copies.size(); i-- > 0;)
         if (overlap(e.copies[i].to, c.to)) e.copies.erase(e.copies.begin() + static_cast<long>(i));
     for (size_t i = e.writings.size(); i-- > 0;)
@@ -142,6 +143,7 @@ static void begin_store(const copy_from_shared &c, const thread &me)
     check_arrival(e, c.from, me, c.site, "the copy engine is told to send");
     check_fences(e, c.from, me, c.site, "the copy engine is told to send");
     hook_engine(c.from, false, c.site, "the copy engine is told to send");
+    hook_copied(static_cast<size_t>(c.from.rows * c.from.line * c.from.panels), false, c.site);
     for (size_t i = e.stores.size(); i-- > 0;)
         if (e.stores[i].done && overlap(e.stores[i].from, c.from))
             e.stores.erase(e.stores.begin() + static_cast<long>(i));

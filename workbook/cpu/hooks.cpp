@@ -9,6 +9,7 @@ namespace cudacpu
 WEAK void hook_launch_begin(const kernel &, const launch_config &) {}
 WEAK void hook_launch_end() {}
 WEAK void hook_block_begin(block &) {}
+WEAK void hook_block_end(block &) {}
 WEAK void hook_barrier(block &) {}
 WEAK void hook_warp(block &, warp &, unsigned, warp_operation) {}
 WEAK void hook_shared(const shared_variable &, char *) {}
@@ -22,7 +23,10 @@ WEAK void hook_async_issued(char *, const char *, size_t, size_t) {}
 WEAK void hook_async_arrived(char *, size_t) {}
 WEAK void hook_publish(int) {}
 WEAK void hook_turn(int) {}
-WEAK void hook_learn(int) {}
+WEAK void hook_learn(int, call_site) {}
+WEAK void hook_copied(size_t, bool, call_site) {}
+WEAK void hook_product(const matrices &, call_site) {}
+WEAK void matrix_load(const void *) {}
 WEAK void hook_engine(const tile_rows &, bool, call_site, const char *) {}
 WEAK bool hook_refused(const char *, const char *, call_site) { return false; }
 WEAK call_site hook_place(call_site site, const thread *) { return site; }

@@ -1,5 +1,5 @@
-// hooks.h - the places where a build that looks for bugs wants to know what happens. Here they do nothing; the check
-// build (check/) defines them anew, and these, being weak, give way.
+// hooks.h - the places where a build that looks for bugs, or counts, wants to know what happens. Here they do nothing;
+// the check build (check/) and the profiling build (profile/) define them anew, and these, being weak, give way.
 #pragma once
 
 #include "layer.h"
@@ -12,6 +12,7 @@ enum { CHANNELS = 96 };  // signals, then named barriers: engine.h
 void hook_launch_begin(const kernel &what, const launch_config &config);
 void hook_launch_end();
 void hook_block_begin(block &b);
+void hook_block_end(block &b);
 void hook_barrier(block &b);                                                  // all threads have met
 void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation);  // these lanes have met
 void hook_shared(const shared_variable &variable, char *at);                  // a block's copy came to be
@@ -30,7 +31,11 @@ void hook_async_arrived(char *to, size_t bytes);
 // The running thread arrives at a channel; all of its phase have; the running thread has waited for that.
 void hook_publish(int channel);
 void hook_turn(int channel);
-void hook_learn(int channel);
+void hook_learn(int channel, call_site site);
+
+// The copy engine is told to copy; a warp multiplies. Without a site it is where the thread has called the layer.
+void hook_copied(size_t bytes, bool into_shared, call_site site);
+void hook_product(const matrices &m, call_site site);
 
 // The copy engine or the tensor cores are told, by the running thread, to read these rows of a tile, or to overwrite
 // them.

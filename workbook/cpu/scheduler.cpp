@@ -196,6 +196,7 @@ void run_block(block &b, uint3 index)
         else if (!ready && !engine_step(b))
             report_deadlock(b);
     }
+    hook_block_end(b);
     engine_block_end(b);
     watch_block_end();
 }

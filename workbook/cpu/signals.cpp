@@ -120,6 +120,6 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
     const signal_state &s = find_signal(e, word, site, "a wait");
     if (recording) record_event({"wait", name_of(word), s.phase - 1l, 0, site});
     join(e, e.know[me.number], s.over);
-    hook_learn(static_cast<int>(*word ^ MARK));
+    hook_learn(static_cast<int>(*word ^ MARK), site);
 }
 }

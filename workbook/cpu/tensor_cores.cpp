@@ -1,5 +1,6 @@
 // tensor_cores.cpp - C += A B for a whole warp: what the lanes hold becomes three matrices of float32, and these are
 // multiplied.
+#include "hooks.h"
 #include "report.h"
 
 namespace cudacpu
@@ -165,6 +166,7 @@ void multiply(void **products, int count)
             report("bad product", {nullptr, 0}, "the lanes of a warp multiply matrices of different sizes");
         take(m, p, lane);
     }
+    hook_product(m, {nullptr, 0});
     float *record = product_begins(m);
     multiply(m);
     product_ends(record, m);

@@ -333,6 +333,7 @@ static void compute(engine &e, product &p, int w)
                         leave_out ? idle : nullptr,
                         leave_out ? right.idle : nullptr,
                         q.e4m3 && leave_out};
+    hook_product(m, q.site);
     float *record = product_begins(m);
     multiply(m);
     product_ends(record, m);

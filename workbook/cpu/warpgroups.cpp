@@ -54,7 +54,7 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
     wait_until(barrier_is_over, tell_barrier, &s, generation, site);
     if (recording) record_event({"wait", barrier_name(barrier), generation, 0, site});
     join(e, e.know[me.number], s.over);
-    hook_learn(SIGNALS + barrier);
+    hook_learn(SIGNALS + barrier, site);
 }
 
 // ------------------------ registers

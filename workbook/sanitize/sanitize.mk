@@ -24,15 +24,19 @@ $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 # does not link.
 own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w \
   $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
-# $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source, $(4): libraries
-define check_of_cu
-$(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+# $(1): object, $(2): source, $(3): more flags
+define check_object
+$(1): $(2) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
-	    $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
-$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(patsubst %,$B/machinery/tested_%.o,$(filter $(2),$(NUMBERS))) \
-  $(if $(filter $(2),$(NUMBERS)),$(WORKER)) $(MACHINERY) $(CHECK_OBJECTS)
+	    $(CHECK_CU) $(3) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+endef
+caller_of = $(if $(filter $(1),$(NUMBERS)),$B/machinery/tested_$(1).o $(WORKER)) $(MACHINERY)
+# $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source, $(4): libraries
+define check_of_cu
+$(call check_object,$(CHECK)/$(1)/$(2).o,$(3))
+$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(call caller_of,$(2)) $(CHECK_OBJECTS)
 	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) $(4) -o $$@
 endef
 

@@ -472,10 +472,14 @@ TILE_FN float exp2_fast(float x)
 template <block_order order, bool transposed, class At>
 TILE_FN void load_16x16_by(uint32_t f[4], At at, int row0, int col0)
 {
-#ifdef TILE_TENSOR_CORES  // ldmatrix: lane 8 i + j hands in the address of row j of block i
-    const int i = lane_id() / 8, below = order == down ? i % 2 : i / 2, beside = order == down ? i / 2 : i % 2;
-    const bf16 *row = at(row0 + 8 * below + lane_id() % 8, col0 + 8 * beside);
-    const uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
+#if defined(TILE_TENSOR_CORES) || defined(CUDACPU_SEES_LOADS)
+    // ldmatrix: lane 8 b + j hands in the address of row j of block b
+    const int block = lane_id() / 8;
+    const int below = order == down ? block % 2 : block / 2, beside = order == down ? block / 2 : block % 2;
+    const bf16 *row_of_lane = at(row0 + 8 * below + lane_id() % 8, col0 + 8 * beside);
+#endif
+#ifdef TILE_TENSOR_CORES
+    const uint32_t address = (uint32_t)__cvta_generic_to_shared(row_of_lane);
     if (transposed)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
@@ -487,6 +491,9 @@ TILE_FN void load_16x16_by(uint32_t f[4], At at, int row0, int col0)
                      : "r"(address)
                      : "memory");
 #else  // each lane reads its own elements
+#ifdef CUDACPU_SEES_LOADS
+    cudacpu::matrix_load(row_of_lane);
+#endif
     const int g = lane_id() / 4, t = lane_id() % 4;
     for (int i = 0; i < 4; i++) {
         const int row = row0 + 8 * (order == down ? i % 2 : i / 2), col = col0 + 8 * (order == down ? i / 2 : i % 2);
@@ -495,6 +502,9 @@ TILE_FN void load_16x16_by(uint32_t f[4], At at, int row0, int col0)
         else
             memcpy(&f[i], at(row + g, col + 2 * t), 4);
     }
+#ifdef CUDACPU_SEES_LOADS
+    cudacpu::matrix_load(nullptr);
+#endif
 #endif
 }
 

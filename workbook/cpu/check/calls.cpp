@@ -113,7 +113,8 @@ void find_source_lines(const place *places, int count, source_line *lines)
                          static_cast<unsigned long>(reinterpret_cast<uintptr_t>(__executable_start) - base + code - 1));
     FILE *answer = popen(command.data(), "r");
     if (!answer) return;
-    char text[2048], function[2048] = "", here[512] = "", tile_word[48] = "";
+    static char text[1 << 16], function[sizeof text];  // names of lambdas in templates are long
+    char here[512] = "", tile_word[48] = "";
     if (!getcwd(here, sizeof here)) here[0] = 0;
     int which = -1, last_owner = -1;
     // For each address: itself, then pairs of function and file:line, callers of inlined code behind it.
@@ -124,7 +125,7 @@ void find_source_lines(const place *places, int count, source_line *lines)
                 last_owner = owner[static_cast<size_t>(which)], tile_word[0] = 0;
             continue;
         }
-        snprintf(function, sizeof function, "%s", text);
+        strcpy(function, text);
         if (!fgets(text, sizeof text, answer)) break;
         source_line &line = lines[last_owner];
         char *colon = strrchr(text, ':');

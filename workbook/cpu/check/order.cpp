@@ -117,7 +117,7 @@ void hook_turn(int number)
     memset(c.collecting, 0, sizeof c.collecting);
 }
 
-void hook_learn(int number)
+void hook_learn(int number, call_site)
 {
     const thread &t = *current->running;
     if (!channels[number].used) return;

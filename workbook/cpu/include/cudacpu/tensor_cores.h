@@ -16,6 +16,10 @@ struct warp_product {
     const uint32_t *b;      // [depth][cols][4]
 };
 
+// A lane begins to emulate ldmatrix, to which it would hand in the address of this row, by loads of its own; null: they
+// are done. Only a build that sees loads is told.
+void matrix_load(const void *row_);
+
 // For warp_call (sync.h), whose lanes each hand in one of these. As on a GPU the sum of 16 products is added to C at a
 // time.
 void multiply(void **products_, int count_);

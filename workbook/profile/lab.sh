@@ -1,0 +1,40 @@
+#!/bin/sh
+# lab.sh - make lab: profiles of four slow kernels of 03 (problems/lab.txt). SAY="A NAME" answers why A is slow, with a
+# NAME of the table in problems/lab.md.
+# lab.sh record NAME... - prints that file, of these kernels (solutions/03/slow.diff), whose workers are built; not the
+# names, but a sha256 of each answer.
+set -u
+page=problems/lab.md table=problems/lab.txt given=Hq=2,Nq=256,D=64
+say() { echo "lab: $*" >&2; exit 2; }
+sum() { echo "$*" | sha256sum | cut -d' ' -f1; }
+reasons() { sed -n 's/^| `\([a-zA-Z_]*\)` | \(.*\) |$/\1: \2/p' "$page"; }
+
+if [ "${1:-}" = record ]; then
+    record=build/cpu/profiling/slow/record
+    shift
+    for name in "$@"; do
+        letter=$(echo "${letter:-@}" | tr @A-C A-D)
+        CUDACPU_PROFILE=$record "build/cpu/profiling/slow/$name/03_worker" --case "$given" --guard 0 >/dev/null || exit 1
+        echo "$letter:"
+        awk -v needs="$(build/cpu/needs 03 "$given")" -v source="build/cpu/slow/$name/flash_forward.cu" \
+            -f workbook/profile/profile.awk "$record" | sed 's|build/cpu/slow/[^/]*/||; /^sectors, fewest/,$d'
+        printf 'answer: %s\n\n' "$(sum "$letter $name")"
+    done
+    exit
+fi
+
+if [ -n "${SAY:-}" ]; then
+    set -f
+    # shellcheck disable=SC2086
+    set -- $SAY
+    case $#$SAY in *[!A-Za-z0-9_\ ]* | [!2]*) say 'an answer is SAY="A NAME": of A to D, and a name of the list' ;; esac
+    answer=$(awk -v letter="$1:" '$0 == letter { of = 1 } of && /^answer: / { print $2; exit }' "$table")
+    [ -n "$answer" ] || say "A to D are there"
+    reason=$(reasons | grep "^$2:") || say "the list has no such name"
+    [ "$(sum "$1 $2")" = "$answer" ] || { echo "$1: something else is slow"; exit 1; }
+    echo "$1: right. ${reason#*: }"
+    exit
+fi
+grep -v '^answer: ' "$table"
+reasons | sort | sed '1s/^/What could be slow:\n\n/'
+printf '\nWhy is each slow? make lab SAY="A NAME"; make profile-03 shows yours.\n'
