@@ -352,61 +352,6 @@ static double common_factor(const worker_run *run, int k, const expected *e)
     return right > 0 && (telling > 2 || (telling && both == 0)) && fabs(both / right - 1) > 0.01 ? both / right : NONE;
 }
 
-static void say_factor(report *r, double c, double scale)
-{
-    const struct {
-        double is;
-        const char *says;
-    } known[] = {{scale, ", which is scale"},
-                 {1 / scale, ", which is 1 / scale"},
-                 {scale * scale, ", which is scale^2"},
-                 {1.44269504, ", which is log2(e)"},
-                 {0.69314718, ", which is ln(2)"}};
-    if (c == 0) say(r, "\n  each wrong element is 0");
-    if (c != 0) say(r, "\n  each wrong element is %.4g times the correct one", c);
-    for (size_t n = 0; n < sizeof known / sizeof *known && scale > 0; n++)
-        if (fabs(c - known[n].is) < 0.01 * fabs(c)) {
-            say(r, "%s", known[n].says);
-            break;
-        }
-}
-
-// Whose rows of O wrong ones are: what is right for the same query of another head, or another query of the same head.
-static void say_whose(report *r, const worker_run *run, int k, const expected *e)
-{
-    const wb_tensor *t = &run->tensors[k];
-    const char *data = worker_tensor(run, k);
-    const size_t D = t->dim[3], N = t->dim[2], H = t->dim[1], rows = t->count / D;
-    size_t looked = 0, known = 0, from[4], to[4], heads = 0;
-    long shift = 0;
-    bool shifted = true, moved = true;
-    for (size_t row = 0; row < rows && looked < 300; row += rows / 300 + 1) {
-        bool wrong = false, same = false;
-        for (size_t d = 0; d < D; d++) wrong |= !expected_is(e, row * D + d, element(t, data, row * D + d));
-        if (!wrong || is_unwritten(run, t, data, row * D)) continue;
-        looked++;
-        for (size_t n = 0; n < rows / N + N && !same; n++) {
-            const size_t other = n < rows / N ? n * N + row % N : row / N * N + n - rows / N;
-            same = other != row;
-            for (size_t d = 0; d < D && same; d++)
-                same = fabs(element(t, data, row * D + d) - e->want[other * D + d]) <= e->tolerance[other * D + d];
-            if (!same) continue;
-            const long by = (long)other - (long)row;
-            moved &= other % N == row % N, shifted &= n >= rows / N && (!known || by == shift), shift = by;
-            if (moved && heads < 4 && (!heads || from[heads - 1] != row / N))
-                from[heads] = row / N, to[heads++] = other / N;
-            known++;
-        }
-    }
-    if (known < 3 || 10 * known < 9 * looked || (!moved && !shifted)) return;
-    if (shifted)
-        say(r, "\n  each wrong row of %s is the correct result of the row that is %ld row%s %s", t->name, labs(shift),
-            labs(shift) == 1 ? "" : "s", shift > 0 ? "further down" : "further up");
-    for (size_t n = 0; n < heads && !shifted; n++)
-        say(r, "%s head %zu of batch %zu is what belongs in head %zu of batch %zu", n ? ";" : "\n  what stands in",
-            from[n] % H, from[n] / H, to[n] % H, to[n] / H);
-}
-
 // Sums of a row of 02 that lack columns, or have some several times. load: which of the block's; thread: who has it.
 typedef enum columns {
     FIRST_WARP,
@@ -485,19 +430,14 @@ static void say_pattern(report *r, const worker_run *run, int k, const expected 
         right[i / D % N] &= is, unwritten[i / D % N] |= blank_is;
     }
     const char *rows = sums ? "rows" : *t->name == 'd' && strchr("KV", t->name[1]) ? "keys" : "queries";
-    const double factor = common_factor(run, k, e);
     if (right && unwritten) {
         say_which(r, rows, right, N, "are right");
         say_which(r, rows, unwritten, N, "were not written");
     }
-    if (blank || !right || !unwritten)
-        ;
-    else if (factor != NONE)
-        say_factor(r, factor, sums ? 0 : (double)run->c.shape.scale);
-    else if (sums)
-        say_columns(r, run, k, e);
-    else if (O && *t->name == 'O')
-        say_whose(r, run, k, e);
+    const double factor = sums && !blank ? common_factor(run, k, e) : NONE;
+    if (factor == 0) say(r, "\n  each wrong element is 0");
+    if (factor != 0 && factor != NONE) say(r, "\n  each wrong element is %.4g times the correct one", factor);
+    if (sums && !blank && factor == NONE) say_columns(r, run, k, e);
     free(right), free(unwritten);
 }
 

@@ -271,6 +271,8 @@ Test(hopper, product_AB)
     X(SUM_FREED_UNREAD, "tile overwritten too early", "stores_read(), or a barrier after it", "store(s.x, mine)")      \
     X(SUM_ANNOUNCED_TOO_EARLY, "announced too early", "stores_done() is missing", "announce(&counters[1])")            \
     X(SUM_NEVER_ANNOUNCED, "deadlock", "for a counter in device memory to become", "await(&counters[1], turn)")        \
+    X(SUM_TAKEN_ONCE_MORE, "deadlock", "(completed phases: 2; it has seen them all, and waits for one more)",          \
+      "s.full.wait(i)")                                                                                                \
     X(SUM_NOT_READ, "returned too early", "stores_read() is missing", "put_async(sum, s.x)")
 
 #define NAME(name, ...) name,
@@ -302,7 +304,7 @@ __global__ void sum_kernel(fragments<64> *sum, unsigned *counters, const float *
     }
     __syncthreads();
     if (warpgroup_id() == 0) {
-        for (int i = 0; i < 2 && threadIdx.x == 0; i++) {
+        for (int i = 0; i < 2 + (wrong == SUM_TAKEN_ONCE_MORE) && threadIdx.x == 0; i++) {
             const unsigned turn = 2 * s.number + (unsigned)i;
             if (wrong != SUM_NOT_WAITED_FOR) s.full.wait(i);
             if (!is_turn(&counters[1], turn)) await(&counters[1], turn);

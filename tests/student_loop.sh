@@ -101,6 +101,10 @@ asked "after the tests of 05: 05 again, with the case" '^Next: 05, .*make test-0
 asked "next P=5: of that problem, though an earlier one is not done" '^Now: 05 flash_gqa\. unfinished, ' \
     env P=5 "$score" next
 refused "next: a problem that is not there" 'no problem 98' env P=98 "$score" next
+echo "step	head mapping" >build/grade/05.step
+asked "after a named cause: that, and not the next checkpoint" '^Next: 05, the cause named above; ' \
+    "$score" after build/grade 05
+rm build/grade/05.step
 asked "the table: unfinished, where gaps are untouched" '^  05  flash_gqa +unfinished ' \
     "$score" points build/grade 05
 sum=$("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')

@@ -60,6 +60,16 @@ ATTACK(sleeps, "", "rank 1: no answer in 2 s, in the function")  // and the othe
     return right(GIVEN);
 }
 
+__global__ void round_and_round()
+{
+    for (volatile int i = 0;; i++) {}
+}
+ATTACK(a_kernel_turns_round, "", "cudacpu: timeout in kernel round_and_round, block (0,0,0), thread (0,0,0) on rank 1")
+{
+    if (ring->rank == 1) round_and_round<<<1, 1, 0, stream>>>();
+    return right(GIVEN);
+}
+
 ATTACK(gives_up, "", "the function returned 'device error'")  // and the others wait for its messages
 {
     if (ring->rank == 1) return wb_fail(WB_DEVICE_ERROR, "no more");

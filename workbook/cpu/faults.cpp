@@ -12,7 +12,7 @@
 
 namespace cudacpu
 {
-static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGXCPU};
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGURG};
 static struct sigaction before[4];
 
 static void *program_counter(void *context)
@@ -64,9 +64,9 @@ static bool is_misaligned(int number, int code)
 static void report_fault(int number, int code, const char *at)
 {
     char text[256];
-    if (number == SIGXCPU) {
+    if (number == SIGURG) {
         report_begin("timeout");
-        report_line("The launch used more than %ld s of CPU time (CUDACPU_TIMEOUT). It was here:", launch_seconds());
+        report_line("The launch did not end in time%s. It was here:", code == SI_TIMER ? " (CUDACPU_TIMEOUT)" : "");
     } else if (number == SIGFPE) {
         report_begin("integer division by zero");
     } else if (is_misaligned(number, code)) {
@@ -102,10 +102,10 @@ static void on_signal(int number, siginfo_t *info, void *context)
     if (number == SIGFPE && info->si_code == FPE_FLTINV && current && current->running && early_read(context)) return;
     if (current && current->running) {
         report_fault(number, info->si_code, at);
-        report_code(program_counter(context));
+        report_code(program_counter(context), number == SIGURG);
         report_end();
     }
-    if (number == SIGXCPU) return;
+    if (number == SIGURG) return;
     if (number != SIGFPE && describe_device_address(at, text, sizeof text)) {
         report_begin("host code touched device memory");
         report_line("%s; use cudaMemcpy", text);

@@ -218,18 +218,22 @@ static bool print_lines(uintptr_t code, bool words)
     return printed > 0;
 }
 
-void report_code(void *program_counter)
+void report_code(void *program_counter, bool callers)
 {
     const uintptr_t code = reinterpret_cast<uintptr_t>(program_counter);
-    if (print_lines(code, false)) return;
+    bool found = print_lines(code, false);
+    if (found && !callers) return;
     // Not in the student's code, but called from there.
     void *frames[32];
     const int count = backtrace(frames, 32);
     int at = 0;
     while (at < count && frames[at] != program_counter) at++;
     for (int i = at + 1; i < count && i < at + 12; i++)
-        if (print_lines(reinterpret_cast<uintptr_t>(frames[i]) - 1, false)) return;
-    print_lines(code, true);
+        if (print_lines(reinterpret_cast<uintptr_t>(frames[i]) - 1, false)) {
+            found = true;
+            if (!callers) return;
+        }
+    if (!found) print_lines(code, true);
 }
 
 extern "C" char __executable_start[] __attribute__((weak));

@@ -16,8 +16,8 @@ void report_begin(const char *kind);
 void report_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report_place(call_site site);                                   // the source line, if it can be read
 void report_source(const char *file, int line, const char *indent);  // that line alone
-void report_code(
-    void *program_counter);  // the student's file, line and source line of an instruction, if addr2line finds it
+// The student's file, line and source line of an instruction, if addr2line finds it; callers: and from where it is called.
+void report_code(void *program_counter, bool callers = false);
 [[noreturn]] void report_end();
 
 // A message or a product may be asked for by a helper. reached() keeps who called whom, as numbers that are the same in

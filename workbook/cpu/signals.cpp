@@ -100,10 +100,13 @@ bool signal_is_over(const thread &, const void *word, long phase)
     return number < e.signals.size() && (e.signals[number].phase & 1) != static_cast<unsigned>(phase);
 }
 
-static void tell(const thread &, const void *word, long phase, char *text, size_t size)
+static void tell(const thread &t, const void *word, long phase, char *text, size_t size)
 {
-    const signal_state &s = engine_here().signals[*static_cast<const uint64_t *>(word) ^ MARK];
-    int n = snprintf(text, size, "for phase %ld of %s (completed phases: %u): ", phase, name_of(word), s.phase);
+    const uint64_t number = *static_cast<const uint64_t *>(word) ^ MARK;
+    const signal_state &s = engine_here().signals[number];
+    const bool all = s.phase && engine_here().know[t.number].at[WARPS + number] == s.phase;
+    int n = snprintf(text, size, "for phase %ld of %s (completed phases: %u%s): ", phase, name_of(word), s.phase,
+                     all ? "; it has seen them all, and waits for one more" : "");
     if (s.missing)
         n += snprintf(text + n, size - static_cast<size_t>(n), "%d of %d arrivals are missing", s.missing, s.count);
     if (s.promised != s.come)

@@ -6,7 +6,15 @@
 #include "evidence.h"
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
-static fit fit_P[2], fit_dS[2], fit_end[3], fit_delta;
+static fit fit_P[2] = {
+    FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
+        .joint = ": that is 2 to the power of "),
+    FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = ": that is 2 to the power of ")};
+static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .joint = "; it is "), FIT(BY_DS, "dS", .joint = "; it is ")};
+static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "sum of the parts|parts|dK scale"),
+                         FIT(BY_END, "sum of the parts|parts|dV|dK scale")};
+static fit fit_delta = FIT(BY_DELTA, "delta", .joint = ": what is summed up is ");
+static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ": that is minus the sum of ");
 
 static const attention_shape *s;
 static double s2;
@@ -27,20 +35,16 @@ void look_at_delta(void)
         double sum = 0, size = 0;
         for (int d = 0; d < D; d++)
             sum += (double)e.O[i * D + d] * e.dO[i * D + d], size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
-        if (!(size > 1e30) &&  // else it overflows, whoever is right
-            sum_add(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &sum))
-            fit_says(&fit_delta,
-                     "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
-                     i, e.delta[i], sum);
+        if (!(size > 1e30))  // else it overflows, whoever is right
+            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &sum,
+                    "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
+                    i, e.delta[i], sum);
     }
 }
-
-void conclude_delta(void) { fit_conclude(&fit_delta, BY_DELTA, "delta", NULL, ": what is summed up is "); }
 
 // What dP is made of, and what the sums meet.
 static void look_at_factors(void)
 {
-    static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {
         const product *dP = steps[t].dP;
@@ -53,8 +57,8 @@ static void look_at_factors(void)
             find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, where P^T dO belongs");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],
-                 names[right]);
+                 "dP is made of %s and %s, where %s and %s are right", owner_names[dP->left], owner_names[dP->right],
+                 owner_names[left], owner_names[right]);
     }
 }
 
@@ -88,7 +92,7 @@ static void look_at_tiles(const record *r)
                 p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
                 strangers += strange;
             }
-            if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
+            if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? DKDV : DQ, &p);
         }
     }
 }
@@ -106,19 +110,17 @@ static void look_at_values(const step *t)
         const double right = sees_pair(q, k) ? exp2(exponent) : 0, x = t->dP ? t->dP->after[at] : NAN;
         const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
         const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
-        if (sees_pair(q, k) && P > 1e-30 && isfinite(P) &&
-            sum_add(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){score, L}))
-            fit_says(&fit_P[by_keys],
-                     "in the kernel of %s P of query %d and key %d is 2^%.5g, where 2^(scale log2(e) S - L log2(e)) = "
-                     "2^%.5g belongs",
-                     own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), exponent);
+        if (sees_pair(q, k) && P > 1e-30 && isfinite(P))
+            see_sum(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){score, L},
+                    "in the kernel of %s P of query %d and key %d is 2^%.5g, where 2^(scale log2(e) S - L log2(e)) = "
+                    "2^%.5g belongs",
+                    own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), exponent);
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
-        if (t->dS && t->dP &&
-            sum_add(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
-                    (double[]){right * x, right * d, right, d, x}))
-            fit_says(&fit_dS[by_keys],
-                     "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
-                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, right * (x - d));
+        if (t->dS && t->dP)
+            see_sum(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
+                    (double[]){right * x, right * d, right, d, x},
+                    "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
+                    own("dK and dV", "dQ"), query_of(q), key_of(k), dS, right * (x - d));
     }
 }
 
@@ -168,19 +170,16 @@ static void look_at_end(const record *r, int output)
         const double y = e.out[output][at];
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
-        if (walks[row] && sum_add(&fit_end[output], y, 0.012 * largest + 1e-6,
-                                  output == 2 ? "+ their sum" : "+s their sum", &sum[at]))
-            fit_says(&fit_end[output], "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s",
-                     names[output], output ? key_of(row) : query_of(row),
-                     output == 2 ? "the sum" : "scale times the sum", y, factor * sum[at],
-                     walks[row] > 1 ? " (its queries are shared out in parts)" : "");
+        if (walks[row])
+            see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ their sum" : "+s their sum", &sum[at],
+                    "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s", names[output],
+                    output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
+                    factor * sum[at], walks[row] > 1 ? " (its queries are shared out in parts)" : "");
     }
     free(sum), free(walks);
 }
 
 // dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
-static fit fit_dsinks;
-
 // As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
 // at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
@@ -199,13 +198,11 @@ static void look_at_dsinks(void)
                 sum[2] -= exp(x * s->scale - L) * delta;
             sum[3] -= exp(key - L) * delta, sum[4] += b == 0 ? right : 0, sum[5] += i % 1024 < 32 ? right : 0;
         }
-        if (sum_add(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
-                    "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
-                    "head| that of the first sequence alone| that of the rows of the first warp alone",
-                    sum))
-            fit_says(&fit_dsinks,
-                     "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
-                     got, h, sum[0]);
+        see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
+                "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
+                "head| that of the first sequence alone| that of the rows of the first warp alone",
+                sum, "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
+                got, h, sum[0]);
     }
 }
 
@@ -233,23 +230,13 @@ void look_at_backward(void)
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 
-void conclude_backward(void)
+// What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
+void settle_backward(void)
 {
-    conclude_delta(), conclude_heads();
-    static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
-                                           "sum of the parts|parts|dV|dK scale"};
     for (int keys = 0; keys < 2; keys++) {
-        const char *gap = keys ? "recompute" : "recompute for dQ",
-                   *others = keys ? "recompute|dV" : "dS for dQ|recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
-        const form *is = fit_form(&fit_dS[keys]);
-        const bool other = is && !strstr(is->says, "dP");
-        fit_conclude(&fit_P[keys], BY_EXPONENT, gap, others, ": that is 2 to the power of ");
-        // What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
-        fit_conclude(&fit_dS[keys], keys || !is ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
-                     "; it is ");
+        const form *const is = fit_form(&fit_dS[keys]);
+        if (is && !strstr(is->says, "dP")) fit_dS[keys].gaps = keys ? "dS|dK" : "dS for dQ|dQ";
+        if (is && !keys) fit_dS[keys].rank = BY_EXPONENT;
     }
-    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], NULL, ": that is ");
-    fit_conclude(&fit_dsinks, BY_END, block_is_summed() ? "rows of the head|sum of the block" : "rows of the head",
-                 NULL, ": that is minus the sum of ");
-    conclude_masks();
+    if (block_is_summed()) fit_dsinks.gaps = "rows of the head|sum of the block";
 }

@@ -3,7 +3,11 @@
 #include "evidence.h"
 #include "worker/exchange.h"
 
-static fit fit_merge[2], fit_logs[2], fit_scales, fit_scaled_l;  // [2]: of one part, or more
+// [2]: of one part, or more
+static fit fit_merge[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
+static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
+static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; in place of that it is ");
+static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
 
@@ -116,7 +120,7 @@ void look_at_merge(const record *r)
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         snprintf(where, sizeof where, "query %d of head %d", query_of(row), head_of(row));
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, 8, out, got_L, slack, where);
+        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, where);
     }
 }
 
@@ -156,14 +160,13 @@ bool look_at_scales(const record *r)
                 const double right = base2_scale() * is[0] + is[1], seen = log2(P) - first_P;
                 const double slack = 0.03 + 2e-4 * (fabs(right) + fabs(base2_scale() * first[0]));
                 count++, misses += !(fabs(seen - right) <= slack);
-                if (sum_add(&fit_scales, seen, slack,
-                            "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
-                            "log2(K_scale)",
-                            is))
-                    fit_says(&fit_scales,
-                             "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to "
-                             "key %d log2 of them changes by %.4g, and should by %.4g",
-                             query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), seen, right);
+                see_sum(&fit_scales, seen, slack,
+                        "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
+                        "log2(K_scale)",
+                        is,
+                        "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to "
+                        "key %d log2 of them changes by %.4g, and should by %.4g",
+                        query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), seen, right);
             }
         }
     }
@@ -176,22 +179,11 @@ bool look_at_scales(const record *r)
         const double L = parts[0].L;
         const form of_l[] = {
             {"", L}, {"l is summed up after the weights were multiplied by V's scale", L + log(parts[0].V_scale)}};
-        if (fit_add(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, COUNT(of_l)))
-            fit_says(&fit_scaled_l,
-                     "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
-                     query_of(row), (double)e.out[1][row], L);
+        see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, COUNT(of_l),
+            "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right", query_of(row),
+            (double)e.out[1][row], L);
     }
     return !wrong;
 }
 
-void conclude_decode(void)
-{
-    for (int many = 0; many < 2; many++) {
-        const char *gaps = many ? "merge|finalize|weights" : "finalize";
-        fit_conclude(&fit_merge[many], many ? BY_END : BY_SUM, many ? "merge" : gaps, gaps, ": ");
-        fit_conclude(&fit_logs[many], many ? BY_END : BY_SUM, gaps, NULL, ": that is ");
-    }
-    if (fit_scales.wrong > scaled_pairs / 50)
-        fit_conclude(&fit_scales, BY_SCALES, "scores|weights|scales sent", NULL, "; in place of that it is ");
-    fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");
-}
+void settle_decode(void) { fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50; }

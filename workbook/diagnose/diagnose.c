@@ -25,35 +25,24 @@ static bool verbose, hung;  // a case had no answer in time: no more are tried
 static bool some_wrong;     // the answer of a case is
 static int plain;           // cases that ended well without a product
 
-// Whether `gap` is one of those that `look` lists: "max|rescale".
-static bool is_in(const char *look, const char *name)
+// Whether `name` is one of those that `list` has: "max|rescale".
+static bool is_in(const char *list, const char *name)
 {
-    for (; look; look = strchr(look, '|') ? strchr(look, '|') + 1 : NULL)
-        if (strcspn(look, "|") == strlen(name) && strncmp(look, name, strlen(name)) == 0) return true;
+    for (; list; list = strchr(list, '|') ? strchr(list, '|') + 1 : NULL)
+        if (strcspn(list, "|") == strlen(name) && strncmp(list, name, strlen(name)) == 0) return true;
     return false;
 }
 
+// Which gaps look wrong where another is as shipped: they see scores that nothing hides, or parts that nobody made.
+static const char *const needed[][2] = {
+    {"delta", "dS|dS for dQ"},
+    {"share|page lookup|packed rows", "merge|finalize"},
+    {"finalize", "merge"},
+    {"mask|tail|mask of the diagonal|mask of the window|mask of the sinks|mask of dK and dV|mask of dQ",
+     "max|rescale|accumulate"},
+};
 // These may stay empty: then more is done than needed, which is no mistake of results.
-static bool may_be_empty(const gap *g)
-{
-    return strcmp(g->name, "ends") == 0 || strcmp(g->name, "bound") == 0 || (no_mask && strcmp(g->name, "mask") == 0);
-}
-
-// Whether a mask is as shipped that the cases have: the gaps of the softmax then see scores that they should not.
-static bool mask_is_missing(void)
-{
-    for (int n = 0; n < gap_count; n++)
-        if (gaps[n].untouched && ((strstr(gaps[n].name, "mask") && !no_mask) || strstr(gaps[n].name, "tail")))
-            return true;
-    return false;
-}
-
-// What a sequence has, and what its parts have, needs these gaps of 13.
-static bool needed_by(const char *name, const char *look)
-{
-    const bool merge = is_in(look, "merge"), row = merge || is_in(look, "finalize");
-    return (row && is_in("share|page lookup|packed rows", name)) || (merge && is_in("finalize", name));
-}
+static bool may_be_empty(const char *name) { return is_in(no_mask ? "ends|bound|mask" : "ends|bound", name); }
 
 bool has_gap(const char *look)
 {
@@ -65,12 +54,12 @@ bool has_gap(const char *look)
 bool worth_naming(const char *look)
 {
     const bool some = has_gap(look);  // else it is in code that was given
-    if (mask_is_missing() && (is_in(look, "max") || is_in(look, "rescale") || is_in(look, "accumulate"))) return false;
     for (int n = 0; n < gap_count; n++) {
-        if (gaps[n].untouched && strcmp(gaps[n].name, "delta") == 0 && strstr(look, "dS")) return false;  // dS needs it
-        if (gaps[n].untouched && needed_by(gaps[n].name, look)) return false;
-        if (some && !is_in(look, gaps[n].name)) continue;
-        if (gaps[n].untouched && !may_be_empty(&gaps[n])) return false;
+        if (!gaps[n].untouched || may_be_empty(gaps[n].name)) continue;
+        if (!some || is_in(look, gaps[n].name)) return false;
+        for (int k = 0; k < COUNT(needed); k++)
+            for (int m = 0; m < gap_count && is_in(needed[k][0], gaps[n].name); m++)
+                if (is_in(needed[k][1], gaps[m].name) && is_in(look, gaps[m].name)) return false;
     }
     return true;
 }
@@ -168,24 +157,16 @@ static bool went_well(const worker_run *run)
     return !run->ending[0] && x->status == WB_OK && x->device_status == WB_OK;
 }
 
-// Parses a case, with room for the record of a function that walks over tiles of 128; false if it is none to look at.
+// Parses a case, with room for a record; false if it is none to look at.
 static bool parse(const char *text, wb_case *c)
 {
     if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal) ||
         c->dry)
         return false;
-    if (wb_has_ranks(problem))
-        c->products = RECORD / 128;
-    else if (c->late > 1)
-        c->late = 1;  // the record is of one call
-    if (c->watched || wb_has_ranks(problem))
-        return true;  // the layer has something to say of it, whatever is multiplied
+    c->products = wb_has_ranks(problem) ? RECORD / 128 : c->watched ? 0 : RECORD;
+    if (!wb_has_ranks(problem) && c->late > 1) c->late = 1;  // the record is of one call
     const attention_shape *s = &c->shape;
-    const double heads = (double)s->batch * s->q_heads,
-                 tiles = ((s->q_len - 1) / 128 + 1.0) * ((s->kv_len - 1) / 128 + 1.0);
-    const double room = heads * tiles * 16384 * (3 + 0.5 * s->head_dim) * (problem->signature == WB_BACKWARD ? 3 : 1);
-    c->products = room < RECORD ? (int)room : RECORD;
-    return heads * s->q_len * s->kv_len <= PAIRS;
+    return c->watched || wb_has_ranks(problem) || (double)s->batch * s->q_heads * s->q_len * s->kv_len <= PAIRS;
 }
 
 static void look_at_case(const char *text)
@@ -195,12 +176,6 @@ static void look_at_case(const char *text)
     if (!parse(text, &c)) return;
     e.alike = false;
     worker_start(&run, problem, &c, c.watched ? WORKER_ALONE : WORKER_SHARED);
-    if (went_well(&run) && c.products && c.products < RECORD &&
-        *(const float *)worker_tensor(&run, run.count - 1) == 1) {  // there was no room for all
-        worker_end(&run);
-        c.products = RECORD;
-        worker_start(&run, problem, &c, WORKER_SHARED);
-    }
     if (c.watched) {
         wb_case_print(problem, &c, e.text);
         if (run.ending[0] && strstr(run.said.text, "a tile was read that should have been skipped"))
@@ -267,9 +242,7 @@ int main(int argc, char **argv)
         }
         if (!e.problem) continue;
         e.wrong = some_wrong;
-        (wb_has_ranks(problem)               ? conclude_ranks
-         : problem->signature == WB_BACKWARD ? conclude_backward
-                                             : conclude_forward)();
+        conclude();
     }
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched && !gaps[n].left;
     if (!best.rank && plain)

@@ -6,7 +6,11 @@
 // factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
-static fit fit_factor, fit_others, fit_hidden, fit_rescaling, fit_l, fit_O;
+static fit fit_factor =
+    FIT(BY_SCALES, "scales|factor", .others = "scales|factor|softmax", .joint = "; the exponent of 2 is ");
+static fit fit_others = FIT(BY_FACTOR, "fetch|overlap|skip|softmax"), fit_hidden = FIT(BY_HEADS + 1, "overlap|softmax");
+static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ": that is 2 to the power of ");
+static fit fit_l = FIT(BY_L, "softmax"), fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
 
@@ -100,39 +104,36 @@ static int off_factors;  // rows whose factor is not right, in all cases
 // By which power of two the scores were multiplied, of rows whose weights fit one alone.
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    static const form right[] = {{"", 0}};
     const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x), Hkv = e.s->kv_heads, head = head_of(x->q);
     int seen = 0, fits = 0, plain;
     double at;
     x->right = row_fits(x, right_factor(x), true, &x->at, &x->plain);
     if (!x->right && row_fits(x, right_factor(x), false, &at, &plain) && plain > 1) {
-        if (fit_add(&fit_hidden, 1, 0, right, 1))
-            fit_says(&fit_hidden, "query %d gives no weight to a key that it sees, in the tile of keys from %d on",
-                     query_of(x->q), now->first);
+        see(&fit_hidden, 0, 0, NULL, 0,
+            "query %d gives no weight to a key that it sees, in the tile of keys from %d on", query_of(x->q),
+            now->first);
         return;
     }
     if (!x->right && of_another_tile(now, i)) {
-        if (fit_add(&fit_others, 1, 0, right, 1))
-            fit_says(
-                &fit_others,
-                "the weights that query %d has for keys from %d on are made of the scores of another tile, or meet "
-                "the V of another",
-                query_of(x->q), now->first);
+        see(&fit_others, 0, 0, NULL, 0,
+            "the weights that query %d has for keys from %d on are made of the scores of another tile, or meet "
+            "the V of another",
+            query_of(x->q), now->first);
         return;
     }
     for (int by = -30; by <= 30; by++)
         if (row_fits(x, ldexp(right_factor(x), by), true, &at, &plain) && plain > 3) seen = Q + K + by, fits++;
     row_in_tile in_turn = *x;  // of the key head that the query head would have if heads were dealt out in turn
     in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
-    const bool first = !x->right && x->plain && off_factors++ == 0;
-    if ((fits == 1 && sum_add(&fit_factor, seen, 0.3,
-                              "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
-                              (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn)})) ||
-        first)
-        fit_says(&fit_factor,
-                 "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by "
-                 "scale * log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
-                 query_of(x->q), x->tile * TILE, Q + K, Q, K);
+    char says[300];
+    snprintf(says, sizeof says,
+             "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by scale * "
+             "log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
+             query_of(x->q), x->tile * TILE, Q + K, Q, K);
+    if (fits == 1)
+        see_sum(&fit_factor, seen, 0.3, "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
+                (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn)}, "%s", says);
+    if (!x->right && x->plain && off_factors++ == 0) see(&fit_factor, 0, 0, NULL, 0, "%s", says);
 }
 
 // From one tile to the next.
@@ -149,9 +150,7 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
              "of query %d changes by %.2f, and V's exponent by %d",
              was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     const double grown = m - m_old;
-    if (sum_add(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown}))
-        fit_says(
-            &fit_rescaling,
+    see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
             "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O is to be multiplied "
             "by %.4g; it is by %.4g",
             is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
@@ -167,12 +166,12 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
         not_rescaled += exp2(all[t] - m[t] + m[count - 1]);
     }
     const double L = e.out[1][q], is = LN2 * log2(right);
-    if (sum_add(&fit_l, L, 0.02 + 1e-3 * fabs(is),
-                "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in "
-                "it| L of an l that is never rescaled",
-                (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(not_rescaled)}))
-        fit_says(&fit_l, "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g",
-                 query_of(q), is, L);
+    see_sum(&fit_l, L, 0.02 + 1e-3 * fabs(is),
+            "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in "
+            "it| L of an l that is never rescaled",
+            (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(not_rescaled)},
+            "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g", query_of(q),
+            is, L);
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
@@ -202,13 +201,12 @@ static void look_at_O(int i, int q, const double *m)
             right += x, size += fabs(x), moved += k + 1 < sums ? x : 0;
         }
         const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
-        if (sum_add(&fit_O, got, 0.09 * (size + fabs(got)),
-                    "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
-                    (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))}))
-            fit_says(&fit_O,
-                     "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it "
-                     "is %.4g",
-                     query_of(q), d, right, got);
+        see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
+                "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
+                (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
+                "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it "
+                "is %.4g",
+                query_of(q), d, right, got);
     }
 }
 
@@ -246,15 +244,9 @@ void look_at_e4m3(const record *r)
     }
 }
 
-void conclude_e4m3(void)
+void settle_e4m3(void)  // one of these explains most of what was seen
 {
-    // One of these explains most of what was seen.
     const int most = max_int(off_factors, max_int(fit_others.wrong, fit_hidden.wrong));
-    if (fit_hidden.wrong == most) fit_conclude(&fit_hidden, BY_HEADS + 1, "overlap|softmax", NULL, "");
-    if (fit_others.wrong == most) fit_conclude(&fit_others, BY_FACTOR, "fetch|overlap|skip|softmax", NULL, "");
-    if (off_factors == most)
-        fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", "; the exponent of 2 is ");
-    fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, ": that is 2 to the power of ");
-    fit_conclude(&fit_l, BY_L, "softmax", NULL, ": that is ");
-    fit_conclude(&fit_O, BY_L + 1, "together", "level|together|overlap", ": that is ");
+    fit_hidden.mute = fit_hidden.wrong < most, fit_others.mute = fit_others.wrong < most;
+    fit_factor.mute = off_factors < most;
 }

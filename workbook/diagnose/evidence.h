@@ -85,28 +85,37 @@ typedef struct form {
 enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
-// sentence and its case.
+// sentence and its case. Said is the sentence, `joint` (": that is " where there is none; `zero` before "0") and how the
+// form reads. others: the gaps where no form fits, if these are more. mute: another fit says it.
 typedef struct fit {
+    int rank;
+    const char *gaps, *others, *joint, *zero;
+    bool known, mute;  // known: something was seen of it
     form forms[MAX_FORMS];
-    int count, wrong, right, misses[MAX_FORMS];  // right: of these sum_add looks at some
+    int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some
     char says[700], shown[WB_CASE_TEXT];
     bool fails, exact;  // the answer of that case; whether a form has to explain all, and not nearly all
 } fit;
+#define FIT(RANK, ...)                                                                                                 \
+    {                                                                                                                  \
+        .rank = RANK, .gaps = __VA_ARGS__                                                                              \
+    }
 
-// One observation: what was seen, and what each form says. True if it is the first that is wrong, or the first in a
-// case whose answer is: fit_says() then keeps the sentence. A fit without forms is no more than that.
-bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
-__attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
+// One observation: what was seen, and what each form says; without forms it is wrong. The sentence is kept of the first
+// that is wrong, or the first in a case whose answer is.
+__attribute__((format(printf, 6, 7))) void see(fit *f, double seen, double tolerance, const form *forms, int count,
+                                               const char *format, ...);
 
 // A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
 // ln(2) (n); `values` are theirs. Looked for is which of them are in it: one that is right may be gone, or all,
 // another be there, and one or all be multiplied by -1, 2, scale, log2(e) and the like, or divided. What it is reads as
-// a formula, which is its id, too. Returns as fit_add.
-bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values);
+// a formula, which is its id, too.
+__attribute__((format(printf, 6, 7))) void see_sum(fit *f, double seen, double tolerance, const char *names,
+                                                   const double *values, const char *format, ...);
 
-// A row's O and L from those of parts, which come so many at once.
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
-               double L, double slack, const char *where);
+// A row's O and L from those of parts.
+void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
+               double slack, const char *where);
 
 // The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
 // in ten, if all others are far worse. Null: none.
@@ -116,14 +125,13 @@ const form *fit_form(const fit *f);
 __attribute__((format(printf, 5, 6))) void add_form(const fit *f, form *forms, int *count, double is,
                                                     const char *format, ...);
 
-// The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps`, or where no form fits `others`
-// unless that is null.
-void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
+void conclude(void);  // finds what all fits say
 
 // The record of products.
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
 
 typedef enum owner { NOBODY, OF_Q, OF_K, OF_V, OF_dO } owner;
+extern const char *const owner_names[];
 
 typedef struct product {
     int walker, rows, cols, depth;
@@ -191,30 +199,21 @@ pairs pairs_of(const step *t, int first_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.
-typedef enum mask_kind {
-    MASK_DIAGONAL,
-    MASK_WINDOW,
-    MASK_SINKS,
-    MASK_TAIL,
-    MASK_DKDV,
-    MASK_DQ,
-    MASK_PACKED,
-    MASK_BITS,
-    MASKS
-} mask_kind;
+typedef enum mask_kind { DIAGONAL, WINDOW, SINKS, TAIL, DKDV, DQ, PACKED, BITS, MASKS } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
-void conclude_masks(void);
 
-// Each looks at a case, and then concludes from all of them.
-void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
-void look_at_backward(void), conclude_backward(void);  // and 12
-void look_at_delta(void), conclude_delta(void);        // and of 18
-void look_at_ranks(void), conclude_ranks(void);        // 17 and 18
+// Each looks at a case.
+void look_at_forward(void);   // and 10, 11, 13, 14, 15
+void look_at_backward(void);  // and 12
+void look_at_delta(void);     // and of 18
+void look_at_ranks(void);     // 17 and 18
+
+// What fits say may hang on what others have seen: settled at the end.
+void settle_masks(void), settle_softmax(void), settle_backward(void), settle_decode(void), settle_e4m3(void);
 
 // Parts of these.
 bool look_at_heads(const record *r, bool of_V);  // false if they are wrong
-void conclude_heads(void);
-void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
+void look_at_softmax(const record *r);           // softmax.c: what each row makes of its scores
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
@@ -223,5 +222,5 @@ bool see_other_rows(const step *t, const product *p, const char *what, const cha
 bool look_at_pages(const record *r);                                                       // decode.c
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
-void look_at_merge(const record *r), conclude_decode(void);
-void look_at_e4m3(const record *r), conclude_e4m3(void);  // e4m3.c
+void look_at_merge(const record *r);
+void look_at_e4m3(const record *r);  // e4m3.c

@@ -43,10 +43,15 @@ void add_form(const fit *f, form *forms, int *count, double is, const char *form
     forms[(*count)++] = (form){says, is};
 }
 
-bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count)
+static fit *noted[64];  // of which something was seen
+static int fit_count;
+
+static void add(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, va_list list)
 {
-    memcpy(f->forms, forms, (size_t)count * sizeof *forms), f->count = count;
-    bool wrong = false;
+    bool wrong = count == 0;
+    if (!f->known && fit_count < COUNT(noted)) noted[fit_count++] = f;
+    f->known = true;
+    if (count) memcpy(f->forms, forms, (size_t)count * sizeof *forms), f->count = count;
     for (int n = 0; n < count; n++) {
         const bool fits = isfinite(seen) ? fabs(seen - forms[n].is) <= tolerance
                                          : !isfinite(forms[n].is) && isnan(seen) == isnan(forms[n].is);
@@ -54,7 +59,17 @@ bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count
         if (n == 0) wrong = !fits;
     }
     f->wrong += wrong;
-    return wrong && (!*f->says || (e.wrong && !f->fails));
+    if (!wrong || (*f->says && (!e.wrong || f->fails))) return;
+    vsnprintf(f->says, sizeof f->says, format, list);
+    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
+}
+
+void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    add(f, seen, tolerance, forms, count, format, list);
+    va_end(list);
 }
 
 // Of a term: number scale^scale log2(e)^log2e.
@@ -100,7 +115,7 @@ static int add_sum(const fit *f, form *forms, int n, const term *terms, const fa
     return n;
 }
 
-bool sum_add(fit *f, double seen, double tolerance, const char *names, const double *values)
+void see_sum(fit *f, double seen, double tolerance, const char *names, const double *values, const char *format, ...)
 {
     enum { MOST = 14 };
     static const factor changes[] = {{1, 0, 0},  {0, 0, 0}, {-1, 0, 0}, {2, 0, 0}, {0.5, 0, 0}, {4, 0, 0}, {32, 0, 0},
@@ -122,7 +137,7 @@ bool sum_add(fit *f, double seen, double tolerance, const char *names, const dou
         if (t->right.number != 0 && rights++ == 0) first = (factor){1, t->right.scale, t->right.log2e};
     }
     int n = add_sum(f, forms, 0, terms, is, count);
-    if (fabs(seen - forms[0].is) <= tolerance && f->count && f->right++ % 8) return false;  // some of them will do
+    if (fabs(seen - forms[0].is) <= tolerance && f->count && f->right++ % 8) return;  // some of them will do
     // Of those that are right none is gone, or one is, or all are; and another has come, or one or all have another
     // factor.
     for (int gone = -1; gone <= count - (rights < 2); gone++)
@@ -140,13 +155,10 @@ bool sum_add(fit *f, double seen, double tolerance, const char *names, const dou
             }
             n = add_sum(f, forms, n, terms, is, count);
         }
-    return fit_add(f, seen, tolerance, forms, n);
-}
-
-void fit_says(fit *f, const char *format, ...)
-{
-    WRITE(f->says, format);
-    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
+    va_list list;
+    va_start(list, format);
+    add(f, seen, tolerance, forms, n, format, list);
+    va_end(list);
 }
 
 // One of many sums may fit a few numbers by chance.
@@ -169,60 +181,42 @@ const form *fit_form(const fit *f)
 }
 
 // Two that explain the same are both said, unless the second only adds to the first.
-void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
+static void conclude_fit(const fit *f)
 {
-    const form *is = fit_form(f), * or = NULL;
-    if (!*f->says) return;
-    for (int n = is && strncmp(is->says, "nothing", 7) ? 1 : f->count; n < f->count && ! or ; n++)
+    const form *is = fit_form(f), *other = NULL;
+    for (int n = is && strncmp(is->says, "nothing", 7) ? 1 : f->count; n < f->count && !other; n++)
         if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
-            or = &f->forms[n];
+            other = &f->forms[n];
+    const char *joint = f->joint ? f->joint : ": that is ";
+    if (is && f->zero && strcmp(is->says, "0") == 0) joint = f->zero;
     memcpy(e.text, f->shown, sizeof e.text);
-    find(rank, is ? is->says : "", is || !others ? gaps : others, "%s%s%s%s%s", f->says, is ? joint : "",
-         is ? is->says : "", or ? "; or, which looks the same, " : "", or ? or->says : "");
+    find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, is ? joint : "",
+         is ? is->says : "", other ? "; or, which looks the same, " : "", other ? other->says : "");
 }
 
-// How far O is from the parts' sum, each of which counts exp(L - m) under the maximum m so far. What was there before
-// is multiplied by exp(m_old - m) when m grows, unless O or l stays.
-static double merged_off(double *const *O_of, const double *L_of, int parts, int at_once, bool O_stays, bool l_stays,
-                         const float *O)
+void conclude(void)
 {
-    double sum[WB_MAX_HEAD_DIM] = {0}, m = -FLT_MAX, l = 0, off = 0, size = 0;
-    for (int n = 0; n < parts; n += at_once) {
-        const double old = m;
-        const int end = min_int(parts, n + at_once);
-        for (int k = n; k < end; k++) m = fmax(m, L_of[k]);
-        for (int d = 0; d < e.s->head_dim && !O_stays; d++) sum[d] *= exp(old - m);
-        l *= l_stays ? 1 : exp(old - m);
-        for (int k = n; k < end; k++) {
-            for (int d = 0; d < e.s->head_dim; d++) sum[d] += exp(L_of[k] - m) * O_of[k][d];
-            l += exp(L_of[k] - m);
-        }
-    }
-    for (int d = 0; d < e.s->head_dim; d++) {
-        const double x = sum[d] / l;
-        if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
-    }
-    return isfinite(off) ? sqrt(off / fmax(size, 1e-300)) : 1;
+    settle_masks(), settle_softmax(), settle_backward(), settle_decode(), settle_e4m3();
+    for (int n = 0; n < fit_count; n++)
+        if (!noted[n]->mute && *noted[n]->says) conclude_fit(noted[n]);
 }
 
-void see_merge(fit *shares, fit *logs, double *const *O_of, const double *L_of, int parts, int at_once, const float *O,
-               double L, double slack, const char *where)
+void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
+               double slack, const char *where)
 {
-    static const char *const stays[] = {"", "O is not rescaled when the maximum grows",
-                                        "l is not rescaled when the maximum grows",
-                                        "neither O nor l is rescaled when the maximum grows"};
-    double m = -INFINITY, l = 0;
-    form forms[4];
+    double m = -INFINITY, l = 0, off = 0, size = 1e-300;
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
-    for (int n = 0; n < 4; n++)
-        forms[n] = (form){stays[n], merged_off(O_of, L_of, parts, at_once, n & 1, n & 2, O) > 0.02};
-    if (fit_add(shares, 0, 0, forms, 4))
-        fit_says(shares, "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
-                 parts > 1 ? "s" : "");
-    if (sum_add(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}))
-        fit_says(logs, "L of %s, of %d part%s, is %.4g where %.4g belongs", where, parts, parts > 1 ? "s" : "", L,
-                 m + log(l));
+    for (int d = 0; d < e.s->head_dim; d++) {
+        double x = 0;
+        for (int n = 0; n < parts; n++) x += exp(L_of[n] - m) / l * O_of[n][d];
+        if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
+    }
+    see(sums, !(sqrt(off / size) <= 0.02), 0, (form[]){{"", 0}}, 1,
+        "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
+        parts > 1 ? "s" : "");
+    see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}, "L of %s, of %d part%s, is %.4g where %.4g belongs",
+            where, parts, parts > 1 ? "s" : "", L, m + log(l));
 }

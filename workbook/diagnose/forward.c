@@ -4,7 +4,8 @@
 // The record has Q K^T before the mask, the weights P, and O before and after P V was added.
 #include "evidence.h"
 
-static fit fit_heads[2];
+static fit fit_heads[2] = {[0 ... 1] =
+                               FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = ": it is ")};
 
 // The key head of query head h by formulas: which of a batch's heads, and where the heads of a batch begin; -1 is
 // outside of the tensor.
@@ -62,11 +63,10 @@ bool look_at_heads(const record *r, bool of_V)
             wrong += others;
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
-            if (fit_add(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms)))
-                fit_says(&fit_heads[of_V],
-                         "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: "
-                         "of none)",
-                         h, letter, reads[h], right_key_head(h));
+            see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
+                "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: "
+                "of none)",
+                h, letter, reads[h], right_key_head(h));
     }
     if (apart > 0 && !e.table)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
@@ -81,16 +81,9 @@ bool look_at_heads(const record *r, bool of_V)
     return !wrong && !nobodys;
 }
 
-void conclude_heads(void)
-{
-    for (int of_V = 0; of_V < 2; of_V++)
-        fit_conclude(&fit_heads[of_V], BY_HEADS, "head mapping|fetch|first key|page lookup|keys", NULL, ": it is ");
-}
-
 // A product of a step that meets other rows than those of the step's tile.
 bool see_other_rows(const step *t, const product *p, const char *what, const char *gaps)
 {
-    static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
     for (int c = 0; p && c < t->S->cols; c++) {
         const int row = p->b_row[c], right = t->S->b_row[c];
         const bool none = row == NOBODYS_ROW && isnan(p->b[p->scores ? c : c * p->cols]);
@@ -99,7 +92,7 @@ bool see_other_rows(const step *t, const product *p, const char *what, const cha
         if (!none) snprintf(whose, sizeof whose, "those from %d on", (by_keys ? query_of(row) : key_of(row)) - c);
         find(BY_FACTOR, "of_another_tile", gaps,
              "in the step of the tile of %s from %d on, %s meets rows of %s that are %s", by_keys ? "queries" : "keys",
-             t->first, what, names[p->right], whose);
+             t->first, what, owner_names[p->right], whose);
         return true;
     }
     return false;
@@ -108,10 +101,10 @@ bool see_other_rows(const step *t, const product *p, const char *what, const cha
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
 static mask_kind kind_of(int low, const step *t)
 {
-    if (e.problem->mask == WB_NO_MASK || (e.problem->mask == WB_CAUSAL_OPTIONAL && !e.s->causal)) return MASK_TAIL;
-    if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
+    if (e.problem->mask == WB_NO_MASK || (e.problem->mask == WB_CAUSAL_OPTIONAL && !e.s->causal)) return TAIL;
+    if (e.problem->sinks && t->S->cols < e.widest) return SINKS;
     const bool reaches = t->first / t->S->cols >= (low + 1) / t->S->cols || t->first < 0;
-    return !e.problem->window || reaches ? MASK_DIAGONAL : MASK_WINDOW;
+    return !e.problem->window || reaches ? DIAGONAL : WINDOW;
 }
 
 // Which pairs get a weight in some tile: [all_rows(), Nk]. What one tile hides another may have.
@@ -179,7 +172,7 @@ static void look_at_tiles(const record *r)
             pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
             const bool listed = e.problem->signature == WB_BLOCK_MASK;
-            add_to_mask(listed ? MASK_BITS : e.table ? MASK_PACKED : kind_of(low, &steps[t]), &p);
+            add_to_mask(listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]), &p);
         }
     }
 }
@@ -216,12 +209,4 @@ void look_at_forward(void)
         look_at_merge(&r);
     else
         look_at_softmax(&r);
-}
-
-void conclude_forward(void)
-{
-    if (e.table) conclude_decode();
-    conclude_heads();
-    if (e.problem->signature == WB_FP8) conclude_e4m3();
-    conclude_masks(), conclude_softmax();
 }

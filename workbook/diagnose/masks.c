@@ -3,7 +3,15 @@
 // name of the mistake if it hides what was hidden, to the pair.
 #include "evidence.h"
 
-static fit masks[MASKS];
+static fit masks[MASKS] = {[DIAGONAL] =
+                               FIT(BY_MASK, "mask of the diagonal|bounds|mask|tail|overlap", .joint = "; here "),
+                           [WINDOW] = FIT(BY_MASK, "mask of the window", .joint = "; here "),
+                           [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles", .joint = "; here "),
+                           [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap", .joint = "; here "),
+                           [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute", .joint = "; here "),
+                           [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ", .joint = "; here "),
+                           [PACKED] = FIT(BY_MASK, "packed rows", .joint = "; here "),
+                           [BITS] = FIT(BY_MASK, "mask|load bits", .joint = "; here ")};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
 pairs pairs_of(const step *t, int first_row)
@@ -47,8 +55,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 {
     int n = 0;
     forms[n++] = (form){"", right};
-    if (kind == MASK_BITS) return n;
-    if (kind == MASK_PACKED) return packed_rules(f, t, r, c, forms, n);
+    if (kind == BITS) return n;
+    if (kind == PACKED) return packed_rules(f, t, r, c, forms, n);
     const int i = t->query[r], j = t->key[c], N = e.s->kv_len, most = 1 << 29;
     const int sinks = e.problem->sinks ? min_int(e.s->sinks, most) : 0;
     const int W = e.problem->window ? min_int(e.s->window, most) : most;
@@ -71,14 +79,14 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                              {"i", i},
                              {"(j without its warp's place)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
-    const bool guarded = kind == MASK_WINDOW || kind == MASK_DKDV || kind == MASK_DQ;
+    const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
 #define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
     RULE(false, "nothing is hidden: the condition never holds, or what it hides becomes a number that has a weight");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
-        if (kind == MASK_TAIL) RULE(j >= N + x, "j >= Nk%s stands for j >= Nk", more);
-        if (kind == MASK_TAIL) continue;
+        if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s stands for j >= Nk", more);
+        if (kind == TAIL) continue;
         RULE(runs && (j > i + x || (old && no_sink)), "j > i%s stands for j > i", more);
         if (e.problem->window)
             RULE(runs && (after || (j <= i - W + x && no_sink)), "j <= i - W%s stands for j <= i - W", more);
@@ -87,10 +95,9 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     }
     for (int k = 0; k < COUNT(of_key); k++) {
         const int x = of_key[k].x;
-        RULE(kind == MASK_TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s stands for j",
-             of_key[k].is);
+        RULE(kind == TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s stands for j", of_key[k].is);
     }
-    if (kind == MASK_TAIL) return n;
+    if (kind == TAIL) return n;
     for (int q = 0; q < COUNT(of_query); q++) {
         const int x = of_query[q].x;
         RULE(runs && (j > x || (j <= x - W && no_sink)), "%s stands for i", of_query[q].is);
@@ -122,24 +129,24 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 
 static const char *rule_of(mask_kind kind)
 {
-    return kind == MASK_TAIL     ? "j >= Nk"
-           : kind == MASK_PACKED ? "j > kv_len - Nq + i"
-           : kind == MASK_BITS   ? "their bit is 0"
-           : !e.problem->window  ? "j > i"
-           : e.problem->sinks    ? "j > i or (j <= i - W and j >= sinks)"
-                                 : "j > i or j <= i - W";
+    return kind == TAIL         ? "j >= Nk"
+           : kind == PACKED     ? "j > kv_len - Nq + i"
+           : kind == BITS       ? "their bit is 0"
+           : !e.problem->window ? "j > i"
+           : e.problem->sinks   ? "j > i or (j <= i - W and j >= sinks)"
+                                : "j > i or j <= i - W";
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    static const char *const where[MASKS] = {[MASK_DIAGONAL] = "in tiles on the diagonal ",
-                                             [MASK_WINDOW] = "in tiles left of the diagonal ",
-                                             [MASK_SINKS] = "in tiles of sinks ",
-                                             [MASK_DKDV] = "in the kernel of dK and dV ",
-                                             [MASK_DQ] = "in the kernel of dQ "};
+    static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal ",
+                                             [WINDOW] = "in tiles left of the diagonal ",
+                                             [SINKS] = "in tiles of sinks ",
+                                             [DKDV] = "in the kernel of dK and dV ",
+                                             [DQ] = "in the kernel of dQ "};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
-    f->exact = kind != MASK_PACKED;
+    f->exact = kind != PACKED;
     EACH_PAIR (a, t->queries, b, t->keys) {
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
@@ -149,27 +156,18 @@ void add_to_mask(mask_kind kind, const pairs *t)
         const bool right = hide[a][b] == (got == HIDDEN);
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
-        if (fit_add(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms)))
-            fit_says(f, "%squery %d gives %s to key %d, which %s; key j is to be hidden from query i if %s",
-                     where[kind] && (e.problem->window || kind > MASK_WINDOW) ? where[kind] : "", i,
-                     got == HIDDEN ? "no weight" : "a weight", j,
-                     j >= keys_of(t->row0) ? "does not exist"
-                     : hide[a][b]          ? "it does not see"
-                                           : "it sees",
-                     rule_of(kind));
+        see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
+            "%squery %d gives %s to key %d, which %s; key j is to be hidden from query i if %s",
+            where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "", i,
+            got == HIDDEN ? "no weight" : "a weight", j,
+            j >= keys_of(t->row0) ? "does not exist"
+            : hide[a][b]          ? "it does not see"
+                                  : "it sees",
+            rule_of(kind));
     }
 }
 
-void conclude_masks(void)
+void settle_masks(void)
 {
-    static const char *const gaps[MASKS] = {[MASK_DIAGONAL] = "mask of the diagonal|bounds|mask|tail|overlap",
-                                            [MASK_WINDOW] = "mask of the window",
-                                            [MASK_SINKS] = "mask of the sinks|sink tiles",
-                                            [MASK_TAIL] = "tail|mask|packed rows|overlap",
-                                            [MASK_DKDV] = "mask of dK and dV|recompute",
-                                            [MASK_DQ] = "mask of dQ|recompute for dQ",
-                                            [MASK_PACKED] = "packed rows",
-                                            [MASK_BITS] = "mask|load bits"};
-    for (int kind = 0; kind < MASKS; kind++)
-        if (masks[kind].fails) fit_conclude(&masks[kind], BY_MASK, gaps[kind], NULL, "; here ");
+    for (int kind = 0; kind < MASKS; kind++) masks[kind].mute = !masks[kind].fails;
 }

@@ -5,6 +5,8 @@
 #include "layer_requests.h"
 #include "case/pages.h"
 
+const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
+
 // A row by the sum of its elements' hashes: a kernel may multiply the columns of both factors in another order
 // (int8.cuh does).
 typedef struct slot {
@@ -135,7 +137,13 @@ static bool of_no_row(const product *p)
     return none;
 }
 
-static void ask_for_mask(void);
+// Walks of the first rows come first: of them the sentences are, as what a failure shows first.
+static int by_row(const void *a, const void *b)
+{
+    const walk *x = a, *y = b;
+    const int of_x = x->first ? x->first->a_row[0] : NO_ROW, of_y = y->first ? y->first->a_row[0] : NO_ROW;
+    return of_x != of_y ? (of_x < of_y ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+}
 
 bool record_read(record *r)
 {
@@ -158,10 +166,7 @@ bool record_read(record *r)
     for (int n = 0; n < COUNT(kept); n++) free(kept[n]);
     if (pages.owner) wb_pages_free(&pages);
     pages = (wb_pages){0};
-    if (paged)
-        pages = wb_pages_make(e.c);
-    else
-        ask_for_mask();
+    if (paged) pages = wb_pages_make(e.c);
     kept[0] = r->products = allocate((size_t)r->count, sizeof *r->products);
     kept[1] = r->walks = allocate((size_t)r->count, sizeof *r->walks);
     kept[2] = kept_rows = allocate(numbers, sizeof *kept_rows), rows_used = 0;
@@ -202,6 +207,7 @@ bool record_read(record *r)
                            (w->first->left == OF_K || p->depth != w->first->cols);
         if (begins && !w->first) w->first = p;
     }
+    qsort(r->walks, (size_t)r->walk_count, sizeof *r->walks, by_row);
     return true;
 }
 
@@ -249,24 +255,10 @@ void block_of(const record *r, int n, int *low, int *high)
     }
 }
 
-static unsigned char *visible;  // [masks, Nq, Nk] of this case, asked once
-
-static void ask_for_mask(void)
-{
-    const bool listed = e.problem->signature == WB_BLOCK_MASK;
-    const size_t Nq = (size_t)e.s->q_len, Nk = (size_t)e.s->kv_len, masks = listed ? (size_t)e.s->batch : 1;
-    free(visible);
-    visible = allocate(masks * Nq * Nk, 1);
-    for (size_t at = 0; at < masks * Nq * Nk; at++) {
-        const int i = (int)(at / Nk % Nq), j = (int)(at % Nk);
-        visible[at] = listed ? wb_case_sees(e.c, (int)(at / Nk / Nq), i, j) : oracle_visible(e.problem, e.s, i, j);
-    }
-}
-
 bool sees(int row, int j)
 {
     if (row < 0 || j < 0 || j >= keys_of(row)) return false;
     if (e.kv_len) return j <= keys_of(row) - e.s->q_len + query_of(row);
-    const int b = e.problem->signature == WB_BLOCK_MASK ? head_of(row) / e.s->q_heads : 0;
-    return visible[((size_t)b * (size_t)e.s->q_len + (size_t)query_of(row)) * (size_t)e.s->kv_len + (size_t)j];
+    return e.problem->signature == WB_BLOCK_MASK ? wb_case_sees(e.c, head_of(row) / e.s->q_heads, query_of(row), j)
+                                                 : oracle_visible(e.problem, e.s, query_of(row), j);
 }

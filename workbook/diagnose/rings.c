@@ -232,7 +232,8 @@ static void see_pairs(void)
     }
 }
 
-static fit shares, logs;  // of merges of the first two parts, or of one
+// Of merges of the first two parts, or of one.
+static fit shares = FIT(BY_RESCALING, "merge"), logs = FIT(BY_RESCALING, "merge");
 
 static void see_merges(int rank, int chunk)
 {
@@ -251,7 +252,7 @@ static void see_merges(int rank, int chunk)
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
         for (int n = 0; n < parts; n++) L_of[n] = L[n][row];
         snprintf(where, sizeof where, "row %zu of chunk %d", row, chunk);
-        see_merge(&shares, &logs, O_of, L_of, parts, 1, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
+        see_merge(&shares, &logs, O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
     }
     for (int n = 0; n < parts; n++) free(O[n]), free(L[n]);
 }
@@ -345,7 +346,7 @@ static double shares_in(const double *y, double *const *terms, int count, size_t
 }
 
 // A sum of gradients of the keys of rank `of`, to which `added` ranks have added.
-static void see_sum(const float *is, int of, int added, const char *where, bool elsewhere)
+static void see_gradients(const float *is, int of, int added, const char *where, bool elsewhere)
 {
     const int count = ranks() + 1;
     const size_t length = 2 * numbers(of);
@@ -391,7 +392,7 @@ static void see_gradients_sent(int r, int turn)
         made = (const char *)c->h.at[7] - 4 * of_chunk(TK, c->theirs).row * width_of(TK);
     float *is = floats_of(m, 0, 4);
     snprintf(where, sizeof where, "what rank %d sends in step %d as gradients of rank %d's keys", r, turn, of);
-    see_sum(is, of, turn, where, made && m->h.at[0] != made);
+    see_gradients(is, of, turn, where, made && m->h.at[0] != made);
     free(is);
 }
 
@@ -430,14 +431,7 @@ void look_at_ranks(void)
     for (int r = 0; r < R && back && R > 1 && are_filled(sums_need); r++) {
         float *home = allocate(2 * numbers(r), sizeof *home);
         memcpy(home, shards[r][TdK], 4 * numbers(r)), memcpy(home + numbers(r), shards[r][TdV], 4 * numbers(r));
-        see_sum(home, r, R + 1, "dK and dV, at home", false);
+        see_gradients(home, r, R + 1, "dK and dV, at home", false);
         free(home);
     }
-}
-
-void conclude_ranks(void)
-{
-    if (backward()) return conclude_delta();
-    fit_conclude(&shares, BY_RESCALING, "merge", NULL, ": ");
-    fit_conclude(&logs, BY_RESCALING, "merge", NULL, ": that is ");
 }

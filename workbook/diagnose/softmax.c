@@ -9,11 +9,18 @@
 
 #define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 
-static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L;
+static fit fit_slope = FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
+                           .joint = "; in the exponent stands ");
+static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
+static fit fit_alpha =
+    FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
+        .joint = ": that is 2 to the power of ", .zero = ": O is not rescaled, or by 2 to the power of ");
+static fit fit_l = FIT(BY_SUM, NULL, .zero = ": nothing was added to l, which is ");
+static fit fit_L = FIT(BY_L, "finalize|empty rows|logit");
 
-static fit at_start;  // the first sentence about a row that begins with another m than its maximum
-static double start;  // that m
-static int starts;    // of how many rows, if all of them have it; or below 0
+static fit at_start = {.mute = true};  // the first sentence about a row that begins with another m than its maximum
+static double start;                   // that m
+static int starts;                     // of how many rows, if all of them have it; or below 0
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -73,9 +80,7 @@ static double subtracted(const step *t, int i, int *weights)
     for (int n = 0; n < count; n++) one &= fabs(x[n] * s2 - y[n] - m) <= close;
     if (!one && !e.problem->on_host && each_lane_has_its_own(q, t, x, y, column, count, close)) return NAN;
     for (int n = 1; n < count && !one; n++)
-        if (sum_add(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]}))
-            fit_says(
-                &fit_slope,
+        see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
                 "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
@@ -94,13 +99,13 @@ static double subtracted(const step *t, int i, int *weights)
 }
 
 // l with the term of the head's sink logit s, and what may stand for that term; m in base e.
-static bool add_sink(fit *f, int head, double m, double l, double seen, double part)
+static void see_sink(fit *f, int head, double m, double l, double seen, double part, const char *says)
 {
     const int heads = e.s->q_heads, h = head % heads;
     const double s = e.sink_logits[h], key = e.sink_logits[h / (heads / e.s->kv_heads)], term = exp(s - m);
-    return sum_add(f, seen, part * fmax(l + term, seen),
-                   "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(scale s - m)| exp(ln(2) s - m)| exp(s)",
-                   (double[]){l, term, exp(key - m), exp(e.s->scale * s - m), exp(LN2 * s - m), exp(s)});
+    see_sum(f, seen, part * fmax(l + term, seen),
+            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(scale s - m)| exp(ln(2) s - m)| exp(s)",
+            (double[]){l, term, exp(key - m), exp(e.s->scale * s - m), exp(LN2 * s - m), exp(s)}, "%s", says);
 }
 
 static bool known(const double *runs, int count, double m)
@@ -130,21 +135,17 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
-        if (!*at_start.says || (e.wrong && !at_start.fails))
-            fit_says(
-                &at_start,
-                "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
-                "%.4g so far",
-                t, q, m, run);
+        see(&at_start, 0, 0, NULL, 0,
+            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
+            "far",
+            t, q, m, run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
-    if (sum_add(&fit_m, m, 0.012 + 2e-4 * fabs(m),
-                e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
-                                   : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
-                                     "maximum and the m that stayed)",
-                (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S}))
-        fit_says(
-            &fit_m,
+    see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
+            e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
+                               : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
+                                 "maximum and the m that stayed)",
+            (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
             "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
             "log2(e) max S, is %.4g so far",
             t, q, m, run);
@@ -175,11 +176,10 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
              t, t + 1, q, right);
         return;
     }
-    if (sum_add(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)", (double[]){delta}))
-        fit_says(&fit_alpha,
-                 "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
-                 "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
-                 t, t + 1, q, -delta, delta, right, factor);
+    see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)", (double[]){delta},
+            "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
+            "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
+            t, t + 1, q, -delta, delta, right, factor);
 }
 
 // Whether what this row of O should be stands in another row, or nothing was stored.
@@ -220,8 +220,10 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
     bool divided_by_0 = true;
     for (int d = 0; d < D; d++) divided_by_0 &= isfinite(sum[d]) && (sum[d] == 0 || O[d] == sum[d] * INFINITY);
-    if (divided_by_0 && !e.sink_logits && sum_add(&fit_l, 0, 1e-30, "+ l| 1", (double[]){l, 1}))
-        fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by 0", q, l);
+    const bool sink = e.sink_logits;
+    if (divided_by_0 && !sink)
+        see_sum(&fit_l, 0, 1e-30, "+ l| 1", (double[]){l, 1},
+                "the weights of query %d sum up to %.4g, but O is divided by 0", q, l);
     if (divided_by_0) return;
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
         if (is_elsewhere(row, sum, l * factor, slack)) return;
@@ -230,22 +232,28 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         return;
     }
     const double right = L_keys + log1p(term);
-    const bool sink = e.sink_logits, clear = !sink || l * term < 1e30;  // float32 overflows early
-    char with_sink[60] = "";
+    const bool clear = !sink || l * term < 1e30;  // float32 overflows early
+    char with_sink[60] = "", says[300];
     if (sink) snprintf(with_sink, sizeof with_sink, "; with the sink's term that is %.4g", l * factor);
-    if (clear && (sink ? add_sink(&fit_l, head_of(row), end * LN2, l, used, slack)
-                       : sum_add(&fit_l, used, 0.012 * fabs(used),
-                                 "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)",
-                                 (double[]){l, 1, seen->weights, seen->plain})))
-        fit_says(&fit_l, "the weights of query %d sum up to %.4g%s, but O is divided by %.4g", q, l, with_sink, used);
-    if (O_wrong || !e.out[1] || !clear) return;
+    snprintf(says, sizeof says, "the weights of query %d sum up to %.4g%s, but O is divided by %.4g", q, l, with_sink,
+             used);
+    if (!clear) return;
+    if (sink)
+        see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
+    else
+        see_sum(&fit_l, used, 0.012 * fabs(used),
+                "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)",
+                (double[]){l, 1, seen->weights, seen->plain}, "%s", says);
+    if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row];
-    if (sink ? add_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right))
-             : sum_add(&fit_L, L, 0.004 + 0.003 * fabs(right), "+n m|+n log2(l)| l", (double[]){end, log2(l), l}))
-        fit_says(&fit_L,
-                 "O of query %d is right, and its L should be ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: "
-                 "%.4g, but is %.4g",
-                 q, end, l, with_sink, right, L);
+    snprintf(says, sizeof says,
+             "O of query %d is right, and its L should be ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: %.4g, but "
+             "is %.4g",
+             q, end, l, with_sink, right, L);
+    if (sink)
+        see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
+    else
+        see_sum(&fit_L, L, 0.004 + 0.003 * fabs(right), "+n m|+n log2(l)| l", (double[]){end, log2(l), l}, "%s", says);
 }
 
 void see_empty_row(int row)
@@ -325,23 +333,16 @@ void look_at_softmax(const record *r)
     free(walks);
 }
 
-void conclude_softmax(void)
+void settle_softmax(void)
 {
-    const form *l = fit_form(&fit_l), *alpha = fit_form(&fit_alpha);
-    const bool sink = e.problem->sink_logits, undivided = l && !strcmp(l->says, "1");
-    const char *sum = undivided ? "finalize|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
-    fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|max|rescale|softmax",
-                 "; in the exponent stands ");
+    const form *const l = fit_form(&fit_l);
     if (starts > 2 && !fit_m.wrong)
         memcpy(e.text, at_start.shown, sizeof e.text),
             find(BY_MAXIMUM, "m starts too high", "max|rescale|accumulate|softmax",
                  "%s: m begins at about %.3g, and stays there in rows whose scores are all lower", at_start.says,
                  fabs(start) < 0.02 ? 0 : start);
-    fit_conclude(&fit_m, BY_MAXIMUM, "max|rescale|accumulate|softmax", NULL, ": that is ");
-    fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap",
-                 alpha && !strcmp(alpha->says, "0") ? ": O is not rescaled, or by 2 to the power of "
-                                                    : ": that is 2 to the power of ");
-    fit_conclude(&fit_l, BY_SUM, sink ? "finalize|logit" : sum, NULL,
-                 l && !strcmp(l->says, "0") ? ": nothing was added to l, which is " : ": that is ");
-    fit_conclude(&fit_L, BY_L, "finalize|empty rows|logit", NULL, sink ? ": exp(L - m) is " : ": that is ");
+    fit_l.gaps = e.problem->sink_logits       ? "finalize|logit"
+                 : l && !strcmp(l->says, "1") ? "finalize|empty rows"
+                                              : "finalize|accumulate|rescale|softmax|empty rows";
+    if (e.problem->sink_logits) fit_L.joint = ": exp(L - m) is ";
 }

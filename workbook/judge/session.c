@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #endif
 
 double session_timeout(void)
@@ -243,6 +245,23 @@ static wb_answer ask(const session_turn turns[], int count, const wb_problem *pr
     }
 }
 
+// A kernel of the CPU execution layer that goes on and on says where it is, and ends (cpu/faults.cpp). All else ignores
+// this signal.
+static void ask_where(const session_turn *turn)
+{
+#ifdef __linux__
+    enum { LOOKS = 500 };  // of 10 ms
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)turn->s->pid);
+    DIR *const threads = opendir(path);
+    for (struct dirent *entry; threads && (entry = readdir(threads));)
+        if (atol(entry->d_name) > 0) syscall(SYS_tgkill, turn->s->pid, (pid_t)atol(entry->d_name), SIGURG);
+    if (threads) closedir(threads);
+    for (int n = 0; n < LOOKS && (n < LOOKS / 10 || turn->said->count) && !has_ended(turn->s); n++)
+        take_output(turn->s, turn->said), usleep(10000);
+#endif
+}
+
 session_outcome session_end(session *s, bool at_once, session_said *said, int *status)
 {
     session_outcome how = SESSION_IN_TIME;
@@ -307,12 +326,14 @@ const char *session_serve(const session_turn turns[], int count, const wb_proble
     ending[0] = 0;
     if (answer == WB_ANSWERED) return ending;
     const session_turn *const turn = &turns[*whose];
+    wb_stage stage = stage_of(turn);  // before a sleep in it is interrupted
     int status = 0, any;
+    if (*how == SESSION_LATE) ask_where(turn);
     const session_outcome end = session_end(turn->s, answer != WB_ANSWER_NEVER, turn->said, &status);
     for (int i = 0; i < count; i++)
         if (i != *whose) session_end(turns[i].s, true, turns[i].said, &any);
-    if (answer == WB_ANSWER_NEVER) *how = end;
-    if (answer != WB_ANSWER_DAMAGED) return session_ending(turn->s, ending, 256, stage_of(turn), status, *how);
+    if (answer == WB_ANSWER_NEVER) *how = end, stage = stage_of(turn);
+    if (answer != WB_ANSWER_DAMAGED) return session_ending(turn->s, ending, 256, stage, status, *how);
     *how = SESSION_IN_TIME;
     return strcpy(ending, "another process answered instead of the worker");
 }

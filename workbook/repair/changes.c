@@ -162,7 +162,6 @@ typedef struct operand {
     int from, to;  // tokens
     char *name;
     bool declared;  // here, and may be used nowhere
-    bool whole;     // in brackets, or an element of an array
 } operand;
 static operand operands[8000];
 static int operand_count;
@@ -295,15 +294,7 @@ static void find_operands(void)
                               is_one_of(end, "|=|,|)|;|") && !is_type(t) && !is_operand(t, end);
         if (declared || is_operand(t, end))
             operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .declared = declared};
-        const int skipped = end;
-        const int behind = all[t].mate + 1;  // not of a cast
-        if (is(t, "(") && kind(t - 1) == 'p' && !is_one_of(t - 1, "|)|]|>|") &&
-            (is_one_of(behind, "|;|,|)|]|") || (kind(behind) == 'p' && is_spaced(behind))))
-            end = behind;
-        while (end > t && is(end, "[") && kind(t) == 'i') end = all[end].mate + 1;
-        if (end > skipped && end - t < 24 && is_operand(t, end))
-            operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .whole = true};
-        if (skipped > t) t = skipped - 1;
+        if (end > t) t = end - 1;
     }
 }
 
@@ -378,11 +369,9 @@ static void vary_operands(void)
         const char *y[OTHERS];
         int others = 0;
         // like names, then the nearest
-        const int most = x->whole ? OTHERS / 2 : OTHERS;
-        for (int step = x->whole ? 2 * operand_count : 2; step < 4 * operand_count && others < most; step++) {
+        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
-            if (k < 0 || k >= operand_count || operands[k].whole ||
-                (step < 2 * operand_count && !have_like_names(x, &operands[k])))
+            if (k < 0 || k >= operand_count || (step < 2 * operand_count && !have_like_names(x, &operands[k])))
                 continue;
             if (step < 2 * operand_count && others > OTHERS / 2) continue;
             if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
@@ -401,7 +390,7 @@ static void vary_operands(void)
         SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
             SAY(id + 4, "1");
         if (within) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
-        put(all[x->from].at, false, x->whole ? 8 : 9, false, print("\n::wb_repair::vary(%d, \n", id));
+        put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
             static const char how[REPAIR_EACH] = " */+--";
@@ -413,9 +402,9 @@ static void vary_operands(void)
             }
             changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
-            put(all[x->to - 1].end, true, x->whole ? 8 : 9, true, print("\n, %s", y[j]));
+            put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]));
         }
-        put(all[x->to - 1].end, true, x->whole ? 8 : 9, false, print("\n) "));
+        put(all[x->to - 1].end, true, 9, false, print("\n) "));
     }
 }
 
@@ -445,11 +434,11 @@ static void vary_operators(void)
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 1; k < 4 && list[n][k]; k++)
                 SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
-            for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_CALL;  // turned round: less likely
+            for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_CONDITION;  // turned round: less likely
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
                 SAY(id + 2, "nothing"), OF(id + 2, "%s %s", list[n][0], plain(t + 1, end)),
-                    changes[id + 2].kind = CHANGE_CALL;
+                    changes[id + 2].kind = CHANGE_CONDITION;
             put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n][0]));
         }
     }
@@ -464,7 +453,7 @@ static void vary_conditions(void)
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
         sites++, within = n + 1;
-        const int id = new_ids(line, CHANGE_CALL, 3, 0);
+        const int id = new_ids(line, CHANGE_CONDITION, 3, 0);
         changes[id + 2].kind = CHANGE_NEAR;
         SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
         for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
@@ -476,185 +465,11 @@ static void vary_conditions(void)
     }
 }
 
-// ------------------------ calls
-
-static int arguments_of(int open, int from[8])  // of the bracket; from[n] is the one behind the last comma
-{
-    const int end = all[open].mate;
-    int n = 0;
-    if (end < 0 || end == open + 1) return 0;
-    from[0] = open + 1;
-    for (int k = open + 1; k < end; k++) {
-        if (all[k].mate > k)
-            k = all[k].mate;
-        else if (is(k, "<") && after_template(k) > k)
-            k = after_template(k) - 1;
-        else if (is(k, ",") && ++n < 7)
-            from[n] = k + 1;
-        else if (is(k, ","))
-            return -1;
-    }
-    from[++n] = end + 1;
-    return n;
-}
-typedef struct callee {
-    char *name;  // with template arguments
-    int arguments;
-} callee;
-static callee callees[200] = {{"expf", 1}, {"exp2f", 1},         {"exp2", 1},      {"log", 1},
-                              {"log2", 1}, {"logf", 1},          {"log2f", 1},     {"max", 2},
-                              {"min", 2},  {"__syncthreads", 0}, {"__syncwarp", 0}};
-static int callee_count = 11;
-
-static void instead(int line, int end, const char *name, const char *inside, char *other)
-{
-    const int id = new_ids(line, CHANGE_CALL, 1, 0);
-    SAY(id, "%s", other), OF(id, "%s(%s)", name, inside);
-    put(all[end].end, true, 7, true, print("\n, [&]() -> decltype(auto) { return %s; }", other));
-}
-
-// Whether one might be meant by the other: row_max_part by row_sum_part, exp2f by expf.
-static bool are_alike(const char *a, const char *b)
-{
-    char of_a[4], of_b[4];
-    snprintf(of_a, sizeof of_a, "%s", a), snprintf(of_b, sizeof of_b, "%s", b);
-    return strncmp(a, b, 4) == 0 || (strstr("exp log max min", of_a) && strstr("exp log max min", of_b));
-}
-
-static void vary_calls(bool look)
-{
-    for (int t = 1; t < count; t++) {
-        if (kind(t) != 'i' || is_one_of(t, WORDS) || is(t - 1, ".") || is(t - 1, "->") || is(t - 1, "::")) continue;
-        if (kind(t - 1) == 'i' && !is(t - 1, "return") && !is(t - 1, "else")) continue;
-        if (is_one_of(t - 1, "|*|&|>|") && !is_spaced(t - 1)) continue;
-        const int open = after_template(t + 1);
-        int from[9];
-        if (!is(open, "(") || all[open].mate < 0 || function_of[t] < 0) continue;
-        const int end = all[open].mate, n = arguments_of(open, from);
-        if (n < 0 || is(t, "static_assert")) continue;
-        char *name = plain(t, open);
-        if (look) {
-            bool known = false;
-            for (int k = 0; k < callee_count; k++)
-                known |= strcmp(callees[k].name, name) == 0 && callees[k].arguments == n;
-            if (!known && callee_count < 200) callees[callee_count++] = (callee){name, n};
-            continue;
-        }
-        bool function = false;  // among its arguments
-        for (int k = open; k < end; k++) function |= is(k, "{");
-        if (!mine[all[t].line] || is(end + 1, "{") || function) continue;
-        sites++;
-        const int line = all[t].line;
-        put(all[t].at, false, 7, false,
-            print("\n::wb_repair::call(%d, [&]() -> decltype(auto) { return \n", change_count));
-        put(all[end].end, true, 7, false, print("\n; }\n"));
-        const int first = change_count;
-        char *inside = n ? plain(open + 1, end) : "";
-        for (int k = 0, others = 0; k < callee_count && others < 8; k++)
-            if (callees[k].arguments == n && strcmp(callees[k].name, name) && are_alike(callees[k].name, name))
-                others++, instead(line, end, name, inside, print("%s(%s)", callees[k].name, inside));
-        for (int k = 0; n <= 2 && k < n; k++) instead(line, end, name, inside, plain(from[k], from[k + 1] - 1));
-        for (int k = t + 2; k + 1 < open; k++)
-            if (kind(k) == 'n')
-                for (int d = -1; d <= 1; d += 2)
-                    instead(line, end, name, inside,
-                            print("%s%d%s(%s)", plain(t, k), atoi(text + all[k].at) + d, plain(k + 1, open), inside));
-        changes[change_count++] = (change){.line = line, .site = sites};
-        if (change_count == first + 1) {
-            piece_count -= 2;
-            continue;
-        }
-        put(all[end].end, true, 7, false, print("\n) "));
-    }
-}
-
-// ------------------------ statements
-
-typedef struct statement {
-    int from, to;  // with its semicolon
-    bool plain;    // an expression
-    bool body;     // of an if or a loop, without brackets
-    char *text;
-} statement;
-static statement statements[3000];
-static int statement_count;
-
-static void find_statements(void)
-{
-    for (int t = 1; t < count && statement_count < 3000; t++) {
-        bool body = is_one_of(t - 1, "|else|do|");
-        if (is(t - 1, ")") && all[t - 1].mate > 0) body |= is_one_of(all[t - 1].mate - 1, "|if|for|while|");
-        bool starts = (body || is_one_of(t - 1, "|;|{|}|")) && function_of[t] >= 0;
-        const int block = block_of[t];
-        if (is(block, "(") && t < all[block].mate) starts = false;          // in the head of a for
-        if (is(t - 1, "{") && is_one_of(t - 2, "|=|,|(|")) starts = false;  // in a list of values
-        if (!starts || kind(t) == 's' || is_one_of(t, "|}|else|case|default|struct|template|;|{|)|]|,|.|(|")) continue;
-        int end = t;
-        while (end < count && !is(end, ";") && !is(end, "}")) {
-            if (all[end].mate > end) end = all[end].mate;
-            end++;
-        }
-        if (!is(end, ";")) continue;
-        bool expression = kind(t) == 'i' ? !is_one_of(t, WORDS) : is_one_of(t, "|(|*|++|--|");
-        const int next = after_template(t + 1);
-        if (kind(t) == 'i' &&
-            (kind(next) == 'i' || (is_one_of(next, "|*|&|") && kind(next + 1) == 'i' && !is_spaced(next))))
-            expression = false;
-        statements[statement_count++] = (statement){t, end + 1, expression, body, expression ? plain(t, end + 1) : ""};
-    }
-}
-
-static bool waits(const statement *s)
-{
-    static const char *const words[] = {"__sync", "arrive", "wait", "issued", "commit", "fence", "release", "Event"};
-    for (size_t n = 0; n < sizeof words / sizeof *words; n++)
-        if (strstr(s->text, words[n])) return strlen(s->text) < 60;
-    return false;
-}
-
-static void vary_statements(void)
-{
-    within = 0;
-    const char *barriers[12] = {"__syncthreads();", "__syncwarp();"};
-    int barrier_count = 2, where[12];
-    for (int n = 0; n < statement_count && barrier_count < 12; n++) {
-        const statement *s = &statements[n];
-        bool known = !s->plain || !waits(s);
-        for (int k = 0; k < barrier_count; k++) known |= strcmp(barriers[k], s->text) == 0;
-        if (!known) where[barrier_count] = n, barriers[barrier_count++] = s->text;
-    }
-    for (int n = 0; n < statement_count; n++) {
-        const statement *s = &statements[n];
-        const int line = all[s->from].line;
-        if (s->body && !s->plain) continue;
-        if (s->body) {
-            sites++;
-            put(all[s->from].at, false, 0, false, print("\n{\n")),
-                put(all[s->to - 1].end, true, 0, false, print("\n}\n"));
-        }
-        for (int k = 0; k < barrier_count; k++) {
-            if (k > 1 && !all_known(statements[where[k]].from, statements[where[k]].to, s->from)) continue;
-            sites++;
-            const int id = new_ids(line, CHANGE_BARRIER, 1, 0);
-            SAY(id, "%s", barriers[k]);
-            put(all[s->from].at, false, 1, true, print("\nif (::wb_repair::on(%d)) { %s }\n", id, barriers[k]));
-        }
-        if (!s->plain || !mine[line]) continue;
-        sites++;
-        const int without = new_ids(line, CHANGE_CALL, 1, 0);
-        if (!waits(s)) SAY(without, "nothing");  // what no longer waits is no longer stopped, and no better
-        OF(without, "%s", s->text);
-        put(all[s->from].at, false, 2, false, print("\nif (!::wb_repair::on(%d)) {\n", without));
-        put(all[s->to - 1].end, true, 2, false, print("\n}\n"));
-    }
-}
-
 // ------------------------ all of it
 
 static void find_mine(const char *skeleton)
 {
-    const int lines = all[count].line + 4;
-    mine = calloc((size_t)lines + 4, sizeof *mine);
+    mine = calloc((size_t)all[count].line + 2, sizeof *mine);
     int line = 1;
     for (const char *l = text; *l; line++) {
         const char *end = l + strcspn(l, "\n");
@@ -669,14 +484,6 @@ static void find_mine(const char *skeleton)
             if (b == skeleton || b[-1] == '\n') mine[line] = false;
         }
         l = end + (*end == '\n');
-    }
-    // a statement of several lines is one
-    for (int n = 0; n < statement_count; n++) {
-        bool some = false;
-        const int last = all[statements[n].to - 1].line, first = all[statements[n].from].line;
-        for (int k = first; k <= last && last - first < 6; k++) some |= mine[k];
-        const bool constant = is_one_of(statements[n].from, "|constexpr|static_assert|");  // nothing can vary in it
-        for (int k = first; (some || constant) && k <= last; k++) mine[k] = !constant;
     }
 }
 
@@ -696,16 +503,12 @@ bool changes_read(const char *source, const char *skeleton)
     change_count = 1;
     read_tokens();
     find_blocks();
-    find_statements();
     find_mine(skeleton);
     find_operands();
     find_conditions();
-    vary_calls(true);
     vary_conditions();
     vary_operators();
     vary_operands();
-    vary_statements();
-    vary_calls(false);
     for (int n = 0; n < piece_count; n++) order[n] = n;
     qsort(order, (size_t)piece_count, sizeof *order, by_place);
     return piece_count > 0 && !too_many;

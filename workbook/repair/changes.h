@@ -8,11 +8,10 @@
 
 // How likely a change is what was forgotten: those of the first kind are tried first.
 typedef enum change_kind {
-    CHANGE_OPERAND,  // another operand, another comparison
-    CHANGE_NEAR,     // one more or less, 0, another sign or operator
-    CHANGE_BARRIER,  // one more
-    CHANGE_CALL,     // another function, another condition; a statement less
-    CHANGE_FACTOR,   // a factor or a term
+    CHANGE_OPERAND,    // another operand, another comparison
+    CHANGE_NEAR,       // one more or less, 0, another sign or operator
+    CHANGE_CONDITION,  // another condition; a term less
+    CHANGE_FACTOR,     // a factor or a term
     CHANGE_KINDS
 } change_kind;
 
@@ -22,7 +21,7 @@ typedef struct change {
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     int within;    // the innermost condition around it, from 1; 0: none
     change_kind kind;
-    char put[120], of[120];  // `BC` in place of `cols`; of: "" where nothing goes
+    char put[120], of[120];  // `BC` in place of `cols`
 } change;
 
 // Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much.

@@ -154,30 +154,6 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
     }
 }
 
-// A call, and calls in its place.
-template <class F, class... G> auto call(int id, F f, G... g)
-{
-    using R = std::remove_cv_t<std::remove_reference_t<decltype(f())>>;
-    const int k = which(id, sizeof...(g));
-    if (shared->probing)
-        for (int n = 0; n < (int)sizeof...(g); n++) note(id + n, 1);
-    if (k < 0) return f();
-    int n = 0;
-    constexpr bool no_value = std::is_void_v<R>;
-    std::conditional_t<no_value, char, R> result{};
-    const auto take = [&](auto &other) {
-        if constexpr (!std::is_same_v<std::remove_reference_t<decltype(other)>, nothing>) {
-            if constexpr (no_value) {
-                if (n == k) other();
-            } else if constexpr (std::is_constructible_v<R, decltype(other())>)
-                if (n == k) result = static_cast<R>(other());
-        }
-        n++;
-    };
-    (take(g), ...);
-    if constexpr (!no_value) return result;
-}
-
 // a OP b is written a OP change(id) OP b, which binds in the same way.
 struct change {
     int id;

@@ -257,13 +257,10 @@ static bool choose_first(void)
 // ------------------------ where
 
 static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothing to do with what was said
-static bool reported;            // by the layer
 
 // lines: of a report, "19 82"; gaps: "max|rescale".
 static void find_distances(const char *source, const char *lines, const char *gaps)
 {
-    static const char *const of_order[] = {"sync", "wait", "arrive", "Event", "release", "done", "issued", "pass"};
-    reported = *lines;
     for (int n = 0; n < LINES; n++) distance[n] = FAR;
     for (char *at = NULL; *lines; lines = at) {
         const int line = (int)strtol(lines, &at, 10);
@@ -273,9 +270,6 @@ static void find_distances(const char *source, const char *lines, const char *ga
     bool blamed = false;  // the gap: by its name, or it holds a line that was
     for (int line = 1, begin = 0; *source && line < LINES; line++) {
         const size_t length = strcspn(source, "\n"), blank = strspn(source, " ");
-        for (size_t n = 0; reported && n < sizeof of_order / sizeof *of_order; n++)
-            if (memmem(source, length, of_order[n], strlen(of_order[n])))
-                for (int k = line; k < line + 2; k++) distance[k] -= distance[k] == FAR;
         if (strncmp(source + blank, "//{ ", 4) == 0) {
             const char *const gap = source + blank + 4;
             const size_t size = strcspn(gap, ":\n");
@@ -307,11 +301,7 @@ static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
 static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
 
-static int rank_of(const change *c)
-{
-    static const int likely[2][CHANGE_KINDS] = {{0, 1, 5, 2, 4}, {1, 2, 0, 0, 4}};  // a report: of order
-    return likely[reported][c->kind] + 3 * distance_of(c);
-}
+static int rank_of(const change *c) { return (int)c->kind + 3 * distance_of(c); }
 
 // What is worth trying, in its order.
 static void find_order(void)
@@ -389,9 +379,7 @@ static bool is_better(const trial *a, const trial *b)
     const change *x = &changes[a->id], *y = &changes[b->id];
     if (a->mends != b->mends) return a->mends > b->mends;
     if (a->constant != b->constant) return b->constant;
-    return rank_of(x) != rank_of(y) ? rank_of(x) < rank_of(y)
-           : *x->of || *y->of       ? a->id < b->id
-                                    : strlen(x->put) < strlen(y->put);
+    return rank_of(x) != rank_of(y) ? rank_of(x) < rank_of(y) : a->id < b->id;
 }
 
 static int tried;  // changes
@@ -452,14 +440,10 @@ static int try_all(trial *best)
 static void say(const trial *t)
 {
     const change *c = &changes[t->id];
-    printf("in line %d ", c->line);
-    if (!*c->of)
-        printf("`%s` before what stands there", c->put);
-    else if (strcmp(c->put, "nothing") == 0)
-        printf("without `%s`", c->of);
+    if (strcmp(c->put, "nothing") == 0)
+        printf("in line %d without `%s`", c->line, c->of);
     else
-        printf("`%s`", c->put);
-    if (*c->of && strcmp(c->put, "nothing")) printf(" in place of `%s`", c->of);
+        printf("in line %d `%s` in place of `%s`", c->line, c->put, c->of);
     if (t->constant) printf(", by which the condition is always the same: it may only hide the mistake");
 }
 

@@ -1,10 +1,11 @@
 // grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
 //
 // A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results (results.h), NN.report, what was
-// said as it was said, and its parts NN.compiler, NN.sanitize, NN.mistake and NN.coverage; NN.sum, the sha256 of a file
-// of one's own that was tested; and, by grade.sh, 00.note if there is something to say of a submission as
-// a whole. Any of them may be missing, and hold any bytes. A checkpoint is earned if each of its tests is known to have
-// passed: a missing line or file earns nothing, nor does a SKIP where the table does not allow for one (if:).
+// said as it was said, and its parts NN.compiler, NN.sanitize, NN.mistake and NN.coverage; NN.step, which gaps a named
+// mistake can come from; NN.sum, the sha256 of a file of one's own that was tested; and, by grade.sh, 00.note if there
+// is something to say of a submission as a whole. Any of them may be missing, and hold any bytes. A checkpoint is
+// earned if each of its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the
+// table does not allow for one (if:).
 #pragma once
 
 #include "problems.h"

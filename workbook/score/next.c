@@ -245,7 +245,11 @@ int score_after(char **given)
     standing_step(&s, step);
     const bool failed = strcmp(s.state, "failed") == 0 && s.points.next && !s.changed;
     missing_test(&s, how);
-    printf("Next: %02d, %s", s.problem->number, step);
+    // A cause that the run has named, by a step or by the check build, comes before the next checkpoint.
+    char *const steps = grades_read_file("%s/%02d.step", given[0], s.problem->number);
+    char *const found = grades_read_file("%s/%02d.sanitize", given[0], s.problem->number);
+    printf("Next: %02d, %s", s.problem->number, failed && (*steps || *found) ? "the cause named above" : step);
+    free(steps), free(found);
     if (failed)
         write_form(stdout, LINE, "; make hint-%02d helps, then make test-%02d %s", s.problem->number, s.problem->number,
                    how);
