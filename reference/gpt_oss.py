@@ -27,8 +27,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 try:
     import torch, transformers
     from transformers import AttentionInterface, AutoModelForCausalLM, GptOssConfig
-    from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask
-    import flash_workbook
+    from transformers.masking_utils import AttentionMaskInterface
     from timing import FLUSH_BYTES, Verdicts, heading, said, times
 except ImportError as error:
     sys.exit(f"gpt_oss.py needs PyTorch and transformers 5 or later: {error}.")
@@ -40,10 +39,11 @@ if backend == "cuda" and not torch.cuda.is_available():
     sys.exit("gpt_oss.py with BACKEND=cuda needs a GPU that PyTorch can use; there is none.")
 path = sys.argv[1] if len(sys.argv) > 1 else f"build/{backend}/lib/libworkbook.so"
 ours = "yours" if "/problems/" in path else "key"
+os.environ["WB_LIBRARY"] = path
 try:
-    lib = flash_workbook.Library(path)
-    lib.lib.flash_sink_logits_backward
-except (OSError, AttributeError) as error:
+    import flash_workbook.transformers
+    flash_workbook.library().lib.flash_sink_logits_backward
+except (ImportError, OSError, AttributeError) as error:
     sys.exit(f"gpt_oss.py needs problems 11 and 12 in {path}, which `make lib BACKEND={backend}` builds: {error}.")
 transformers.logging.set_verbosity_error()
 
@@ -51,19 +51,12 @@ transformers.logging.set_verbosity_error()
 # ------------------------ our attention
 
 
-def attention(module, query, key, value, mask, scaling, dropout=0.0, sliding_window=None, s_aux=None, **_):
-    """Called by the model. query [B, Hq, n, D], key and value [B, Hkv, N, D], as views of other layouts. s_aux [Hq]:
-    the sinks."""
-    if mask is not None or dropout or query.dtype != torch.bfloat16:
-        raise ValueError("the workbook's attention supports bf16 without padding and dropout")
+def attention(module, query, key, value, mask, *args, **how):
+    """Called by the model: attn_implementation="workbook" for as many queries as keys, as 11 wants them. With a cache
+    they are the last n of N positions: rows of zeros go before, and away again."""
     before = key.shape[2] - query.shape[2]
-    # With a cache the queries are the last n of N positions. 11 wants as many queries as keys: rows of zeros go before,
-    # and away again.
-    if before:
-        query = torch.nn.functional.pad(query, (0, 0, before, 0))
-    O = flash_workbook.attention(query, key, value, window=sliding_window, sink_logits=s_aux.float(), scale=scaling,
-                                 lib=lib)
-    return O[:, :, before:].transpose(1, 2).contiguous(), None  # [B, n, Hq, D]
+    query = torch.nn.functional.pad(query, (0, 0, before, 0))
+    return flash_workbook.transformers.attend(module, query, key, value, mask, *args, **how)[0][:, before:], None
 
 
 WRONG = {  # the same function, given something else
@@ -78,7 +71,7 @@ WRONG = {  # the same function, given something else
 
 def register(name, function):
     AttentionInterface.register(name, function)
-    AttentionMaskInterface.register(name, flash_attention_mask)  # no mask at all, unless there is padding
+    AttentionMaskInterface.register(name, flash_workbook.transformers.mask)  # None: there is no padding
 
 
 register(ours, attention)

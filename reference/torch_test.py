@@ -57,19 +57,6 @@ def same(some, others):
 LIMIT = 2**-7
 
 
-def written_out(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=None, **_):
-    """The same in the inputs' own type, with all of the score matrix."""
-    i, j = torch.arange(Q.shape[2], device=Q.device)[:, None], torch.arange(K.shape[2], device=Q.device)
-    hidden = (j > i) & causal
-    if window:
-        hidden |= (j <= i - window) & (j >= sink_tokens)
-    group = Q.shape[1] // K.shape[1]
-    S = (Q @ K.repeat_interleave(group, 1).mT / Q.shape[3] ** 0.5).masked_fill(hidden, -torch.inf)
-    if sink_logits is not None:
-        S = torch.cat([S, sink_logits[:, None, None].expand(*S.shape[:3], 1)], -1)
-    return S.softmax(-1)[..., : K.shape[2]] @ V.repeat_interleave(group, 1)
-
-
 @pytest.mark.skipif(device == "cpu", reason="needs a GPU")
 def test_streams():
     """Calls on two streams, whose inputs come late: each waits for its own stream's, and for nothing else."""
@@ -92,17 +79,6 @@ def test_streams():
 # ------------------------ an operator of PyTorch's
 
 
-def test_opcheck(case):
-    (Q, K, V, *sinks), dO, how = case
-    rest = (how.get("causal", True), how.get("window", 0), how.get("sink_tokens", 0), 0.125, True, "")
-    arguments = (Q, K, V, sinks[0] if sinks else None, *rest)
-    torch.library.opcheck(flash_workbook.forward, arguments)
-    O, L = (x.detach() for x in flash_workbook.forward(*arguments))
-    with torch.no_grad():
-        inputs_ = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments[:4]]
-        torch.library.opcheck(flash_workbook.backward, (dO, *inputs_, O, L, *rest, torch.randn_like(L)))
-
-
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiles_whole(case, dynamic):
     torch._dynamo.reset()
@@ -110,15 +86,6 @@ def test_compiles_whole(case, dynamic):
     assert same(results(compiled, case), results(attention, case))
     with torch.inference_mode():
         assert same([compiled(*case[0][:3])], [attention(*case[0][:3])])
-
-
-def test_any_strides(case):
-    tensors, dO, how = case
-    strided = [x.detach().mT.contiguous().mT.requires_grad_() if x.dim() == 4 else x for x in tensors]
-    assert not strided[0].is_contiguous()
-    assert same(results(attention, (strided, dO.mT.contiguous().mT, how)), results(attention, case))
-    torch._dynamo.reset()
-    assert same(results(torch.compile(attention, fullgraph=True), (strided, dO, how)), results(attention, case))
 
 
 @pytest.mark.parametrize("way", [lambda f: f, lambda f: torch.compile(f, fullgraph=True, backend="aot_eager")],
@@ -147,20 +114,6 @@ class Asked(TorchDispatchMode):
         return function(*arguments, **how or {})
 
 
-def test_tokens_before_heads(case):
-    """As flash-attn has them: bitwise identical."""
-    tensors, dO, how = case
-    sinks = tensors[3] if len(tensors) > 3 else None
-    rest = (how.get("causal", True), how.get("window", 0), how.get("sink_tokens", 0), None, True, "")
-    turned = lambda x: x.transpose(1, 2)
-    given = [turned(x.detach()).contiguous().requires_grad_() for x in tensors[:3]] + tensors[3:]
-    want = flash_workbook.forward(*tensors[:3], sinks, *rest)
-    got = flash_workbook.forward(*given[:3], sinks, *rest, True)
-    assert same([turned(got[0]), got[1]], want)
-    gradients = torch.autograd.grad(got[0], given, turned(dO))
-    assert same([*map(turned, gradients[:3]), *gradients[3:]], torch.autograd.grad(want[0], tensors, dO))
-
-
 def test_who_writes_to_what_is_kept_is_told():
     Q = torch.zeros(1, 20, 2, 64, dtype=torch.bfloat16, device=device)
     for q in (Q, Q.transpose(1, 2).contiguous().transpose(1, 2)):  # copied, or not
@@ -176,22 +129,6 @@ def test_who_writes_to_what_is_kept_is_told():
         O.mul_(2)
         with pytest.raises(RuntimeError, match="in-?place"):
             O.sum().backward()
-
-
-def test_refusals_say_why():
-    Q = torch.zeros(1, 2, 10, 16, dtype=torch.bfloat16, device=device)
-    with pytest.raises(ValueError, match=f"works on tensors on device {device}, but these are on meta"):
-        flash_workbook.library().call("flash_gqa", [Q.to("meta")], None)
-    with pytest.raises(flash_workbook.Refused, match="scale = -1"):
-        attention(Q, Q, Q, scale=-1.0)
-    with pytest.raises(TypeError, match="bfloat16"):
-        attention(Q.float(), Q, Q)
-    with pytest.raises(NotImplementedError, match="head_dim = 264"):
-        torch.compile(attention, fullgraph=True)(*[torch.zeros(1, 2, 10, 264, dtype=torch.bfloat16, device=device)] * 3)
-    leaf = Q.clone().requires_grad_()
-    (once,) = torch.autograd.grad(attention(leaf, Q, Q).sum(), leaf, create_graph=True)
-    with pytest.raises(NotImplementedError, match="second derivatives"):
-        once.sum().backward()
 
 
 @pytest.mark.skipif(not os.path.exists("pyproject.toml") or not importlib.util.find_spec("pip"),

@@ -62,6 +62,7 @@ KERNEL(sink_backward, flash_sink_logits_backward, "12/variants/hopper_window",
 KERNEL_IN(sink_backward, flash_sink_logits_backward, "12/variants/hopper", flash_sink_logits_backward, hopper)
 KERNEL(sink_backward, flash_sink_logits_backward, "12/variants/packed_heads", flash_sink_logits_backward, packed_heads)
 KERNEL(block_mask_forward, flash_block_mask, "15/variants/hopper", flash_block_mask, hopper)
+KERNEL(block_mask_forward, flash_block_mask, "15/flash_block_mask", flash_block_mask, key)
 DECODE(decode, flash_decode, "13/variants/one_block", flash_decode, one_block)
 DECODE(decode, flash_decode, "13/variants/hopper", flash_decode, hopper)
 DECODE(decode, flash_decode, "13/flash_decode", flash_decode, key)

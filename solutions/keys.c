@@ -4,7 +4,8 @@
 
 wb_microseconds flash_forward_microseconds_key, flash_causal_microseconds_key, flash_gqa_microseconds_key,
     flash_hopper_microseconds_key, flash_window_microseconds_key, flash_sinks_microseconds_key,
-    flash_sink_logits_microseconds_key, flash_gqa_backward_microseconds_key, flash_sinks_backward_microseconds_key;
+    flash_sink_logits_microseconds_key, flash_block_mask_microseconds_key, flash_gqa_backward_microseconds_key,
+    flash_sinks_backward_microseconds_key;
 wb_decode_microseconds flash_decode_microseconds_key, flash_decode_int8_microseconds_key;
 
 // By head dimension.
@@ -19,7 +20,7 @@ static int of(const attention_shape *shape, int d16, int d32, int d64, int d128)
         return picture(shape, device);                                                                                 \
     }
 
-// 03, 04 and 05.
+// 03, 04, 05 and 15, which is taken as if all tiles were seen.
 static double forward_key(const attention_shape *shape, const wb_device *device)
 {
     return wb_forward(shape, device, wb_over_keys(shape, 128, 64, of(shape, 4, 3, 2, 2)));
@@ -27,6 +28,7 @@ static double forward_key(const attention_shape *shape, const wb_device *device)
 TAKES_AS(flash_forward, forward_key)
 TAKES_AS(flash_causal, forward_key)
 TAKES_AS(flash_gqa, forward_key)
+TAKES_AS(flash_block_mask, forward_key)
 
 // 06, 07 and 11. `more`: a step with large tiles, of long windows, beside one with small ones.
 static double window_key(const attention_shape *shape, const wb_device *device)

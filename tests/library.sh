@@ -46,7 +46,6 @@ check "a C99 program uses it" program library "$library" -std=c99 -Wpedantic -DV
 # Gradients of pairs of chunks, which no suite asks of one function alone.
 check "gradients of pairs of chunks add up" \
     program library_pairs "$out/lib/libworkbook_all.so" -std=c11 -O2 -D_GNU_SOURCE
-check "wide heads, which no suite asks for" program library_wide "$library" -std=c11 -O2 -D_GNU_SOURCE
 cat >"$scratch/loads.c" <<'END'
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,9 +1,6 @@
 // scored.cu - attention and its gradients, L's too, where a score is more than scale * q k and a mask is an interval of
 // keys for each query (workbook.h: wb_scored). In the words of tile.cuh, for any GPU. One kernel walks over keys, for O
 // and for dQ; the other over queries, for dK and dV. P is computed again from L, as in problem 08.
-//
-// 0 * NaN is NaN: a row gets that of another sequence from a tile that both share. A block whose sums are NaN walks once
-// more for each sequence that it has a part of, over tiles in which nothing else is.
 #include "workbook.h"
 #include "in_this_name.h"
 #include "tile.cuh"
@@ -15,8 +12,6 @@ namespace
 constexpr int ROWS = 16, BLOCK = 64, THREADS = 128;        // rows of a warp and of a block, and its threads
 constexpr float LOG2_E = 1.44269504f;                      // exp(x) = exp2(LOG2_E x)
 template <int D> constexpr int STEP = D == 128 ? 32 : 64;  // rows that a block walks over at a time
-// Blocks a multiprocessor, which a second walk must not take registers from.
-template <int D> constexpr int BLOCKS = D == 16 ? 5 : D == 128 ? 3 : 4;
 
 struct tensors {
     bf16 *O, *dQ, *dK, *dV;
@@ -119,54 +114,8 @@ template <bool ON_SIDE, int Cols> TILE_FN void gradient(reg_tile<ROWS, Cols> &S,
     each(dP, [&](float &x, element e) { x *= S[e]; });
 }
 
-template <bool X> struct constant {
-    static constexpr bool value = X;
-};
-
-// Queries of one sequence, from ... to - 1, and the keys that one of them sees beside the sinks.
-struct part {
-    int from, to, begin, end;
-};
-
-// The longest part from a query on: each interval meets those before it. get(first, last, i) has query i's.
-template <class Get> TILE_FN part part_from(int from, int end, Get get)
-{
-    part p = {from, from, INT_MAX, 0};
-    for (int first, last; p.to < end; p.to++) {
-        get(first, last, p.to);
-        if (p.to > from && (first >= p.end || last < p.begin)) break;
-        p.begin = min(p.begin, first), p.end = max(p.end, last + 1);
-    }
-    return p;
-}
-
-// Zeros where nothing of [from, to) is, of a tile whose first row is row0.
-template <int Rows, int Cols> TILE_FN void clear_outside(smem_tile<Rows, Cols> &tile, int row0, int from, int to)
-{
-    for (int n = threadIdx.x; n < Rows * Cols; n += THREADS) {
-        const int row = row0 + n / Cols;
-        if (row < from || row >= to) tile.at[n / Cols][n % Cols] = __float2bfloat16(0);
-    }
-}
-
-template <int Cols> TILE_FN bool has_nan(reg_tile<ROWS, Cols> &sum)  // or an infinity
-{
-    float zero = 0;
-    each(sum, [&](float x, element) { zero += x * 0; });
-    return zero != 0;
-}
-
-// Rows from ... to - 1 of a tensor, of a tile whose first row is row0.
-template <int Cols> TILE_FN void store_rows(bf16 *tensor, reg_tile<ROWS, Cols> &sum, int row0, int from, int to)
-{
-    each(sum, [&](float x, element e) {
-        const int row = row0 + e.row;
-        if (row >= from && row < to) tensor[(size_t)row * Cols + e.col] = __float2bfloat16(x);
-    });
-}
-
 // A block owns 64 queries of a head and walks over the keys that one of them sees.
-template <int D, bool BACK> __global__ __launch_bounds__(THREADS, BLOCKS<D> - BACK) void queries_kernel(const tensors t)
+template <int D, bool BACK> __global__ __launch_bounds__(THREADS) void queries_kernel(const tensors t)
 {
     constexpr int BC = STEP<D>;
     extern __shared__ uint4 shared[];
@@ -187,86 +136,64 @@ template <int D, bool BACK> __global__ __launch_bounds__(THREADS, BLOCKS<D> - BA
     fetch<BACK>(now, t, BLOCK, block_row, row, t.scores.slopes ? t.scores.at[block_row] : 0);
     loads_arrived<0>();
     __syncthreads();  // every thread's part has arrived
-    part all_of_it = {0, BLOCK, INT_MAX, 0};
-    for (int r = 0; r < BLOCK; r++)
-        all_of_it.begin = min(all_of_it.begin, now.first[r]), all_of_it.end = max(all_of_it.end, now.last[r] + 1);
+    int begin = t.scores.sinks > 0 ? 0 : INT_MAX, end = 0;
+    for (int r = 0; r < BLOCK; r++) begin = min(begin, now.first[r]), end = max(end, now.last[r] + 1);
     operand<ROWS, D> Q_reg, dO_reg;
     load(Q_reg, Q_smem, warp_row);
     if (BACK) load(dO_reg, dO_smem, warp_row);
 
-    const auto walk = [&](auto second, const part &p) {  // returns whether a sum is NaN
-        constexpr bool again = decltype(second)::value;
-        reg_tile<ROWS, D> sum = {};  // O, or dQ
-        row_vec<ROWS> m, l = {};
-        fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
-        const int begin = t.scores.sinks > 0 ? 0 : p.begin / BC * BC, end = p.end;
-        const auto send = [&](int j0) {
-            auto &[K_smem, V_smem] = tiles.theirs[j0 / BC % 2];
-            if (j0 < end) load_async<THREADS>(K_smem, t.K + (keys + j0) * D, t.Nk - j0);
-            if (j0 < end) load_async<THREADS>(V_smem, t.V + (keys + j0) * D, t.Nk - j0);
-            loads_issued();
-        };
-        send(begin);
-        for (int j0 = begin; j0 < end; j0 += BC) {
-            loads_arrived<0>();
-            __syncthreads();  // these keys are there for all warps, and none reads those before any more
-            send(j0 + BC);
-            auto &[K_smem, V_smem] = tiles.theirs[j0 / BC % 2];
-            if constexpr (again) {
-                const int from = t.scores.sinks > 0 ? 0 : p.begin;  // with sinks there is one sequence
-                clear_outside(K_smem, j0, from, end), clear_outside(V_smem, j0, from, end);
-                __syncthreads();  // by all
-            }
-            const bool all = all_seen(now, warp_row, ROWS, j0, BC);
-            reg_tile<ROWS, BC> S = {}, dS = {};
-            mma_ABt(S, Q_reg, K_smem);
-            if (BACK) {
-                mma_ABt(dS, dO_reg, V_smem);  // dP = dO V^T
-                gradient<false>(S, dS, now, t, warp_row, j0, all);
-                mma_AB(sum, dS, K_smem);  // dQ += dS K
-                continue;
-            }
-            bend(S, t);
-            score<false>(S, now, t, warp_row, j0, all);
-            const row_vec<ROWS> S_max = row_max_part(S);
-            if (any_above(S_max, m + 8.0f)) {
-                const row_vec<ROWS> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
-                m = m_new, l = l * alpha;
-                scale_rows(sum, alpha);
-            }
-            each(S, [&](float &s, element e) { s = exp2_fast(s - m[e]); });
-            l = l + row_sum_part(S);
-            mma_AB(sum, S, V_smem);  // O += P V
-        }
-
-        // store
-        if (BACK) {
-            each(sum, [&](float &x, element) { x *= t.scale; });
-        } else {
-            l = row_sum_whole(l);
-            divide_rows(sum, rowwise(l, [](float x) { return x > 0 ? x : 1; }));
-        }
-        bf16 *const out = (BACK ? t.dQ : t.O) + row * D;
-        if constexpr (again) {
-            store_rows(out, sum, warp_row, p.from, min(p.to, rows));
-        } else {
-            store(out + warp_row * D, sum, rows - warp_row);
-            if (!BACK) store(t.L + row + warp_row, (m + log2(l)) * (1 / LOG2_E), rows - warp_row);
-        }
-
-        return has_nan(sum);
+    reg_tile<ROWS, D> sum = {};  // O, or dQ
+    row_vec<ROWS> m, l = {};
+    fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+    const auto send = [&](int j0) {
+        auto &[K_smem, V_smem] = tiles.theirs[j0 / BC % 2];
+        if (j0 < end) load_async<THREADS>(K_smem, t.K + (keys + j0) * D, t.Nk - j0);
+        if (j0 < end) load_async<THREADS>(V_smem, t.V + (keys + j0) * D, t.Nk - j0);
+        loads_issued();
     };
-    if (!__syncthreads_or(walk(constant<false>{}, all_of_it))) return;
-    for (part p = {}; p.to < BLOCK;) {
-        __syncthreads();  // no warp reads the last keys any more
-        p = part_from(p.to, BLOCK, [&](int &first, int &last, int i) { first = now.first[i], last = now.last[i]; });
-        walk(constant<true>{}, p);
+    begin = begin / BC * BC;
+    send(begin);
+    for (int j0 = begin; j0 < end; j0 += BC) {
+        loads_arrived<0>();
+        __syncthreads();  // these keys are there for all warps, and none reads those before any more
+        send(j0 + BC);
+        auto &[K_smem, V_smem] = tiles.theirs[j0 / BC % 2];
+        const bool all = all_seen(now, warp_row, ROWS, j0, BC);
+        reg_tile<ROWS, BC> S = {}, dS = {};
+        mma_ABt(S, Q_reg, K_smem);
+        if (BACK) {
+            mma_ABt(dS, dO_reg, V_smem);  // dP = dO V^T
+            gradient<false>(S, dS, now, t, warp_row, j0, all);
+            mma_AB(sum, dS, K_smem);  // dQ += dS K
+            continue;
+        }
+        bend(S, t);
+        score<false>(S, now, t, warp_row, j0, all);
+        const row_vec<ROWS> S_max = row_max_part(S);
+        if (any_above(S_max, m + 8.0f)) {
+            const row_vec<ROWS> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
+            m = m_new, l = l * alpha;
+            scale_rows(sum, alpha);
+        }
+        each(S, [&](float &s, element e) { s = exp2_fast(s - m[e]); });
+        l = l + row_sum_part(S);
+        mma_AB(sum, S, V_smem);  // O += P V
     }
+
+    // store
+    if (BACK) {
+        each(sum, [&](float &x, element) { x *= t.scale; });
+    } else {
+        l = row_sum_whole(l);
+        divide_rows(sum, rowwise(l, [](float x) { return x > 0 ? x : 1; }));
+        store(t.L + row + warp_row, (m + log2(l)) * (1 / LOG2_E), rows - warp_row);
+    }
+    store((BACK ? t.dQ : t.O) + (row + warp_row) * D, sum, rows - warp_row);
 }
 
 // A block owns 64 keys of a key head, and walks over the queries from the first to the last that sees one of them, in
 // all heads of the group. Tiles lie on their sides: rows are keys.
-template <int D> __global__ __launch_bounds__(THREADS, D == 64 ? 2 : BLOCKS<D> - 1) void keys_kernel(const tensors t)
+template <int D> __global__ __launch_bounds__(THREADS) void keys_kernel(const tensors t)
 {
     constexpr int BQ = STEP<D>;
     extern __shared__ uint4 shared[];
@@ -294,69 +221,42 @@ template <int D> __global__ __launch_bounds__(THREADS, D == 64 ? 2 : BLOCKS<D> -
     atomicMin(&tiles.begin, begin), atomicMax(&tiles.end, end);
     loads_arrived<0>();
     __syncthreads();  // every thread's part has arrived
-    begin = tiles.begin, end = tiles.end;
+    begin = tiles.begin / BQ * BQ, end = tiles.end;
     operand<ROWS, D> K_reg, V_reg;
     load(K_reg, K_smem, warp_key);
     load(V_reg, V_smem, warp_key);
 
-    const auto walk = [&](auto second, const part &p) {  // returns whether a sum is NaN
-        constexpr bool again = decltype(second)::value;
-        reg_tile<ROWS, D> dK = {}, dV = {};
-        const int from = p.from / BQ * BQ, steps = max(0, (p.to - from + BQ - 1) / BQ), count = group * steps;
-        const auto send = [&](int n) {  // of head n / steps of the group
-            auto &[Q_smem, dO_smem] = tiles.theirs[n % 2];
-            const int i0 = from + n % steps * BQ;
-            const size_t row = ((size_t)blockIdx.y * t.q_heads + kv_head * group + n / steps) * t.Nq + i0;
-            if (n < count) {
-                load_async<THREADS>(Q_smem, t.Q + row * D, t.Nq - i0);
-                load_async<THREADS>(dO_smem, t.dO + row * D, t.Nq - i0);
-                fetch<true>(tiles.now[n % 2], t, BQ, i0, row, block_key);
-            }
-            loads_issued();
-        };
-        if (count) send(0);
-        for (int n = 0; n < count; n++) {
-            loads_arrived<0>();
-            __syncthreads();  // these queries are there for all warps, and none reads those before any more
-            send(n + 1);
-            auto &[Q_smem, dO_smem] = tiles.theirs[n % 2];
-            statistics &now = tiles.now[n % 2];
-            if constexpr (again) {
-                const int i0 = from + n % steps * BQ, i = threadIdx.x;
-                clear_outside(Q_smem, i0, p.from, p.to), clear_outside(dO_smem, i0, p.from, p.to);
-                if (i < BQ && (i0 + i < p.from || i0 + i >= p.to)) now.L[i] = INFINITY, now.delta[i] = 0;
-                __syncthreads();  // by all
-            }
-            const bool all = all_seen(now, 0, BQ, block_key + warp_key, ROWS);
-            reg_tile<ROWS, BQ> S = {}, dS = {};
-            mma_ABt(S, K_reg, Q_smem);    // S^T = K Q^T
-            mma_ABt(dS, V_reg, dO_smem);  // dP^T = V dO^T
-            gradient<true>(S, dS, now, t, 0, block_key + warp_key, all);
-            mma_AB(dV, S, dO_smem);  // dV += P^T dO
-            mma_AB(dK, dS, Q_smem);  // dK += dS^T Q
+    reg_tile<ROWS, D> dK = {}, dV = {};
+    const int steps = max(0, (end - begin + BQ - 1) / BQ), count = group * steps;
+    const auto send = [&](int n) {  // of head n / steps of the group
+        auto &[Q_smem, dO_smem] = tiles.theirs[n % 2];
+        const int i0 = begin + n % steps * BQ;
+        const size_t row = ((size_t)blockIdx.y * t.q_heads + kv_head * group + n / steps) * t.Nq + i0;
+        if (n < count) {
+            load_async<THREADS>(Q_smem, t.Q + row * D, t.Nq - i0);
+            load_async<THREADS>(dO_smem, t.dO + row * D, t.Nq - i0);
+            fetch<true>(tiles.now[n % 2], t, BQ, i0, row, block_key);
         }
-        each(dK, [&](float &x, element) { x *= t.scale; });
-        bf16 *const dK_at = t.dK + key * D, *const dV_at = t.dV + key * D;
-        if constexpr (again) {
-            const int first = max(p.begin - block_key, 0), last = min(p.end - block_key, rows);
-            store_rows(dK_at, dK, warp_key, first, last), store_rows(dV_at, dV, warp_key, first, last);
-        } else {
-            store(dK_at + warp_key * D, dK, rows - warp_key);
-            store(dV_at + warp_key * D, dV, rows - warp_key);
-        }
-
-        return has_nan(dK) || has_nan(dV);
+        loads_issued();
     };
-    const part all_of_it = {begin, end, 0, t.Nk};
-    if (!__syncthreads_or(walk(constant<false>{}, all_of_it))) return;
-    reg_tile<ROWS, D> zero = {};  // of keys that nobody sees
-    store(t.dK + (key + warp_key) * D, zero, rows - warp_key),
-        store(t.dV + (key + warp_key) * D, zero, rows - warp_key);
-    for (part p = {begin, begin, 0, 0}; p.to < end;) {
-        __syncthreads();  // no warp reads the last queries any more
-        p = part_from(p.to, end, [&](int &first, int &last, int i) { interval(first, last, t, i); });
-        walk(constant<true>{}, t.scores.sinks > 0 ? p = all_of_it : p);
+    if (count) send(0);
+    for (int n = 0; n < count; n++) {
+        loads_arrived<0>();
+        __syncthreads();  // these queries are there for all warps, and none reads those before any more
+        send(n + 1);
+        auto &[Q_smem, dO_smem] = tiles.theirs[n % 2];
+        const statistics &now = tiles.now[n % 2];
+        const bool all = all_seen(now, 0, BQ, block_key + warp_key, ROWS);
+        reg_tile<ROWS, BQ> S = {}, dS = {};
+        mma_ABt(S, K_reg, Q_smem);    // S^T = K Q^T
+        mma_ABt(dS, V_reg, dO_smem);  // dP^T = V dO^T
+        gradient<true>(S, dS, now, t, 0, block_key + warp_key, all);
+        mma_AB(dV, S, dO_smem);  // dV += P^T dO
+        mma_AB(dK, dS, Q_smem);  // dK += dS^T Q
     }
+    each(dK, [&](float &x, element) { x *= t.scale; });
+    store(t.dK + (key + warp_key) * D, dK, rows - warp_key);
+    store(t.dV + (key + warp_key) * D, dV, rows - warp_key);
 }
 
 // delta = rowsum(dO * O) - dL, in float32: dS = P (dP - delta). A warp a row.

@@ -364,7 +364,7 @@ typedef struct wb_scores {
 // Forward and backward on any GPU, grouped-query heads, Nq and Nk may differ. causal is 0; window and sinks of the
 // shape are not read. A row that sees nothing has O = 0, L = -infinity. dL [B, Hq, Nq]: the gradient of L, or null;
 // delta is rowsum(dO * O) - dL, in float32. L and delta may be of more keys than are seen here: then the gradients are
-// a part. NaN reaches those alone who see it. The same bits each time.
+// a part. The same bits each time.
 wb_status wb_scored(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const wb_scores *scores,
                     const attention_shape *shape, wb_stream stream);
 wb_status wb_scored_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,

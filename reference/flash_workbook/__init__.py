@@ -17,15 +17,15 @@ build/BACKEND/lib/libworkbook.so.
 from .dense import attention, backward, forward
 from .flash_attn import (flash_attn_func, flash_attn_kvpacked_func, flash_attn_qkvpacked_func, flash_attn_varlen_func,
                          flash_attn_varlen_kvpacked_func, flash_attn_varlen_qkvpacked_func, flash_attn_with_kvcache,
-                         quantise_cache)
+                         isolate, quantise_cache)
 from .fp8 import Eight, attention_fp8, quantise_fp8
 from .library import Library, Refused, Shape, check, library
 from .masks import Mask, block_mask, forget_mask
 
 __all__ = """attention attention_fp8 quantise_fp8 Eight flash_attn_func flash_attn_kvpacked_func
     flash_attn_qkvpacked_func flash_attn_varlen_func flash_attn_varlen_kvpacked_func flash_attn_varlen_qkvpacked_func
-    flash_attn_with_kvcache quantise_cache block_mask forget_mask Mask ring_attention shard unshard Library Refused
-    Shape check library""".split()
+    flash_attn_with_kvcache quantise_cache block_mask forget_mask isolate Mask ring_attention shard unshard Library
+    Refused Shape check library""".split()
 
 
 def __getattr__(name):

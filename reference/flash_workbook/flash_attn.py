@@ -2,7 +2,7 @@
 tokens before heads, causal masks and windows aligned at the bottom right. What no function of the library does is
 refused by the argument's name.
 """
-import ctypes, functools
+import ctypes, functools, itertools, os
 from typing import List, Optional, Tuple
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .arguments import MOST, autocast, integers, is_off, number, pair, starts as starts_in, tensors, told_in_range
-from .dense import ERRORS, at_best, attention, backward, forward, taken, wants_gradients, with_zeros
+from .dense import BF16, ERRORS, at_best, attention, backward, forward, taken, wants_gradients, with_zeros
 from .library import DecodeShape, Scores, Shape, library, like_forward, operator, operators, refuse
 from .masks import Mask, intervals, masked
 
@@ -292,34 +292,79 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p=0.0, softmax_scal
 # where there would be one each. Backward, too, but for sequences of causal squares, or without a mask: 08's and 09's
 # kernels, a call each.
 
+isolated, TILE = os.environ.get("WB_ISOLATE") == "1", 128  # no kernel's tiles are larger
+
+
+def isolate(on=True):
+    """Whether NaN and infinities in one sequence may reach rows of another in flash_attn_varlen_func and, with softcap,
+    alibi_slopes or more than 16 queries, flash_attn_with_kvcache: from now on, or with WB_ISOLATE=1 in the environment,
+    they do not. They do by tiles that both share, since 0 times NaN is NaN: each sequence is copied to tiles of its
+    own. Rows of no sequence never reach any."""
+    global isolated
+    isolated = on
+    operators.forget_mask()
+
+
+def in_tiles(n):
+    return -(-n // TILE) * TILE if isolated else n
+
+
+def apart(placed, *counts):
+    """What sequences() has found, where each begins in tiles of its own; and four times rows and which of them are of
+    none: of the queries there and the keys there, which of `counts` each is, and of these, where it is."""
+    there, here, parts = [], [], list(zip(*placed))
+    for which, count in enumerate(counts):
+        starts, lengths = parts[2 * which : 2 * which + 2] or ((), ())
+        *begins, end = itertools.accumulate(map(in_tiles, lengths), initial=0)
+        to, back = (torch.full((n,), -1, device="cpu") for n in (end or TILE, count))
+        for begin, start, n in zip(begins, starts, lengths):
+            to[begin : begin + n], back[start : start + n] = (torch.arange(x, x + n, device="cpu")
+                                                              for x in (start, begin))
+        there, here = [*there, to], [*here, back]
+        parts[2 * which : 2 * which + 1] = [begins] * bool(placed)
+    return list(zip(*parts)), [y for x in there + here for y in (x.clamp(min=0), (x < 0).nonzero()[:, 0])]
+
+
+def moved(x, rows, none=0):
+    """x [B, H, N, ...] or None; without rows as it is."""
+    if x is None or not rows:
+        return x
+    return x.index_select(2, rows[0]).index_fill_(2, rows[1], none)
+
+
 def packed_mask(Q, K, starts, *how):
-    """As lists, as what is seen, and `foreign` [end, 1]: which rows of K no sequence has, up to the last that one has.
-    [end, 0]: none."""
-    of = Q, *starts, (Q.shape[2], K.shape[2], *how)
-    if lists := operators.kept_mask(*of):
-        return Mask(Q.shape[2], len(lists[-1]), 128, *lists[:-2]), *lists[-2:]
-    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        refuse("flash_attn_varlen_func reads cu_seqlens and waits for the GPU: call it once with the same tensors "
-               "before you capture it in a CUDA graph"
-               + ", and create these tensors outside of torch.inference_mode, because inside it changes cannot be "
-                 "detected" * any(x is not None and x.is_inference() for x in starts))
-    foreign, end = torch.ones(K.shape[2], 1, dtype=torch.bool, device="cpu"), 1
-    seen = torch.tensor([1, 0, 0], device="cpu")[:, None].repeat(1, Q.shape[2])
-    for at, nq, start, nk in sequences(starts, Q.shape[2], K.shape[2]):
-        foreign[start : start + nk], end = False, max(end, start + nk)
-        first, last, place = bounds(nq, nk, *how)
-        some = first <= last
-        seen[:, at : at + nq] = torch.where(some, torch.stack([first, last, place]) + start, seen[:, at : at + nq])
-    seen = seen.to(Q.device)
-    mask, seen, foreign = intervals(*seen[:2], end), seen.int(), foreign[:end]
-    foreign = (foreign if foreign.any() else foreign[:, :0]).to(Q.device)
-    operators.keep_mask(*of, [*mask[3:], seen, foreign])
-    return mask, seen, foreign
+    """As lists; what is seen; `foreign` [end, 1]: which rows of K no sequence has, up to the last that one has, [end,
+    0]: none; and where isolated the rows of apart(), which the mask is of, else four times none."""
+    of = Q, *starts, (Q.shape[2], K.shape[2], *how, *[1] * isolated)  # operators.cpp asks for the mask without the last
+    if not (lists := operators.kept_mask(*of)):
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            refuse("flash_attn_varlen_func reads cu_seqlens and waits for the GPU: call it once with the same tensors "
+                   "before you capture it in a CUDA graph"
+                   + ", and create these tensors outside of torch.inference_mode, because inside it changes cannot be "
+                     "detected" * any(x is not None and x.is_inference() for x in starts))
+        (Nq, Nk), rows = (Q.shape[2], K.shape[2]), []
+        placed = sequences(starts, Nq, Nk)
+        if isolated:
+            placed, rows = apart(placed, Nq, Nk)
+            Nq, Nk = len(rows[0]), len(rows[2])
+        foreign, end = torch.ones(Nk, 1, dtype=torch.bool, device="cpu"), 1
+        seen = torch.tensor([1, 0, 0], device="cpu")[:, None].repeat(1, Nq)
+        for at, nq, start, nk in placed:
+            foreign[start : start + nk], end = False, max(end, start + nk)
+            first, last, place = bounds(nq, nk, *how)
+            some = first <= last
+            seen[:, at : at + nq] = torch.where(some, torch.stack([first, last, place]) + start, seen[:, at : at + nq])
+        seen = seen.to(Q.device)
+        mask, foreign = intervals(*seen[:2], end), foreign[:end]
+        foreign = foreign if foreign.any() and not isolated else foreign[:, :0]
+        lists = [*mask[3:], seen.int(), foreign.to(Q.device), *(x.to(Q.device) for x in rows)]
+        operators.keep_mask(*of, lists)
+    rows = [lists[n : n + 2] for n in (7, 9, 11, 13)]
+    return Mask(lists[5].shape[1], len(lists[6]), 128, *lists[:5]), lists[5], lists[6], rows
 
 
 def used_alone(x, foreign):
-    """x [.., end, D] with zeros in the rows that no sequence uses: kernels get NaN from there out of their sums, but
-    slowly."""
+    """x [.., end, D] with zeros in the rows that no sequence uses: 0 times NaN is NaN."""
     x = x[..., : len(foreign), :]
     return x.masked_fill(foreign, 0) if foreign.numel() else x
 
@@ -355,10 +400,12 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
                 q, k, v = Q[:, :, rows], *(x[:, :, of : of + nk] for x in (K, V))
                 O[:, :, rows], L[:, :, rows] = forward(q, k, v, None, right == 0, 0, 0, scale, same_bits, path)
     else:
-        mask, seen, foreign = packed_mask(Q, K, starts, left, right, chunk)
-        V, K = used_alone(V, foreign), K[:, :, : len(foreign)]
+        mask, seen, foreign, (q_rows, k_rows, back, _) = packed_mask(Q, K, starts, left, right, chunk)
+        V, K = used_alone(moved(V, k_rows), foreign), moved(K, k_rows)[:, :, : len(foreign)]
+        Q, slopes = moved(Q, q_rows), moved(slopes, q_rows)
         O, L = (scored(Q, K, V, seen, slopes, softcap, scale, path) if softcap or slopes is not None else
                 masked(Q, K, V, *mask.fitting(Q, K), scale, path))
+        O, L = moved(O, back), moved(L, back, -torch.inf)
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
@@ -385,11 +432,14 @@ def varlen_backward(dO: Tensor, dL: Optional[Tensor], Q: Tensor, K: Tensor, V: T
             for whole, part, i, n in zip(got, parts, (at, of, of), (nq, nk, nk)):
                 whole[:, :, i : i + n] = part
     elif Q.numel() and K.numel():
-        _, seen, foreign = packed_mask(Q, K, starts, left, right, chunk)
-        none, (k, v) = (seen[0] > seen[1])[:, None], (used_alone(x, foreign) for x in (K, V))
-        got = gradients(dO.masked_fill(none, 0), dL, Q.masked_fill(none, 0), k, v, O, L, seen, slopes, softcap, scale,
-                        path)
-        got[1:] = (pad(x, (0, 0, 0, K.shape[2] - len(foreign))) for x in got[1:])
+        _, seen, foreign, (q_rows, k_rows, *back) = packed_mask(Q, K, starts, left, right, chunk)
+        none, (k, v) = (seen[0] > seen[1])[:, None], (used_alone(moved(x, k_rows), foreign) for x in (K, V))
+        q, do, o, dl, some = (moved(x, q_rows) for x in (Q, dO, O, dL, slopes))
+        got = gradients(do.masked_fill(none, 0), dl, q.masked_fill(none, 0), k, v, o, moved(L, q_rows, -torch.inf),
+                        seen, some, softcap, scale, path)
+        if not isolated:
+            got[1:] = (pad(x, (0, 0, 0, K.shape[2] - len(foreign))) for x in got[1:])
+        got = [moved(x, back[n > 0]) for n, x in enumerate(got)]
     if sinks is None:
         return got
     delta = torch.where(O == 0, 0, dO.float() * O).sum(3) - (0 if dL is None else dL)
@@ -408,6 +458,15 @@ def differentiate(ctx, dO, dL):
 
 varlen.register_autograd(differentiate, setup_context=keep)
 varlen_backward.register_autograd(no_second)
+
+
+def sequence_of(cu, T, used=None):
+    """Of each of T rows the sequence, or another where there is none, and whether there is none."""
+    t = torch.arange(T, device=cu.device)
+    if len(cu) < 2:
+        return t, t >= 0
+    s = torch.searchsorted(cu[1:], t.to(cu.dtype), right=True).clamp(max=len(cu) - 2)
+    return s, (t < cu[s]) | (t >= (cu[s + 1] if used is None else cu[s] + used[s]))
 
 
 def starts_of(x):
@@ -434,7 +493,8 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Option
     see (through .data, DLPack, another library's kernel, a graph that is replayed) call flash_workbook.forget_mask().
     The largest lengths are not read.
     Everything else, errors too, as in flash_attn_func; the logarithms are [Hq, Tq]. Lengths that are wrong are a
-    RuntimeError that names the entry. A sequence has what it has alone, whatever stands in rows of others.
+    RuntimeError that names the entry. A sequence has what it has alone, whatever stands in rows of none; after
+    flash_workbook.isolate() also where another has NaN or infinities.
     """
     if not torch.compiler.is_compiling() and (alibi_slopes is block_table is page_table is qv is q_descale is k_descale
                                               is v_descale is None):
@@ -466,29 +526,35 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Option
             integers(which, x, where, n)
     if table is not None:
         integers("block_table", table, q.device, B, None)
+        q, k, v = autocast(q, k, v)
+        tensors("flash_attn_varlen_func", k=(k, rows_of + " Hkv D", BF16), v=(v, rows_of + " Hkv Dv", BF16))
         seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
         most, lengths = table.shape[1] * k.shape[1], seqused_k.to(q.device)
         table, lengths = told_in_range(table, lengths, None, 0, k.shape[1], len(k))
         k, v = (keys_of(x, None, table, lengths * 0, lengths, most).flatten(0, 1) for x in (k, v))
         cu_seqlens_k = torch.arange(B + 1, dtype=torch.int32, device=where) * most
     sinks = sinks_of(s_aux, learnable_sink)
+    Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
+    (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
     if q.shape[-1] > 128 and wants_gradients(q, k, v, sinks):
         refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]} has no gradients; only up to 128 has. Call it "
                "under torch.no_grad()")
-    Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
-    (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
+    if q.shape[-1] > 128 and (alibi_slopes is not None or cap_of(softcap) or chunk or left < MOST or 0 < right < MOST):
+        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: above 128 only full and causal masks are supported, "
+               "without softcap, slopes or chunks")
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
     slopes, cap, parts = slopes_of(alibi_slopes, B, Q.shape[1], q.device), cap_of(softcap), []
     if slopes is not None and B:
-        at = torch.arange(len(q), device=q.device)
-        s = torch.searchsorted(cu_seqlens_q[1:].to(q.device), at, right=True).clamp(max=B - 1)
-        slopes = slopes[s].T.contiguous()[None]
+        slopes = slopes[sequence_of(cu_seqlens_q.to(q.device), len(q))[0]].T.contiguous()[None]
     for some in V.split(128 if Q.shape[3] <= 128 else V.shape[3], 3):  # so many columns of V at a time
         O, L = varlen(*(with_zeros(x, Q, some) for x in (Q, K, some)), sinks, cu_seqlens_q, seqused_q, cu_seqlens_k,
                       seqused_k, slopes, left, right, chunk, cap, scale, same_bits, "")
         parts.append((O[0, ..., : some.shape[3]].transpose(0, 1), L[0]))
     O, L = torch.cat([x for x, _ in parts], 2) if len(parts) > 1 else parts[0][0], parts[0][1]
+    if sinks is not None and return_attn_probs:
+        used = None if seqused_q is None else seqused_q.to(q.device)
+        L = L.masked_fill(sequence_of(cu_seqlens_q.to(q.device), len(q), used)[1], -torch.inf)
     if rows:
         O, L = O.unflatten(0, rows), L.unflatten(1, rows).transpose(0, 1)
     return (O, L, None) if return_attn_probs else O
@@ -592,21 +658,23 @@ def from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, ch
 
 def scored_from_cache(Q, K, V, K_scale, V_scale, table, lengths, first, left, right, chunk, slopes, cap, scale):
     """Of all scores, from a copy: the sequences lie one behind the other, each with as many keys as the table has."""
-    (B, Hq, Nq, D), most = Q.shape, table.shape[1] * K.shape[1]
+    (B, Hq, Nq, D), most = Q.shape, in_tiles(table.shape[1] * K.shape[1])
+    rows = in_tiles(Nq)  # of a sequence; what is behind its queries is dropped
     first = torch.zeros_like(lengths) if first is None else first
     lengths = lengths - first  # counted from the first
     K, V = (with_zeros(keys_of(*x, table, first, lengths, most), Q, V).flatten(0, 1).transpose(0, 1)[None]
             for x in ((K, K_scale), (V, V_scale)))
-    at = (lengths[:, None] - Nq + torch.arange(Nq, device=Q.device)).long()
+    at = (lengths[:, None] - Nq + torch.arange(rows, device=Q.device)).long()
     start, end = (at - left).clamp(min=0), torch.minimum(at + right, lengths[:, None] - 1)
     if chunk:
         start, end = start.maximum(at - at % chunk), end.minimum(at - at % chunk + chunk - 1)
     offset = torch.arange(B, device=Q.device)[:, None] * most
     start, end = start + offset, torch.where(start > end, -1, end + offset)
     seen = torch.stack([start, end, at + offset])  # a query may stand before the first key
-    slopes = None if slopes is None else slopes.T[None, ..., None].expand(1, Hq, B, Nq).flatten(2).contiguous()
-    O, L = scored(Q.transpose(0, 1).flatten(1, 2)[None], K, V, seen.flatten(1).int(), slopes, cap, scale, "")
-    return O[0].unflatten(1, (B, Nq)).transpose(0, 1), L[0].unflatten(1, (B, Nq)).transpose(0, 1)
+    slopes = None if slopes is None else slopes.T[None, ..., None].expand(1, Hq, B, rows).flatten(2).contiguous()
+    Q = pad(Q, (0, 0, 0, rows - Nq)).transpose(0, 1).flatten(1, 2)[None]
+    found = scored(Q, K, V, seen.flatten(1).int(), slopes, cap, scale, "")
+    return tuple(x[0].unflatten(1, (B, rows)).transpose(0, 1)[:, :, :Nq] for x in found)
 
 
 def looks_at(device):
@@ -620,13 +688,14 @@ def behind(x, cu, most):
     return x[at.clamp(min=0, max=len(x) - 1)].masked_fill((at < cu[:-1, None])[..., None, None], 0)
 
 
-def in_rows(x, cu, T):
-    """What behind() was given; NaN for rows of no sequence, and of those that are longer than the first says."""
-    t = torch.arange(T, device=x.device)
-    s = torch.searchsorted(cu[1:], t.to(cu.dtype), right=True).clamp(max=len(x) - 1)
-    at = x.shape[1] - cu[s + 1] + t
-    none = ((at < 0) | (at >= x.shape[1])).view(T, *[1] * (x.dim() - 2))
-    return x[s, at.clamp(min=0, max=x.shape[1] - 1)].masked_fill(none, torch.nan)
+def in_rows(x, cu, T, value):
+    """What behind() was given, `value` in rows of no sequence; NaN in those of sequences longer than the first says."""
+    if not len(x) or not x.shape[1]:
+        return x.new_full((T, *x.shape[2:]), value)
+    (s, none), most = sequence_of(cu, T), x.shape[1]
+    at = torch.arange(T, device=x.device) + most - cu[s + 1]
+    whole = lambda y: y.view(T, *[1] * (x.dim() - 2))
+    return x[s, at.clamp(0, most - 1)].masked_fill(whole(at < 0), torch.nan).masked_fill(whole(none), value)
 
 
 def quantise_cache(x: Tensor) -> Tuple[Tensor, Tensor]:
@@ -685,8 +754,8 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
                                                      for which, x in (("k_scale", k_scale), ("v_scale", v_scale))})
     if q.dtype == E4M3:
         refuse(f"{name}: q in float8_e4m3fn is not supported: pass q in bfloat16, whatever the type of the cache")
-    tensors(name, q=(q, of_q, [torch.bfloat16]), **{} if k_cache.dtype == E4M3 else {
-        which: (x, of_k + dim, [torch.bfloat16]) for which, x, dim in (("k", k, " D"), ("v", v, " Dv"))})
+    new_in = [torch.bfloat16] + [E4M3] * e4m3
+    tensors(name, q=(q, of_q, [torch.bfloat16]), k=(k, of_k + " D", new_in), v=(v, of_k + " Dv", new_in))
     if k_cache.dtype != v_cache.dtype or k_cache.dtype not in (
             (torch.bfloat16, E4M3) if k_scale is None else (torch.int8,)):
         raise TypeError(f"{name}: k_cache is {k_cache.dtype}, v_cache {v_cache.dtype}: a cache must be bfloat16, int8 "
@@ -725,6 +794,15 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
     for which, x in (("cache_batch_idx", cache_batch_idx), ("cache_leftpad", cache_leftpad)):
         if x is not None:
             integers(which, x, device, B)
+    # all that may be wrong is said before new keys are written
+    slopes, cap = slopes_of(alibi_slopes, B, Hq, device), cap_of(softcap)
+    scale = D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
+    if not min(D, Dv := v_cache.shape[3]):
+        refuse(f"{name}: head_dim = 0 in q or v_cache")
+    usual = slopes is None and not cap and not chunk and left == MOST and right in (0, MOST)
+    if max(D, Dv) > 128 and (Nq <= MOST_QUERIES or not usual):
+        refuse(f"{name}: head_dim = {max(D, Dv)}: above 128 only more than {MOST_QUERIES} queries are supported, under "
+               "a full or causal mask, without softcap and slopes")
     if not size or not Hkv:
         refuse(f"{name}: the cache has no keys or no heads; only flash_attn_func accepts k and v without keys")
     if table is None:  # each row of the cache is so many pages in a row
@@ -772,17 +850,15 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
             if of_new == -3:  # of no rows at all it writes what is there
                 new_keys = torch.where(last[:, None, None] >= 0, new_keys, cache[page, row])
             cache[page, row] = new_keys
-    scale = D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     first = None if cache_leftpad is None else cache_leftpad.clamp(min=0)
     O, L = from_cache(with_zeros(q.transpose(1, 2), q, v_cache), k_cache, v_cache, k_scale, v_scale, table, lengths,
-                      first, left, 0 if Nq == 1 and right > 0 else right, chunk, slopes_of(alibi_slopes, B, Hq, device),
-                      cap_of(softcap), scale)
-    O = O[..., : v_cache.shape[3]]
+                      first, left, 0 if Nq == 1 and right > 0 else right, chunk, slopes, cap, scale)
+    O = O[..., :Dv]
     if (sinks := sinks_of(s_aux, learnable_sink)) is not None:
         O, L = with_sink(O, L, sinks[:, None])
     O = O.transpose(1, 2)
     if cu_seqlens_q is not None:
-        O, L = in_rows(O, cu_seqlens_q, Tq), in_rows(L.transpose(1, 2), cu_seqlens_q, Tq).T
+        O, L = in_rows(O, cu_seqlens_q, Tq, 0), in_rows(L.transpose(1, 2), cu_seqlens_q, Tq, -torch.inf).T
     return (O, L) if return_softmax_lse else O
 
 

@@ -260,6 +260,8 @@ Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional
             int64_t window, int64_t sink_tokens, optional<double> scale, bool, std::string_view path, bool tokens_first)
 {
     expect(Q_, K_, V_, sinks, tokens_first);
+    TORCH_CHECK_VALUE(window >= 0 && sink_tokens >= 0, "attention: window = ", window, ", sink_tokens = ", sink_tokens,
+                      ": must not be negative");
     TORCH_CHECK_VALUE(causal || !(window || sink_tokens || sinks), "a window and sinks require causal attention");
     TORCH_CHECK_VALUE(!sinks || !sink_tokens, "sink_tokens and sink_logits cannot be combined");
     if (is_padded(Q_, V_))

@@ -5,9 +5,6 @@
 // large as in problem 10: the next two of the block's lists, wherever they are. An odd list ends with its last tile a
 // second time, of which nobody sees anything. The bits of a step are asked for before its products, and each lane
 // keeps those of its rows in registers.
-//
-// 0 * NaN is NaN: a row gets that of keys which it does not see, from a tile that it sees in part. Rows that end as NaN
-// are made again from the keys that they see, after the key by a kernel of its own.
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"
@@ -82,59 +79,6 @@ struct two_lists {
     }
 };
 
-// Rows of O that are NaN, where L is not, once more: by L in base 2, a key at a time, from global memory, and slow. Q and
-// `bits` are of the warp's first row, the latter in the first tile of `part`. Returns whether there are any.
-template <int D> TILE_FN bool again(
-    reg_tile<16, D> &O, const row_vec<16> &L2, const bf16 *Q, const bf16 *K, const bf16 *V, const two_lists &lists,
-    const uint32_t *bits, int q_tile, int rows, float scale2)
-{
-    const int upper = lane_id() / 4, t = lane_id() % 4;
-    float zero[2] = {};  // no longer if one of a row is NaN or infinite
-    each(O, [&](float x, element e) { zero[e.row_slot] += x * 0; });
-    bool nan[2] = {zero[0] != 0 && L2.x[0] == L2.x[0], zero[1] != 0 && L2.x[1] == L2.x[1]};
-    if (!__any_sync(0xffffffffu, nan[0] | nan[1])) return false;
-    for (int i = 0; i < 2; i++)
-        nan[i] = __ballot_sync(0xffffffffu, nan[i] && upper + 8 * i < rows) >> lane_id() / 4 * 4 & 15;
-    each(O, [&](float &x, element e) { x = nan[e.row_slot] ? 0 : x; });
-    for (int k = 0; k < lists.end * KV_TILE; k++) {
-        const int n = k / KV_TILE - lists.wholes;
-        const size_t key = (size_t)(lists.key(k / KV_TILE) + k % KV_TILE) * D;
-        TILE_UNROLL
-        for (int i = 0; i < 2; i++) {
-            const int row = upper + 8 * i;
-            const bool sees =
-                nan[i] && (n < 0 || bits[((size_t)n * q_tile + row) * 2 + k % KV_TILE / 32] >> k % 32 & 1);
-            float s = 0;
-            for (int d = t; d < D && sees; d += 4) s += __bfloat162float(Q[row * D + d]) * __bfloat162float(K[key + d]);
-            s += __shfl_xor_sync(0xffffffffu, s, 1), s += __shfl_xor_sync(0xffffffffu, s, 2);
-            const float p = sees ? exp2_fast(s * scale2 - L2.x[i]) : 0;
-            each(O, [&](float &x, element e) {
-                if (e.row_slot == i && p != 0) x += p * __bfloat162float(V[key + e.col]);
-            });
-        }
-    }
-    return true;
-}
-
-// That of what the key has made: a warp for 16 rows of a head.
-template <int D> __global__ __launch_bounds__(128) void again_kernel(
-    bf16 *O, const float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask mask, int q_heads,
-    int group_size, int Nq, int Nk, float scale2)
-{
-    const int row = (blockIdx.x / q_heads * 4 + warp_id()) * 16, rows = Nq - row;
-    if (rows <= 0) return;
-    const size_t head = (size_t)blockIdx.y * q_heads + blockIdx.x % q_heads, at = head * Nq + row;
-    const int tile = row / mask.q_tile, list = (mask.masks > 1 ? blockIdx.y * ((Nq - 1) / mask.q_tile + 2) : 0) + tile;
-    reg_tile<16, D> sum;
-    each(sum, [&](float &x, element e) { x = e.row < rows ? __bfloat162float(O[(at + e.row) * D + e.col]) : 0; });
-    row_vec<16> L2;
-    load(L2, L + at, rows, 0);
-    const uint32_t *bits = mask.bits + ((size_t)mask.part_start[list] * mask.q_tile + row % mask.q_tile) * 2;
-    const size_t keys = head / group_size * Nk * D;
-    if (again(sum, L2 * 1.44269504f, Q + at * D, K + keys, V + keys, {mask, list}, bits, mask.q_tile, rows, scale2))
-        store(O + at * D, sum, rows);
-}
-
 // Of a lane's two rows the bits of a step, shifted as in the key.
 struct step_bits {
     uint32_t x[HALVES][2][2];
@@ -191,8 +135,7 @@ template <int D> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void kernel
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
     const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
     float *L,                                  // [B, Hq, Nq]
-    const bf16 *Q_at, const bf16 *K_at, const bf16 *V_at, const block_mask mask, int q_heads, int bunch, int group_size,
-    int Nq, int Nk, float scale)
+    const block_mask mask, int q_heads, int bunch, int group_size, int Nq, float scale)
 {
     using registers = register_shares<GROUPS, 40, 232>;
     auto &tiles = shared_memory<tiles_of_block<D>>();
@@ -288,14 +231,9 @@ template <int D> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void kernel
         // finalize: a row that sees no key has l = 0
         l = row_sum_whole(l);
         divide_rows(O, rowwise(l, [](float sum) { return sum > 0 ? sum : 1; }));
-        const row_vec<16> L2 = m + log2(l);
-        const size_t keys = (size_t)head / group_size * Nk * D;
-        again(
-            O, L2, Q_at + ((size_t)head * Nq + row) * D, K_at + keys, V_at + keys, lists, bits - lane_id() / 4 * 2, BR,
-            Nq - row, scale2);
+        const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
 
         // store
-        const row_vec<16> L_row = L2 * 0.69314718f;  // ln(2): base e
         store(L + (size_t)head * Nq + row, L_row, Nq - row);
         stores_read();
         warpgroup_meets();  // the tile's last O has left
@@ -327,21 +265,7 @@ template <int D> static wb_status launch(
     const dim3 grid((unsigned)(tiles * (q_heads / bunch)), shape->batch);
     WB_CUDA(cudaFuncSetAttribute(kernel<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<D><<<grid, 128 * (1 + GROUPS), bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, Q, K, V, *mask, q_heads, bunch, heads / kv_heads, Nq, Nk, shape->scale);
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
-}
-
-template <int D> static wb_status by_key(
-    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask *mask,
-    const attention_shape *shape, wb_stream stream)
-{
-    const wb_status status = flash_block_mask_key(O, L, Q, K, V, mask, shape, stream);
-    if (status != WB_OK) return status;
-    const dim3 grid(((shape->q_len - 1) / 64 + 1) * shape->q_heads, shape->batch);
-    again_kernel<D><<<grid, 128, 0, stream>>>(
-        O, L, Q, K, V, *mask, shape->q_heads, shape->q_heads / shape->kv_heads, shape->q_len, shape->kv_len,
-        shape->scale * 1.44269504f);
+        O_map, Q_map, K_map, V_map, L, *mask, q_heads, bunch, heads / kv_heads, Nq, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
@@ -353,14 +277,10 @@ wb_status flash_block_mask(
 {
     const wb_status status = wb_check_block_mask("flash_block_mask", O, L, Q, K, V, mask, shape);
     if (status != WB_OK) return status;
-    const int D = shape->head_dim;
-    auto go = D == 64 ? hopper::launch<64> : hopper::launch<128>;
-    if (D < 64) go = D == 32 ? hopper::launch<32> : hopper::launch<16>;
-    if (mask->q_tile != hopper::BR || !fits<hopper::tiles_of_block<128>>() ||
-        check_hopper("flash_block_mask") != WB_OK) {
-        go = D == 64 ? hopper::by_key<64> : hopper::by_key<128>;
-        if (D < 64) go = D == 32 ? hopper::by_key<32> : hopper::by_key<16>;
-    }
+    if (mask->q_tile != hopper::BR || !fits<hopper::tiles_of_block<128>>() || check_hopper("flash_block_mask") != WB_OK)
+        return flash_block_mask_key(O, L, Q, K, V, mask, shape, stream);
+    auto go = shape->head_dim == 64 ? hopper::launch<64> : hopper::launch<128>;
+    if (shape->head_dim < 64) go = shape->head_dim == 32 ? hopper::launch<32> : hopper::launch<16>;
     return go(O, L, Q, K, V, mask, shape, stream);
 }
 
