@@ -1333,6 +1333,26 @@ void check_triangle(wb_case c)
     conclude(&r, &run);
 }
 
+void check_fetches(wb_case c)
+{
+    need_cpu_backend("bank conflicts");
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    const wb_asked asked = worker_exchange(&run)->asked;
+    if (!asked.fetches)
+        say(&r, "no fragment was fetched by ldmatrix_x4 or ldmatrix_x4_trans");
+    else if (asked.passes > asked.fetches)
+        say(&r,
+            "ldmatrix fetched eight rows %llu times and needed %llu passes: bank conflicts. The worst, %d passes for "
+            "eight rows, at line %d: the rows of lanes %d and %d lie in the same four banks",
+            (unsigned long long)asked.fetches, (unsigned long long)asked.passes, asked.worst, asked.worst_line,
+            asked.worst_lanes[0], asked.worst_lanes[1]);
+    if (r.used) say_case(&r, &run);
+    conclude(&r, &run);
+}
+
 uint64_t multiplied_in(wb_case c)
 {
     worker_run run;

@@ -128,6 +128,10 @@ void check_beyond_int(wb_case c);
 // eight tiles of keys or more; and check_case. On the cpu backend, which sees it (layer_requests.h); skipped on a GPU.
 void check_overlap(wb_case c);
 
+// No two of the eight rows that ldmatrix fetches together lie in the same banks, and fragments are fetched by it; and
+// check_case. On the cpu backend, which counts; skipped on a GPU.
+void check_fetches(wb_case c);
+
 // Of a causal case whose length each tile of queries divides: 64 rows multiply no tile of keys beyond the last of them,
 // tiles of up to 128 keys, and the blocks that begin first do not have the least to do; and check_case. On the cpu
 // backend, which counts; skipped on a GPU.

@@ -2,6 +2,7 @@
 // in the right words. Small kernels, each before its test; valid CUDA. What every reference solution does (dynamic
 // shared memory, a stack for each thread, a run of each block) their suites prove.
 #include "in_a_child.h"
+#include "layer_requests.h"
 
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -694,8 +695,37 @@ __global__ void too_much_static()
 }
 #endif
 
+// ldmatrix of rows `stride` elements apart; lane 9 hands in one `off` elements further on.
+__global__ void fetch_rows(int stride, int off)
+{
+    extern __shared__ __align__(128) unsigned short rows[];
+    uint32_t f[4];
+    for (int i = threadIdx.x; i < 32 * stride; i += 32) rows[i] = 0;
+    __syncwarp();
+    cudacpu::load_matrices(f, rows + (int)threadIdx.x * stride + (lane == 9 ? off : 0), false, cudacpu::here());
+}
+static void fetched(int stride, int off) { fetch_rows<<<1, 32, (size_t)(32 * stride + 8) * 2>>>(stride, off); }
+
+// Eight rows 16 bytes apart are 128 neighbouring ones; 32, 64 and 128 bytes apart two, four and eight share banks; 144
+// none; 0: all are the same.
+Test(cpu_layer, passes_of_ldmatrix)
+{
+    const int passes[][2] = {{8, 1}, {16, 2}, {32, 4}, {64, 8}, {72, 1}, {0, 1}};
+    for (const auto &p : passes) {
+        wb_what_was_asked();
+        fetched(p[0], 0);
+        const wb_asked asked = wb_what_was_asked();
+        EXPECT(asked.fetches, 4, "%d apart", p[0]);
+        EXPECT(asked.passes, 4 * p[1], "%d apart", p[0]);
+        EXPECT(asked.worst, p[1] > 1 ? p[1] : 0, "%d apart", p[0]);
+    }
+}
+
 Test(cpu_layer, reports_of_alignment_division_room)
 {
+    told({"misaligned matrix row", "thread (9,0,0)", "lane 9 hands in is 4 bytes past"}, [] { fetched(8, 2); });
+    told({"bad matrix row", "thread (9,0,0)", "lane 9", "past the end of extern __shared__ rows"},
+         [] { fetched(8, 8 * 24); });
     told({"misaligned asynchronous copy", "destination is 4", "// 4 bytes off"},
          [] { async_misaligned<<<1, 1>>>(device_floats(8)); });
 #ifdef __CUDACPU__

@@ -163,3 +163,51 @@ Test(tile, vectors_and_their_ragged_ends)
     check_each<32, 48>(13, 33);
     check_each<16, 128>(15, 127);
 }
+
+// ------------------------ fragments.cuh
+
+// Lane l hands in row l of 32; each writes what it received, plain and transposed. Then C += A B of one block each, A
+// rows 0 ... 15 and B^T rows 16 ... 23, fetched as 16 x 16 and as the left half of 16 x 16.
+__global__ void fragment_kernel(const bf16 *rows, bf16 *plain, bf16 *transposed, float *C)
+{
+    using namespace tile_machine;
+    __shared__ smem_tile<32, 16> tile;
+    copy(tile, rows);
+    __syncthreads();
+    const int l = lane_id(), g = l / 4, t = l % 4;
+    uint32_t f[4], a[4], b[4];
+    ldmatrix_x4(f, tile.at[l]);
+    memcpy(plain + 8 * l, f, sizeof f);
+    ldmatrix_x4_trans(f, tile.at[l]);
+    memcpy(transposed + 8 * l, f, sizeof f);
+    ldmatrix_x4(a, &tile.at[l % 16][l / 16 * 8]);
+    ldmatrix_x4(b, &tile.at[16 + l / 16 * 8 + l % 8][l / 8 % 2 * 8]);
+    float c[4] = {1, 2, 3, 4};
+    mma_m16n8k16(c, a, b);
+    for (int i = 0; i < 4; i++) C[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = c[i];
+}
+
+Test(tile, fragments)
+{
+    std::vector<uint16_t> rows(32 * 16), plain(256), transposed(256);
+    std::vector<float> c(16 * 8);
+    for (uint16_t &x : rows) x = wb_to_bf16((float)noise());
+    {
+        const on_device in = as_bf16(rows), out = as_bf16(plain), out_transposed = as_bf16(transposed);
+        const on_device C(c);
+        fragment_kernel<<<1, 32>>>(in.at, out.at, out_transposed.at, C.at);
+    }
+    for (int l = 0; l < 32; l++)
+        for (int i = 0; i < 8; i++) {  // register i / 2, its half i % 2
+            const int g = l / 4, at = l % 4 * 2 + i % 2, row0 = i / 2 * 8;
+            cr_assert(plain[8 * l + i] == rows[(row0 + g) * 16 + at], "ldmatrix: lane %d, element %d", l, i);
+            cr_assert(transposed[8 * l + i] == rows[(row0 + at) * 16 + g], "ldmatrix.trans: lane %d, element %d", l, i);
+        }
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++) {
+            double want = 1 + i / 8 * 2 + j % 2;
+            for (int k = 0; k < 16; k++)
+                want += (double)wb_from_bf16(rows[i * 16 + k]) * wb_from_bf16(rows[(16 + j) * 16 + k]);
+            cr_assert(fabs(c[i * 8 + j] - want) <= 1e-4, "mma: (%d, %d) is %g, not %g", i, j, c[i * 8 + j], want);
+        }
+}

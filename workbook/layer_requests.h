@@ -47,6 +47,10 @@ typedef struct wb_asked {
     unsigned messages, hidden;  // of a rank: groups of them, and under how many such a kernel may run
     unsigned bare;              // since it is one, the first under which none may: its number from 1 on, or 0,
     bool bare_waited;           // and whether kernels that are queued behind it, before the next one, wait for it
+    // Of ldmatrix: fetches of eight rows, and passes over the banks, as many where no two rows of a fetch lie in the
+    // same banks. Of the worst fetch its passes, its line, and two lanes whose rows collide.
+    uint64_t fetches, passes;
+    int worst, worst_line, worst_lanes[2];
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
 // What a rank holds: pieces of memory that wb_attention is given (Q, K, V) and makes (O, L), or

@@ -30,6 +30,7 @@ static const wb_problem problems[] = {
     {16, "flash_fp8", WB_FP8, no, OPTIONAL, yes, no, no, no, no, D64_256, 192, WB_BEYOND, 10},
     {17, "flash_ring", WB_RING, no, OPTIONAL, yes, no, no, no, no, D64_128, 128, WB_BEYOND, 5},
     {18, "flash_ring_backward", WB_RING_BACKWARD, no, OPTIONAL, yes, no, no, no, no, D64_128, 128, WB_BEYOND, 17},
+    {19, "flash_fragments", WB_FORWARD, no, WB_NO_MASK, no, no, no, no, no, D16_128, 128, WB_BEYOND, 3},
 };
 // clang-format on
 

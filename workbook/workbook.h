@@ -371,6 +371,10 @@ wb_status wb_scored_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const b
                              const bf16 *O, const float *L, const bf16 *dO, const float *dL, const wb_scores *scores,
                              const attention_shape *shape, wb_stream stream);
 
+// 19: attention without a mask, as 03 has it.
+wb_status flash_fragments(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                          wb_stream stream);
+
 // ------------------------ the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
 

@@ -19,6 +19,7 @@ WEAK void hook_host_wrote(char *, size_t) {}
 WEAK void hook_held(const char *, size_t, bool, const char *, call_site) {}
 WEAK void hook_rank_end() {}
 WEAK void hook_atomic(const void *, size_t, void *) {}
+WEAK void hook_matrix_row(const char *, size_t, void *) {}
 WEAK void hook_async_issued(char *, const char *, size_t, size_t) {}
 WEAK void hook_async_arrived(char *, size_t) {}
 WEAK void hook_publish(int) {}

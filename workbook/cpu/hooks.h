@@ -21,8 +21,9 @@ void hook_free(char *at, size_t bytes);
 void hook_host_wrote(char *at, size_t bytes);  // cudaMemcpy, cudaMemset
 // A product of a rank's, whose code announces nothing, is about to read these bytes, or to write them.
 void hook_held(const char *at, size_t bytes, bool reads, const char *kernel, call_site site);
-void hook_rank_end();                                        // all that this rank has queued has happened
-void hook_atomic(const void *at, size_t bytes, void *code);  // code: where the atomic returns to
+void hook_rank_end();                                            // all that this rank has queued has happened
+void hook_atomic(const void *at, size_t bytes, void *code);      // code: where the atomic returns to
+void hook_matrix_row(const char *at, size_t bytes, void *code);  // ldmatrix reads what the running thread handed in
 
 // An asynchronous copy by the running thread, whose `code` is the call: about to be issued, and there.
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source);

@@ -317,6 +317,7 @@ void count_launches(wb_asked &since)
 {
     launched.multiplied = multiplied.exchange(0), launched.products = products_of_all,
     launched.of_first = products_of_first, launched.of_last = products_of_last;
+    count_fetches(launched);
     since = launched;
     launched = {};
     products_of_all = products_of_first = products_of_last = 0;

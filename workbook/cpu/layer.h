@@ -162,6 +162,9 @@ extern std::atomic<uint64_t> multiplied;   // numbers, since wb_count_launches()
 float *product_begins(const matrices &m);  // what product_ends is given when it is done
 void product_ends(float *to, const matrices &m);
 
+// ------------------------ ldmatrix.cpp
+void count_fetches(struct ::wb_asked &since);
+
 // ------------------------ shared_memory.cpp
 void shared_memory_begin(block &b);
 bool is_shared_address(const block &b, const char *at);  // or of a guard page beside it

@@ -138,7 +138,7 @@ void lane_list(unsigned lanes, char *text, size_t size)
 bool is_tile_vocabulary(const char *file)
 {
     const char *name = strrchr(file, '/');
-    static const char *const words[] = {"tile.cuh", "hopper.cuh", "paged.cuh", "int8.cuh", "e4m3.cuh"};
+    static const char *const words[] = {"fragments.cuh", "tile.cuh", "hopper.cuh", "paged.cuh", "int8.cuh", "e4m3.cuh"};
     for (const char *word : words)
         if (strcmp(name ? name + 1 : file, word) == 0) return true;
     return false;

@@ -34,7 +34,7 @@ static void take(const matrices &m, const warp_product &p, int lane)
                 at[0] = low(*a), at[1] = high(*a);
             }
         for (int n = 0; n < m.cols; n += 16)
-            for (int i = 0; i < 4; i++, b++) {
+            for (int i = 0; i < (m.cols - n < 16 ? 2 : 4); i++, b++) {
                 float *at = m.b + (k + t + i % 2 * 8) * m.cols + n + g + i / 2 * 8;
                 at[0] = low(*b), at[m.cols] = high(*b);
             }
@@ -153,7 +153,7 @@ void multiply(const matrices &m)
 void multiply(void **products, int count)
 {
     const warp_product &one = *static_cast<warp_product *>(products[0]);
-    matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 16 * one.cols, 16 * one.depth, nullptr, nullptr};
+    matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 8 * one.cols, 16 * one.depth, nullptr, nullptr};
     const size_t a = static_cast<size_t>(m.rows) * m.depth, b = static_cast<size_t>(m.depth) * m.cols;
     const size_t c = static_cast<size_t>(m.rows) * m.cols;
     m.a = room(a + b + c);

@@ -117,11 +117,7 @@ template <int Bytes> struct alignas(Bytes) piece {
 template <int Cols> TILE_FN void load_chunk(uint32_t f[4], const byte_tile<32, Cols> &tile, int n)
 {
 #ifdef TILE_TENSOR_CORES  // to ldmatrix two bytes are an element
-    const uint32_t address = (uint32_t)__cvta_generic_to_shared(tile.chunk(lane_id(), n));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                 : "r"(address)
-                 : "memory");
+    ldmatrix_x4_trans(f, tile.chunk(lane_id(), n));
 #else
     const int g = lane_id() / 4, t = lane_id() % 4;
     for (int i = 0; i < 4; i++) {

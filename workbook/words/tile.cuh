@@ -22,23 +22,7 @@
 // Reading order: types; rows; products; loads and stores; and last the only section that knows the machine: tensor
 // cores from sm_80 on, shuffles and ordinary arithmetic before, one lane working for all 32 on the CPU.
 #pragma once
-#include "workbook.h"
-
-#include <cuda_pipeline_primitives.h>
-#include <float.h>
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#define TILE_FN __device__ __forceinline__
-#ifdef __CUDACC__
-#define TILE_UNROLL _Pragma("unroll")  // so that every index into registers is a constant
-#else
-#define TILE_UNROLL
-#endif
-
-TILE_FN int lane_id() { return threadIdx.x % 32; }
-TILE_FN int warp_id() { return threadIdx.x / 32; }
+#include "fragments.cuh"
 
 // ------------------------ types
 
@@ -102,8 +86,6 @@ template <int Rows, int Cols> TILE_FN void left_columns(uint32_t (*f)[4], const 
 // right one.
 template <int Depth, int Rows, int Cols, class Left, class Right>
 TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right);
-TILE_FN uint32_t pack(float low, float high);  // rounds two neighbours of a row to bf16, into one register
-TILE_FN float exp2_fast(float x);              // 2^x with a relative error below 2^-22; exp2_fast(-INFINITY) is 0
 }  // namespace tile_machine
 
 // ------------------------ elements and rows
@@ -171,13 +153,12 @@ template <int Rows> TILE_FN row_vec<Rows> max(const row_vec<Rows> &a, const row_
 }
 template <int Rows> TILE_FN row_vec<Rows> exp2(const row_vec<Rows> &a)
 {
-    return rowwise(a, [](float p) { return tile_machine::exp2_fast(p); });
+    return rowwise(a, [](float p) { return exp2_fast(p); });
 }
 template <int Rows> TILE_FN row_vec<Rows> log2(const row_vec<Rows> &a)
 {
     return rowwise(a, [](float p) { return log2f(p); });
 }
-TILE_FN float exp2_fast(float x) { return tile_machine::exp2_fast(x); }
 
 // Multiplies each row by its factor.
 template <int Rows, int Cols> TILE_FN void scale_rows(reg_tile<Rows, Cols> &tile, const row_vec<Rows> &factor)
@@ -418,55 +399,10 @@ template <int Rows> TILE_FN void store(float *dst, const row_vec<Rows> &v, int r
     }
 }
 
-// ------------------------ the host
-
-// Whether the device allows a block a Tiles of shared memory. It allows 64 KB on sm_75, 99 KB on sm_86, 227 KB on
-// sm_90; above 48 KB a kernel must also ask for its part, by cudaFuncSetAttribute. A device that does not answer
-// allows nothing.
-template <class Tiles> static bool fits()
-{
-    int device, limit;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
-           sizeof(Tiles) <= (size_t)limit;
-}
-
 // ------------------------ the machine, and only here
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define TILE_TENSOR_CORES
-#endif
 
 namespace tile_machine
 {
-TILE_FN uint32_t bits(__nv_bfloat162 pair)
-{
-    uint32_t u;
-    memcpy(&u, &pair, 4);
-    return u;
-}
-TILE_FN uint32_t pack(float low, float high) { return bits(__floats2bfloat162_rn(low, high)); }
-TILE_FN uint32_t pack(bf16 low, bf16 high) { return bits(__halves2bfloat162(low, high)); }
-
-TILE_FN float as_float(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, 4);
-    return x;
-}
-TILE_FN float low(uint32_t pair) { return as_float(pair << 16); }  // a bf16 is the upper half of a float
-TILE_FN float high(uint32_t pair) { return as_float(pair & 0xffff0000u); }
-
-TILE_FN float exp2_fast(float x)
-{
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));  // one instruction of the special function unit
-    return y;
-#else
-    return exp2f(x);
-#endif
-}
-
 // The four 8 x 8 blocks of the 16 x 16 block at (row0, col0), one register each: lane 4 g + t receives columns 2 t and
 // 2 t + 1 of row g; transposed, rows 2 t and 2 t + 1 of column g.
 template <block_order order, bool transposed, class At>
@@ -479,17 +415,10 @@ TILE_FN void load_16x16_by(uint32_t f[4], At at, int row0, int col0)
     const bf16 *row_of_lane = at(row0 + 8 * below + lane_id() % 8, col0 + 8 * beside);
 #endif
 #ifdef TILE_TENSOR_CORES
-    const uint32_t address = (uint32_t)__cvta_generic_to_shared(row_of_lane);
     if (transposed)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                     : "r"(address)
-                     : "memory");
+        ldmatrix_x4_trans(f, row_of_lane);
     else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                     : "r"(address)
-                     : "memory");
+        ldmatrix_x4(f, row_of_lane);
 #else  // each lane reads its own elements
 #ifdef CUDACPU_SEES_LOADS
     cudacpu::matrix_load(row_of_lane);
@@ -538,60 +467,11 @@ TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
         left(a[k], k);
         for (int n = 0; n < Cols / 16; n++) right(b[k][n], k, n);
     }
-    cudacpu::warp_product mine = {Rows / 16, Cols / 16, Depth / 16, &c.x[0][0][0], &a[0][0][0], &b[0][0][0]};
+    cudacpu::warp_product mine = {Rows / 16, Cols / 8, Depth / 16, &c.x[0][0][0], &a[0][0][0], &b[0][0][0]};
     cudacpu::warp_call(cudacpu::multiply, &mine);
 }
 
 #else
-
-// c += A B for A [16, 16] and B [16, 16] over the warp. a: A's blocks, down. b: B's blocks, down, transposed; b[0],
-// b[1] are its left half. c[0] is the left half of the result, c[1] the right one, as in reg_tile.
-#ifdef TILE_TENSOR_CORES
-
-TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4])
-{
-    TILE_UNROLL
-    for (int h = 0; h < 2; h++)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
-                     : "=f"(c[h][0]), "=f"(c[h][1]), "=f"(c[h][2]), "=f"(c[h][3])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[2 * h]), "r"(b[2 * h + 1]),  //
-                       "f"(c[h][0]), "f"(c[h][1]), "f"(c[h][2]), "f"(c[h][3]));
-}
-
-#else
-
-struct product {
-    float c[2][4];
-};
-
-// One copy for all: inlined, it would make a kernel so large that compiling it takes minutes.
-inline __device__ __noinline__ product multiply_by_shuffles(product p, uint4 left, uint4 right)
-{
-    const uint32_t a[4] = {left.x, left.y, left.z, left.w}, b[4] = {right.x, right.y, right.z, right.w};
-    // The first lanes that hold our rows of A and our columns of B. The k-th from there holds, of A, columns 2 k, 2 k
-    // + 1, 2 k + 8 and 2 k + 9, and of B these rows.
-    const int row = lane_id() & ~3, col = lane_id() % 4 * 8;
-    for (int k = 0; k < 4; k++)
-        for (int h = 0; h < 2; h++)
-            for (int i = 0; i < 4; i++)
-                for (int beside = 0; beside < 2; beside++) {
-                    const uint32_t q = __shfl_sync(0xffffffffu, b[2 * h + beside], col + 4 * (i % 2) + k);
-                    const uint32_t r = __shfl_sync(0xffffffffu, a[i / 2 + 2 * beside], row + k);
-                    p.c[h][i] += low(q) * low(r) + high(q) * high(r);
-                }
-    return p;
-}
-
-TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4])
-{
-    product p;
-    memcpy(p.c, c, sizeof p.c);
-    p = multiply_by_shuffles(p, make_uint4(a[0], a[1], a[2], a[3]), make_uint4(b[0], b[1], b[2], b[3]));
-    memcpy(c, p.c, sizeof p.c);
-}
-
-#endif
 
 template <int Depth, int Rows, int Cols, class Left, class Right>
 TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
@@ -602,10 +482,14 @@ TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
         left(a, k);
         TILE_UNROLL
         for (int n = 0; n < Cols / 16; n++) {
-            uint32_t b[4];
+            uint32_t b[4];  // B's blocks, down, transposed: b[0], b[1] are its left half
             right(b, k, n);
             TILE_UNROLL  // one fetch of b serves all rows
-                for (int r = 0; r < Rows / 16; r++) mma_16x16x16(&c.x[r][2 * n], a[r], b);
+                for (int r = 0; r < Rows / 16; r++)
+            {
+                mma_m16n8k16(c.x[r][2 * n], a[r], b);
+                mma_m16n8k16(c.x[r][2 * n + 1], a[r], b + 2);
+            }
         }
     }
 }

@@ -137,6 +137,9 @@ void by_hand_print(const laid_case *l)
     if (x->status == WB_OK && x->device_status == WB_OK) print_outputs(l);
     printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
            (double)x->host_bytes / 1024);
+    if (x->asked.fetches)
+        printf("ldmatrix: %llu fetches of eight rows, %llu passes over the banks\n",
+               (unsigned long long)x->asked.fetches, (unsigned long long)x->asked.passes);
     if (x->device_kept) printf("of which device memory not freed: %.1f KiB\n", (double)x->device_kept / 1024);
 }
 

@@ -364,6 +364,11 @@ void hook_atomic(const void *at, size_t bytes, void *code)
     check_access(static_cast<const char *>(at), static_cast<unsigned>(bytes), ATOMIC, code);
 }
 
+void hook_matrix_row(const char *at, size_t bytes, void *code)
+{
+    check_access(at, static_cast<unsigned>(bytes), READ, code);
+}
+
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source)
 {
     void *code = current->running->code;
