@@ -116,7 +116,7 @@ for number in $numbers; do
     passing "$number" | record "$number" passed
 done
 asked "next: everything has passed" '^Everything has passed' "$score" next
-check "next: and a question about the problem that passed last" says '^A question about 18 that no test asks'
+check "next: and a question about the problem that passed last" says '^A question about 19 that no test asks'
 
 # ------------------------ predict
 mkdir -p build/cpu/problems

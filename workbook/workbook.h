@@ -54,7 +54,7 @@ typedef struct attention_shape {
     int kv_len;    // Nk >= 1; equal to q_len wherever there is a causal mask
     int head_dim;  // D: 16, 32, 64 or 128
     float scale;   // finite and positive; usually 1 / sqrt(D)
-    int causal;    // query i sees key j only if j <= i. Either in 01, 10, 16 to 18; 0 in 03 and 15; 1 in all others
+    int causal;    // query i sees key j only if j <= i. Either in 01, 10, 16 to 18; 0 in 03, 15, 19; 1 in all others
     int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read by 06, 07, 09, 11 and 12
     int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read by 07 and 09
 } attention_shape;

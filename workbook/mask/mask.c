@@ -9,7 +9,7 @@
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: 01, 03 to 12, 15 to 18\n"
+    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: 01, 03 to 12, 15 to 19\n"
                     "       mask 15 [mask=documents/10] [N=32] [BR=8] [BC=8] [--svg FILE]\n");
     return 2;
 }
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     options o = {.problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL, .N = 32, .W = 12, .sinks = 3};
     if (!o.problem) return usage();
     if (o.problem->signature == WB_ROW_SUM || o.problem->signature == WB_DECODE) {
-        fprintf(stderr, "mask: problem %02d has no mask to draw; 01, 03 to 12 and 15 to 18 have one\n",
+        fprintf(stderr, "mask: problem %02d has no mask to draw; 01, 03 to 12 and 15 to 19 have one\n",
                 o.problem->number);
         return 2;
     }

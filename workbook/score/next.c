@@ -64,11 +64,13 @@ int score_cases(char **given)
 // Of what a worker has written (--count).
 static double counted_in(const question *q, const char *file)
 {
-    static const char *const names[] = {"blocks", "multiplied", "products", "sent"};
+    static const char *const names[] = {"blocks", "multiplied", "products", "sent", "fetches"};
+    enum { NAMES = sizeof names / sizeof *names };
     char *const counts = grades_read_file("%s", file), *row = counts;
-    double value[2] = {NAN, strtod(q->per, NULL)}, of[4];
+    double value[2] = {NAN, strtod(q->per, NULL)}, of[NAMES];
     for (int n = 0; n < 2 && (row = strchr(row, '\n')) && *++row; n++)
-        for (int k = 0; k < 4 && sscanf(row, "%lf %lf %lf %lf", &of[0], &of[1], &of[2], &of[3]) == 4; k++)
+        for (int k = 0; k < NAMES && sscanf(row, "%lf %lf %lf %lf %lf", of, of + 1, of + 2, of + 3, of + 4) == NAMES;
+             k++)
             if (strcmp(q->counter, names[k]) == 0) value[n] = of[k];
     free(counts);
     return value[0] / value[1];

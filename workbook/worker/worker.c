@@ -94,8 +94,9 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
     if (status) return status;
     const wb_asked *a = &((wb_exchange *)laid.at)->asked;
     if (counts)
-        fprintf(counts, "%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks, (unsigned long long)a->multiplied,
-                (unsigned long long)a->products, (unsigned long long)a->sent);
+        fprintf(counts, "%llu\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks,
+                (unsigned long long)a->multiplied, (unsigned long long)a->products, (unsigned long long)a->sent,
+                (unsigned long long)a->fetches);
     if (by_hand) by_hand_print(&laid);
     munmap(laid.at, laid.bytes);
     return 0;
@@ -146,7 +147,7 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
             block = atol(argv[i + 1]);
         else if (strcmp(argv[i], "--count") == 0) {
             if (!(counts = fopen(argv[i + 1], "w"))) return perror(argv[i + 1]), 2;
-            fprintf(counts, "blocks\tmultiplied\tproducts\tsent\n");
+            fprintf(counts, "blocks\tmultiplied\tproducts\tsent\tfetches\n");
         } else if (strcmp(argv[i], "--guard") == 0)
             guard = (size_t)atol(argv[i + 1]);
         else if (strcmp(argv[i], "--cases") == 0) {
