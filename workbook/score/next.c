@@ -69,8 +69,7 @@ static double counted_in(const question *q, const char *file)
     char *const counts = grades_read_file("%s", file), *row = counts;
     double value[2] = {NAN, strtod(q->per, NULL)}, of[NAMES];
     for (int n = 0; n < 2 && (row = strchr(row, '\n')) && *++row; n++)
-        for (int k = 0; k < NAMES && sscanf(row, "%lf %lf %lf %lf %lf", of, of + 1, of + 2, of + 3, of + 4) == NAMES;
-             k++)
+        for (int k = 0; k < NAMES && sscanf(row, "%lf %lf %lf %lf %lf", of, of + 1, of + 2, of + 3, of + 4) > k; k++)
             if (strcmp(q->counter, names[k]) == 0) value[n] = of[k];
     free(counts);
     return value[0] / value[1];
