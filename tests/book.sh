@@ -43,7 +43,7 @@ strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
     --host-resolver-rules='MAP * ~NOTFOUND' --user-data-dir="$scratch/profile" --enable-logging=stderr \
     --virtual-time-budget=600000 --window-size=1400,1000 --dump-dom "file://$scratch/probe.html" \
     >"$scratch/shown" 2>"$scratch/errors"
-pictures="softmax_01.svg softmax_03.svg ring_17.svg ring_18.svg"
+pictures="softmax_01.svg softmax_03.svg ring_17.svg ring_18.svg fragments_19.svg"
 still() { sed -n "s/^still $1 //p" "$scratch/shown" | base64 -d; }
 if [ "${1:-}" = --stills ]; then
     for picture in $pictures; do still $picture >plots/$picture; done

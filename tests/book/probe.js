@@ -108,6 +108,29 @@ function ring_numbers({plan, clock}) {
   verdict(read === '000332211 111003322 222110033 333221100', 'the ring reads the keys that the layer recorded', read);
 }
 
+// fragments.js: each element has one lane; what ldmatrix makes of the rows that are handed in is what lanes hold; and
+// passes are those of the tests of the CPU layer.
+function fragments_numbers({held, handed, fetch}) {
+  const wrong = [], lanes = [...Array(32).keys()], same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+  for (const [of, count] of [['C', 128], ['Q', 256], ['K', 128], ['V', 128]]) {
+    const all = lanes.flatMap(lane => held(of, lane).map(String));
+    if (all.length !== count || new Set(all).size !== count) wrong.push(`${of}: owners`);
+    for (const lane of lanes.filter(() => of !== 'C')) {
+      const g = lane >> 2, t = 2 * (lane & 3);
+      const received = [...Array(held(of, lane).length).keys()].map(k => {
+        const block = k >> 1, at = t + k % 2, {row, chunk} = handed(of, 8 * block + (of === 'V' ? at : g));
+        const col = 8 * chunk + (of === 'V' ? g : at);
+        return of === 'K' ? [col, row] : [row, col];
+      });
+      if (!same(received, held(of, lane))) wrong.push(`${of}: lane ${lane}`);
+    }
+    for (const [layout, passes] of [['rows', [2, 4, 8, 8]], ['padding', [1, 1, 1, 1]], ['swizzle', [1, 1, 1, 1]]])
+      for (const lane of lanes)
+        if (!same([16, 32, 64, 128].map(D => fetch(of, lane, layout, D).passes), passes)) wrong.push(layout);
+  }
+  verdict(!wrong.length, 'the numbers of fragments', wrong.slice(0, 5).join('; '));
+}
+
 // What lessons say of their figures, at the width of a phone and of a screen; and each control does what it is for.
 async function look_at_figures(width) {
   const words = name => frame.contentDocument.querySelector(`.${name} .words`).textContent;
@@ -132,6 +155,12 @@ async function look_at_figures(width) {
   says('softmax', /Here O goes wrong.$/, 'the mistake is named where it begins');
   slide('end');
   says('softmax', /parts of O sum to 1.6617, not to 1./, 'and how wrong it is at the end');
+  await open('problems/19/README.html');
+  says('fragments', /^Lane 13 .* hands in row 13, columns 0 to 7; .* in one pass.$/, "the lesson's lane");
+  slide(22, 'Lane');
+  frame.contentDocument.querySelectorAll('.fragments select')[1].selectedIndex = 0;
+  frame.contentDocument.querySelectorAll('.fragments select')[1].dispatchEvent(new Event('change'));
+  says('fragments', /^Lane 22 holds .5, 4.* in 8 passes.$/, 'another, without a swizzle');
   await open('problems/17/README.html');
   slide('end');
   says('ring', /as 8 whole .* no rank waits.* 131072 .* 384 of 384 MiB.$/, "what 18's lesson says of 17");
@@ -169,7 +198,8 @@ function stills(name, {figures, flat, markup}, css) {
   await look_at_pages();
   await look_around();
   for (const width of [380, 1200]) await look_at_figures(width);
-  for (const [name, page, numbers] of [['softmax', '01', softmax_numbers], ['ring', '17', ring_numbers]]) {
+  for (const [name, page, numbers] of [['softmax', '01', softmax_numbers], ['ring', '17', ring_numbers],
+    ['fragments', '19', fragments_numbers]]) {
     await open(`problems/${page}/README.html`);
     const book = frame.contentWindow.eval('book');
     numbers(book[name]);

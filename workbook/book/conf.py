@@ -155,7 +155,7 @@ def file_pages(app):
 
 # ------------------------ figures
 # A page with a picture of a figure that moves gets its script.
-MOVING = re.compile(r"(softmax|ring)_\d\d\.svg$")
+MOVING = re.compile(r"(softmax|ring|fragments)_\d\d\.svg$")
 
 
 def scripts(app, page, template, context, doctree):
