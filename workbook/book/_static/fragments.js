@@ -67,8 +67,8 @@ book.fragments = (() => {
       ],
       side: [],
       words: `Lane ${lane} holds ${places}. To fetch ${of === 'C' ? 'Q' : of} it hands in ` +
-        `${of === 'K' || of === 'V' ? 'key' : 'row'} ${here.row}, columns ${8 * here.chunk} to ${8 * here.chunk + 7}; ` +
-        `lanes ${lane & ~7} to ${lane | 7} fetch together, in ${passes === 1 ? 'one pass' : `${passes} passes`}.`,
+        `${of === 'K' || of === 'V' ? 'key' : 'row'} ${here.row}, columns ${8 * here.chunk} to ` +
+        `${8 * here.chunk + 7}; lanes ${lane & ~7} to ${lane | 7} fetch together, in ${passes === 1 ? 'one pass' : `${passes} passes`}.`,
     };
   }
 
