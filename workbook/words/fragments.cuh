@@ -80,13 +80,21 @@ TILE_FN float high(uint32_t pair) { return as_float(pair & 0xffff0000u); }
 // mma: C += A B for fragments of A [16, 16], B [16, 8] and C [16, 8].
 #ifdef __CUDACPU__
 
+TILE_FN void ldmatrix(uint32_t f[4], const void *row, bool transposed, cudacpu::call_site from)
+{
+#ifdef CUDACPU_SEES_LOADS
+    cudacpu::matrix_load(row);
+    cudacpu::matrix_load(nullptr);
+#endif
+    cudacpu::load_matrices(f, row, transposed, from);
+}
 TILE_FN void ldmatrix_x4(uint32_t f[4], const void *row, cudacpu::call_site from = cudacpu::here())
 {
-    cudacpu::load_matrices(f, row, false, from);
+    ldmatrix(f, row, false, from);
 }
 TILE_FN void ldmatrix_x4_trans(uint32_t f[4], const void *row, cudacpu::call_site from = cudacpu::here())
 {
-    cudacpu::load_matrices(f, row, true, from);
+    ldmatrix(f, row, true, from);
 }
 TILE_FN void mma_m16n8k16(float c[4], const uint32_t a[4], const uint32_t b[2],
                           cudacpu::call_site from = cudacpu::here())
