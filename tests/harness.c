@@ -1077,7 +1077,9 @@ static bool judge_workspace(report *r, const worker_run *run)
     if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
     say(r, "the workspace has %llu bytes, but ", (unsigned long long)bytes);
     if (run->c.ranks)
-        say(r, "with two ranks, and as many rows per rank, it has %llu: is all of K or V gathered?",
+        say(r,
+            "with two ranks and the same number of rows per rank only %llu: it must not grow with the number of ranks. "
+            "Is all of K or V gathered?",
             (unsigned long long)least);
     else
         say(r, "for one sequence of one page %llu: it must not grow with sequences or pages, nor exceed %d",

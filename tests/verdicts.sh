@@ -64,8 +64,8 @@ stops() { # STRAY SENTENCE
 }
 if [ "$BACKEND" = cpu ]; then
     stops 1 'page_table has page 11 for key 0 of sequence 0, but the cache has only pages 0 to 10'
-    stops 2 'kv_len of sequence 0 is 129, but must be 0 to 128, the keys for which its row of page_table has pages'
-    stops 3 'kv_len of sequence 0 is -1, but must be 0 to 128, the keys for which its row of page_table has pages'
+    stops 2 'kv_len of sequence 0 is 129, but must be 0 to 128: the pages in its row of page_table hold no more keys'
+    stops 3 'kv_len of sequence 0 is -1, but must be 0 to 128: the pages in its row of page_table hold no more keys'
 fi
 
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.

@@ -102,7 +102,8 @@ static const struct {
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
     {"gaps", "NN", 1, score_gaps, "a line with its untouched gaps, if there are any"},
     {"cases", "NN", 1, score_cases, "the cases in which the answer is counted, for the worker"},
-    {"predicted", "NN [COUNTS]", 1, score_predicted, "asks the question; stores GUESS, and prints the worker's count"},
+    {"predicted", "NN [COUNTS]", 1, score_predicted,
+     "the question of make predict; with COUNTS, stores GUESS and compares it with what was counted"},
     {"untouched", "FILE", 1, untouched, "exit status 0 if FILE is an unmodified skeleton"},
 };
 
