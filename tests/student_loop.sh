@@ -211,7 +211,7 @@ run tested 03
 check "but for a source in which make sanitize found nothing" eval "! says 'make sanitize-03'"
 cp $mine "$scratch/mine" && echo "// spoilt" >>$mine && printf '\0' >>$mine
 run tested 03
-says "cp build/grade/passed/03.cu $mine brings that back" && same build/grade/passed/03.cu "$scratch/mine"
+says "cp build/grade/passed/03.cu $mine restores it" && same build/grade/passed/03.cu "$scratch/mine"
 verdict $? "a file that passed is kept, and named when another fails"
 cp "$scratch/mine" $mine && touch problems/03/other.cuh
 asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \

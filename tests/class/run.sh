@@ -285,7 +285,7 @@ END
 chmod +x "$scratch/worker"
 WB_TIMEOUT=0.5 WB_CASE=Nq=1,Nk=3,D=16 WB_RESULTS=$scratch/results taskset -c "$core" "$base/build/cpu/suite" \
     "$base/build/cpu/tests/01_test" "$scratch/worker" cpu >"$said" 2>&1
-[ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which it ran for 0\.[0-4] s' "$said"
+[ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which the worker ran for 0\.[0-4] s' "$said"
 verdict $? "a worker that waits for a processor spends nothing"
 
 # A judge to which this happens each time it is asked. Meanwhile it looks at who may read the worker's program.
