@@ -456,9 +456,7 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  the inputs arrive on the stream that the function gets as an argument, not on the default stream: "
                "work on another stream does not wait for them, and reads NaN");
     if (c->nan_keys && not_finite && problem()->signature == WB_BLOCK_MASK)
-        say(r,
-            "\n  V of keys %d to %d is NaN, but the lists of the wrong queries contain no tile with one of these "
-            "keys:\n  %s",
+        say(r, "\n  V of keys %d to %d is NaN, but no list of a wrong query contains a tile with these keys:\n  %s",
             c->nan_from, last_key, skipped);
     else if (c->nan_keys && not_finite)
         say(r,
@@ -508,8 +506,7 @@ static bool judge_outputs(report *r, const worker_run *run)
                 say_place(r, run, t, i);
                 say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
             }
-            if (blank)
-                say(r, "\n  %zu of the wrong elements were not written: they are as they were before the call", blank);
+            if (blank) say(r, "\n  %zu of the wrong elements were not written", blank);
             if (not_finite > blank)
                 say(r, "\n  %zu of the wrong elements are NaN or infinite%s", not_finite - blank,
                     run->c.prior ? "" : ", although the function wrote them");
@@ -1078,9 +1075,7 @@ static bool judge_workspace(report *r, const worker_run *run)
     if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
     say(r, "the workspace has %llu bytes, but ", (unsigned long long)bytes);
     if (run->c.ranks)
-        say(r,
-            "with two ranks and the same number of rows per rank only %llu: it must not grow with the number of ranks. "
-            "Is all of K or V gathered?",
+        say(r, "with two ranks and equal shards only %llu: it must not grow with ranks. Is all of K or V gathered?",
             (unsigned long long)least);
     else
         say(r, "for one sequence of one page %llu: it must not grow with sequences or pages, nor exceed %d",
@@ -1327,12 +1322,10 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "the products had %.4g multiplications, but need only %.4g if each group of %d rows skips tiles of %d "
-            "unseen keys",
+            "the products had %.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d unseen keys",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
-        say(&r,
-            "the last block to begin has %.1f times the products of the first: begin with the rows that see most keys",
+        say(&r, "the last block has %.1f times the products of the first: begin with the rows that see most keys",
             (double)asked.of_last / (double)asked.of_first);
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);

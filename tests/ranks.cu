@@ -200,6 +200,6 @@ Test(ranks, no_such_rank)
 {
     const int status = try_ranks(NO_SUCH_RANK, 3);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 3, "status %#x:\n%s", (unsigned)status, printed);
-    check_printed("ncclSend(): there is no rank 3: the communicator has 3 ranks");
+    check_printed("ncclSend(): rank 3 is not one of the 3 ranks");
 }
 #endif

@@ -254,7 +254,7 @@ run make step-04 COMMENTS=1
 awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\// { mixed = 1 }
     /^\+ *\/\/[{] bounds/ { gap = part } END { exit !(mine == 2 && gap == 1 && !mixed) }' "$said"
 verdict $? "step: with COMMENTS=1, gaps in the code and comments after it"
-refused "step: a problem without a predecessor" '^step-02: 02 uses no code of an earlier problem; make next' make step-02
+refused "step: without a predecessor" '^step-02: 02 uses no code of an earlier problem; make next' make step-02
 
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped

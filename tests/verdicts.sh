@@ -89,7 +89,7 @@ for wrong in "sink_is_one:either the divisor is wrong" "sink_left_out_of_L:L dif
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
     verdict $? "a failure of ${wrong%%:*} prints: ${wrong#*:}"
 done
-for wrong in "waits_before_the_products:could the wait for the message come after" "nothing_under_the_way_home:keep some of the rank's own work"; do
+for wrong in "waits_before_the_products:could the wait for the message" "nothing_under_the_way_home:keep some of the rank's own work"; do
     says "18/${wrong%%:*}" B=1,Hq=2,Hkv=1,Nq=32,D=64,ranks=2,seed=1,overlapped=1
     check "a message without overlap is reported with its cause: ${wrong#*:}" grep -qF "${wrong#*:}" "$said"
 done

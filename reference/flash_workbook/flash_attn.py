@@ -21,7 +21,7 @@ def plain(function, **given):
     """Refuses what is given and is not off."""
     for name, value in given.items():
         if not is_off(value):
-            hint = ("; if you meant flash-attn 3's fourth argument, pass it as softmax_scale=" if name == "dropout_p" and
+            hint = ("; flash-attn 3's fourth argument must be passed as softmax_scale=" if name == "dropout_p" and
                     isinstance(value, float) else "")
             refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not supported: leave it "
                    f"out{hint}")

@@ -21,8 +21,7 @@ static void peaks(FILE *out, const wb_problem *problem)
         fprintf(out, "# peak_tflops: %.5g in bf16 products = %d SMs x %.0f FLOPs per clock x %.3f GHz\n", p.tflops,
                 d.multiprocessors, roofline_flops_a_clock(&d), d.clock_khz * 1e-6);
     if (p.mma_tflops > 0)
-        fprintf(out, "# peak_mma_sync_tflops: %.5g = %.0f %% of peak_tflops\n", p.mma_tflops,
-                100 * p.mma_tflops / p.tflops);
+        fprintf(out, "# peak_mma_sync_tflops: %.5g = %.0f %% of it\n", p.mma_tflops, 100 * p.mma_tflops / p.tflops);
     fprintf(out, "# peak_gbps: %.5g = %d bits x 2 x %.3f GHz / 8\n", p.gbps, d.bus_bits, d.memory_khz * 1e-6);
     if (p.gexps > 0)
         fprintf(out, "# peak_gexps: %.5g = %d SMs x %d exponentials per clock x %.3f GHz\n", p.gexps, d.multiprocessors,

@@ -82,12 +82,11 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
     for (const copy_from_shared &c : e.stores) {
         if (!overlap(c.from, what)) continue;
         if (c.done && (c.thread == t.number || e.know[t.number].at[c.thread / WARP] >= c.clock)) continue;
-        report_two(
-            "tile overwritten too early", site, c.site, "it was sent",
-            "%s overwrites %s while the copy engine may still read it: %s", who, name_of(what.at),
-            c.done ? "this thread must wait at a barrier or mbarrier at which the sender arrives after stores_read()"
-            : c.thread == t.number ? "stores_read() is missing"
-                                   : "the sender's stores_read(), or a barrier after it, is missing");
+        report_two("tile overwritten too early", site, c.site, "it was sent",
+                   "%s overwrites %s while the copy engine may still read it: %s", who, name_of(what.at),
+                   c.done                 ? "after the sender's stores_read(), a barrier or mbarrier is missing"
+                   : c.thread == t.number ? "stores_read() is missing"
+                                          : "the sender's stores_read(), or a barrier after it, is missing");
     }
 }
 
@@ -112,9 +111,8 @@ void check_fences(engine &e, const tile_rows &what, const thread &t, call_site s
         if (!x.unfenced && knows(e, t, x.warp, x.clock)) continue;
         report_two("written tile not visible", site, x.site, "it was written", "%s %s, which warp %d wrote%s", who,
                    name_of(what.at), x.warp,
-                   x.unfenced
-                       ? " without a later fence that makes the write visible to the copy engine and the tensor cores"
-                       : ", but the two warps have not synchronized since");
+                   x.unfenced ? " without a later fence for the copy engine and the tensor cores"
+                              : ", but the two warps have not synchronized since");
     }
 }
 

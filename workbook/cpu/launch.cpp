@@ -141,11 +141,10 @@ static bool allowed(const kernel &what, const launch_config &c)
                       "a grid of %u x %u x %u blocks, but x may be 1 to 2147483647, y and z 1 to 65535", c.grid.x,
                       c.grid.y, c.grid.z);
     if (c.shared > shared_limit_of(what))
-        return refuse(
-            what, cudaErrorInvalidValue,
-            "%zu bytes of dynamic shared memory, but the limit of this kernel is %zu; cudaFuncSetAttribute(kernel, "
-            "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises the limit to at most %d",
-            c.shared, shared_limit_of(what), shared_at_most());
+        return refuse(what, cudaErrorInvalidValue,
+                      "%zu bytes of dynamic shared memory, but the limit is %zu; cudaFuncSetAttribute(kernel, "
+                      "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises it, up to %d",
+                      c.shared, shared_limit_of(what), shared_at_most());
     return true;
 }
 

@@ -330,9 +330,8 @@ bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size)
     else if (x->freed)
         snprintf(why, size, "the memory has been freed");
     else if (bytes > x->bytes - offset)
-        snprintf(why, size,
-                 "the range begins at byte %zu and extends past the end of the %zu bytes of cudaMalloc at %s:%d",
-                 offset, x->bytes, x->site.file, x->site.line);
+        snprintf(why, size, "from byte %zu on they extend past the end of the %zu bytes of cudaMalloc at %s:%d", offset,
+                 x->bytes, x->site.file, x->site.line);
     else
         return true;
     return false;

@@ -377,8 +377,7 @@ static void begin(group &g)
         if (p.send && b->used + p.bytes > b->arena) {
             unlock();
             nccl_alone();
-            report("too much is sent", p.site,
-                   "the CPU execution layer reserves only %zu MB for all messages of the ranks", b->arena >> 20);
+            report("too much is sent", p.site, "at most %zu MB in all messages are supported", b->arena >> 20);
         }
         if (p.send) {
             m.data = b->used, b->used += (p.bytes + 63) / 64 * 64;
@@ -452,8 +451,7 @@ static ncclResult_t queue_group()
     for (part &p : g->parts) {
         board_rank &s = me();
         if (s.messages >= MESSAGES)
-            unlock(), nccl_alone(),
-                report("too many messages", p.site, "the CPU execution layer supports %d messages per rank", MESSAGES);
+            unlock(), nccl_alone(), report("too many messages", p.site, "at most %d per rank are supported", MESSAGES);
         p.id = s.messages;
         board_message &m = s.message_of[p.id];
         int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
@@ -533,8 +531,7 @@ static bool may(const call &c)
     if (!c.comm || c.comm != &mine.comm || !mine.b)
         return refuse(c.site, "%s: the argument is not a communicator", c.name), false;
     if (c.peer < 0 || c.peer >= c.comm->ranks)
-        return refuse(c.site, "%s: there is no rank %d: the communicator has %d ranks", c.name, c.peer, c.comm->ranks),
-               false;
+        return refuse(c.site, "%s: rank %d is not one of the %d ranks", c.name, c.peer, c.comm->ranks), false;
     if (!mine.open) mine.open = new group{};
     std::vector<cudaStream_t> &s = mine.open->streams;
     if (std::find(s.begin(), s.end(), c.stream) == s.end()) s.push_back(c.stream);

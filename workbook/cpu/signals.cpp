@@ -58,8 +58,7 @@ void signal_init(uint64_t *word, int arrivals, call_site site)
 {
     engine &e = engine_here();
     const thread &me = engine_thread("signal::init()", site);
-    if (e.signals.size() == SIGNALS)
-        report("too many signals", site, "the CPU execution layer supports %d per block", SIGNALS);
+    if (e.signals.size() == SIGNALS) report("too many signals", site, "at most %d per block are supported", SIGNALS);
     if (arrivals < 1) report("bad signal", site, "a phase has %d arrivals, but must have at least 1", arrivals);
     *word = MARK | e.signals.size();
     signal_state s = {};

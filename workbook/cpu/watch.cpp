@@ -255,8 +255,7 @@ static void judge_by_outputs()
                         side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
                         (64 - __builtin_clzll(mine)) * watch.span - 1, side ? "queries" : "keys", rows.first,
                         rows.last);
-            report_line("seen by, one of the latter, so no tile of up to %d by %d pairs needs this read", WB_NEAR,
-                        WB_NEAR);
+            report_line("seen by, one of the latter, so no tile of up to %d by %d pairs needs them", WB_NEAR, WB_NEAR);
             report_end();
         }
     }

@@ -57,8 +57,7 @@ int main(int argc, char **argv)
     while (waitpid(command, &status, 0) < 0 && errno == EINTR) {}
     spent_note(getenv("WB_SPENT"), own.seconds, "command");
     if (verdict == STARVED)
-        fprintf(stderr, "in %.0f s the command ran for %.1f s: the machine is too busy\n", spent_now() - begun,
-                own.seconds);
+        fprintf(stderr, "in %.0f s it ran for %.1f s: the machine is too busy\n", spent_now() - begun, own.seconds);
     if (verdict) return verdict;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -296,7 +296,7 @@ begin_repair() { # CASE
 }
 repair() {
     [ -n "$searching" ] || return 0
-    echo "  now searching for an edit that fixes the error: ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: no search)" >&8
+    echo "  now searching for an edit that fixes it, ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: no search)" >&8
     printf '%s\n%s\n' "$gaps" "$(printf '%s\n' "$failure" "$(cat "$work/$number.sanitize" 2>/dev/null)" | places)" >&7
     wait "$searching"
     plain <"$work/$number.tried" | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"

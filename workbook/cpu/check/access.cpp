@@ -178,12 +178,12 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
-        f->missing =
-            freed ? "cudaFree() after the last kernel that uses the memory: wait for that kernel, or free later."
-            : kind == READ ? "an index inside the memory: check each part of it, batch, head, row and column. At a "
-                             "ragged end, put a condition around this load. Or the allocated memory is too small."
-                           : "an index inside the memory: check each part of it, batch, head, row and column. At a "
-                             "ragged end, put a condition around this store. Or the allocated memory is too small.";
+        f->missing = freed ? "cudaFree() after the last kernel that uses the memory: wait for the kernel first."
+                     : kind == READ
+                         ? "an index inside the memory: check each part of it, batch, head, row and column. At a "
+                           "ragged end, put a condition around this load. Or the allocated memory is too small."
+                         : "an index inside the memory: check each part of it, batch, head, row and column. At a "
+                           "ragged end, put a condition around this store. Or the allocated memory is too small.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
@@ -210,11 +210,10 @@ static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags
     while (bytes > 1 && *flags & WRITTEN) flags++, at++, bytes--;
     finding *f = new_finding(UNINITIALISED, here, READ);
     if (!f || f->times > 1) return;
-    f->missing = shared
-                     ? "an earlier load into this element, or store to it, by any thread of this block: shared memory "
-                       "starts with arbitrary contents. Is a tile used here in an iteration that did not load it?"
-                     : "an earlier store to this element, by a kernel, cudaMemcpy or cudaMemset: outputs start with "
-                       "arbitrary contents.";
+    f->missing = shared ? "an earlier load or store to this element, by any thread of this block: shared memory starts "
+                          "with arbitrary contents. Is a tile used here in an iteration that did not load it?"
+                        : "an earlier store to this element, by a kernel, cudaMemcpy or cudaMemset: outputs start with "
+                          "arbitrary contents.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
     if (shared) describe_unwritten(at, f->memory, sizeof f->memory);
 }
