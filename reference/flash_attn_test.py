@@ -842,8 +842,7 @@ def refusals():
     yield RuntimeError, r"seqused_k\[0\] = 9999", lambda: varlen(q, q, q, cu, cu, seqused_k=ints(9999, 1))
     if device == "cpu":  # on a GPU the next call tells
         table = ints(9999, 0)[:, None]
-        yield RuntimeError, "block_table[0, 0] = 9999", lambda: varlen(q, cache, cache, cu, cu,
-                                                                                          block_table=table)
+        yield RuntimeError, r"block_table\[0, 0\] = 9999", lambda: varlen(q, cache, cache, cu, cu, block_table=table)
 
 
 def test_refusals_say_why():
