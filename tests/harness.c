@@ -459,17 +459,13 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  V of keys %d to %d is NaN, but no list of a wrong query contains a tile with these keys:\n  %s",
             c->nan_from, last_key, skipped);
     else if (c->nan_keys && not_finite)
-        say(r,
-            "\n  V of keys %d to %d is NaN, but neither the wrong queries nor any query less than %d rows away, which "
-            "might share a tile with them, see these keys:\n  %s",
+        say(r, "\n  V of keys %d to %d is NaN, but no query less than %d rows from a wrong one sees these keys:\n  %s",
             c->nan_from, last_key, EXCUSED, skipped);
     if (c->nan_head)
         say(r, "\n  V of key head %d of sequence %d is NaN: the results of other heads must not depend on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);
     if (c->nan_queries && not_finite)
-        say(r,
-            "\n  dO of queries %d to %d is NaN, but neither these queries nor any query less than %d rows away, which "
-            "might share a tile with them, see the wrong keys:\n  %s",
+        say(r, "\n  dO of queries %d to %d is NaN, but no query less than %d rows from them sees a wrong key:\n  %s",
             c->nan_from, last_query, EXCUSED, skipped);
 }
 

@@ -102,11 +102,11 @@ static const char *is_to_do(const work &w, bool write)
     else
         report_line("%s may still %s %s %s at %s %s %s", who.c_str(), is_to_do(w, write), place, r.call, leaf(r.site),
                     r.write ? "receives from" : "sends to", peer.c_str());
-    report_line(later ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event that is recorded "
-                        "after the message"
-                : frees(w) ? freed
-                           : "the message's stream must wait, by cudaStreamWaitEvent(), for an event that is recorded "
-                             "after this operation");
+    report_line(
+        later ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after the message"
+        : frees(w)
+            ? freed
+            : "the message's stream must wait, by cudaStreamWaitEvent(), for an event recorded after this operation");
     report_place(later ? w.site : r.site);
     if (code) report_code(code);
     report_end();
@@ -124,8 +124,8 @@ static const char *is_to_do(const work &w, bool write)
                 : wrote      ? "may not have written yet"
                              : "may still be reading");
     report_line(frees(first) ? freed
-                             : "the later operation's stream must wait, by cudaStreamWaitEvent(), for an event that is "
-                               "recorded after the earlier operation");
+                             : "the later operation's stream must wait, by cudaStreamWaitEvent(), for an event "
+                               "recorded after the earlier one");
     report_place(second.site);
     if (code) report_code(code);
     report_end();
