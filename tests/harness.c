@@ -583,8 +583,8 @@ static bool judge_ending(report *r, const worker_run *run)
     else if (may_not_wait && x->asked.waited)
         say(r, "%s", waits);
     else if (run->c.late && x->asked.astray)
-        say(r, "a kernel, a copy or a memset was queued on a stream other than the argument 'stream', and does not "
-               "wait for the work on 'stream'");
+        say(r, "a kernel, copy or memset was queued on another stream than the argument 'stream', without waiting for "
+               "'stream'");
     else
         return true;
     say_case(r, run);

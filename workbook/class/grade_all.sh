@@ -130,7 +130,7 @@ if [ "$work" != "$out" ]; then
     [ "$changed" -eq 0 ] || cut -d, -f 1-4 "$scratch/changed"
     if [ "$changed" -gt 0 ] && [ "${REPLACE:-}" != 1 ]; then
         echo "grade-all: nothing was replaced: rows that would change: $changed. The new results are in $work and" \
-            "$table.new; the same command with REPLACE=1 accepts them"
+            "$table.new; REPLACE=1 accepts them"
         exit 1
     fi
     [ "$changed" -eq 0 ] || cp -p "$table" "$out/grades.before.csv"

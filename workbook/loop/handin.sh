@@ -25,6 +25,6 @@ done
 for file in $(find problems -name '*.c' -o -name '*.cu' -o -name '*.h' -o -name '*.cuh'); do
     case " $files $(sed 's/^[^ ]* *//' workbook/loop/shipped.sha256 | tr '\n' ' ') " in
     *" $file "*) ;;
-    *) echo "  not packed, since only one file per problem counts: $file" ;;
+    *) echo "  not packed: only one file per problem counts: $file" ;;
     esac
 done
