@@ -40,7 +40,7 @@ book:  ## the lessons as a site, opened from the disk; EDITION=instructors: with
 
 test-%: $B/suite FORCE  ## test-03 [COVERAGE=1]: the tests of one problem (and your lines that no case runs)
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $*
-test: $B/suite  ## the tests of all problems; fails if one that was started fails
+test: $B/suite  ## the tests of all problems; fails if a started problem fails
 	@workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
 watch: $B/suite  ## watch P=03: runs the tests of a problem at every save, until Ctrl-C
 	@exec workbook/loop/watch.sh $(NUMBERS)
@@ -49,7 +49,7 @@ hint-%: $B/score FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once and print its results
 	@+$(BUILD) -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
-ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17 or 18 on that many ranks; checks the results
+ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17 or 18 on RANKS ranks; checks the results
 	@workbook/start/ring.sh $(BACKEND) $(IMPL) $(call given,N D HEADS CAUSAL RUNS PASS)
 sanitize-%: $B/score FORCE  ## sanitize-03: checks every memory access: races, stray accesses, barriers
 	@workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
@@ -66,11 +66,11 @@ lab:  ## which one is slow, and why? profiles of four kernels of 03 (problems/la
 	@workbook/profile/lab.sh
 reset-%: FORCE  ## reset-03: restore the shipped skeleton; your file is kept beside it
 	@workbook/loop/reset.sh $*
-blank-%: FORCE  ## blank-03: a file without gaps, with the contract only; reset-03 goes back
+blank-%: FORCE  ## blank-03: a file without gaps, with the contract only; reset-03 restores the gaps
 	@workbook/loop/reset.sh $* blank
 start-%: $B/score FORCE  ## start-04: the shipped file with your code from the problem before
 	@workbook/loop/reset.sh $* start
-diff-%: $B/score FORCE  ## diff-03: your file against the reference solution; asks first (YES=1: does not)
+diff-%: $B/score FORCE  ## diff-03: your file against the reference solution; asks first, unless YES=1
 	@workbook/loop/diff.sh $*
 step-%: FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: reference solutions)
 	@workbook/loop/step.sh $*
@@ -120,11 +120,11 @@ gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; needs PyTorch, transfo
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv && plots/plot.sh gpt_oss $(BACKEND)
 lib: $(if $(WB_BUILDING),,lib-takes) $B/lib/libworkbook.so  ## reference solutions, or faster kernels, as one library
 lib-takes:
-	@$(if $(wildcard $B/lib/libworkbook.so),,echo "lib: 110 files are compiled, a line each:" \
-	    "two to six minutes of two cores" >&2)
+	@$(if $(wildcard $B/lib/libworkbook.so),,echo "lib: compiling 110 files, one line each:" \
+	    "two to six minutes on two cores" >&2)
 install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-config and CMake
 	@solutions/install.sh $(BACKEND)
-uninstall:  ## PREFIX=/usr/local: removes it
+uninstall:  ## PREFIX=/usr/local: removes the library
 	@solutions/install.sh --remove
 torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs pytest, hypothesis
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
@@ -132,7 +132,7 @@ torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs
 wheel:  ## dist/*.whl: the library for PyTorch, for GPUs of 80, 90a and 120, or ARCH="80 90a"
 	@BACKEND=$(if $(NVCC),$(if $(filter file,$(origin BACKEND)),cuda,$(BACKEND)),$(BACKEND)) \
 	    $(PYTHON) reference/pip_wheel.py
-bench-host: lib  ## from PyTorch: the host's time of a call, compared with SDPA; needs a GPU
+bench-host: lib  ## host time of a call from PyTorch, compared with SDPA; needs a GPU
 	@mkdir -p $B/results
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) reference/bench_host.py >$B/results/bench_host.tsv
 	@cat $B/results/bench_host.tsv
@@ -154,7 +154,7 @@ gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=mi
 
 check:  ## tests the workbook (tests/proofs.txt); ONLY=wrong/06: these rows; ALL=1: unchanged rows, too
 	@tests/prove/prove.sh $(BACKEND) $(if $(filter STAGE,$(COMMANDED)),"$$STAGE",check) $(NUMBERS)
-check-all:  ## tests all of it, as for a release
+check-all:  ## tests the whole workbook, as for a release
 	@tests/prove/prove.sh $(BACKEND) release $(NUMBERS)
 class-test: $B/suite  ## a simulated class, attacks included, must get the grades it deserves
 	@tests/class/run.sh

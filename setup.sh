@@ -104,14 +104,14 @@ if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     fi
 else
     echo "setup: no CUDA Toolkit: kernels run on the CPU execution layer, everything else works."
-    echo "       To compile for a GPU get the Toolkit, 12.0 or later, from https://developer.nvidia.com/cuda-downloads"
+    echo "       For a GPU, install the Toolkit, 12.0 or later, from https://developer.nvidia.com/cuda-downloads"
     echo "       (choose only the toolkit; leave a GPU's driver to the machine's administrator)."
 fi
 [ -z "$check${QUIET:-}" ] && [ -z "$(ls build/c*/tests/01_test 2>/dev/null)" ] || exit 0
 if [ -t 0 ] && [ -t 1 ]; then
-    printf 'setup: compile the test machinery now, one to three minutes? Otherwise the first test does. Y/n '
+    printf 'setup: compile the test machinery now, one to three minutes? Otherwise the first test compiles it. Y/n '
     read -r answer
     case $answer in n* | N*) ;; *) make --no-print-directory suites ;; esac
 else
-    echo "setup: make suites compiles the test machinery, one to three minutes; otherwise the first make test-NN does"
+    echo "setup: make suites compiles the test machinery, one to three minutes; otherwise make test-NN compiles it"
 fi

@@ -264,8 +264,8 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     const int width = is_O ? s->head_dim : 1;
     if (!is_O && !only && *t->name == 'L') return;  // O is right, and so is the mask
     if (is_O && only_divided(run, k, e)) {
-        say(r, "\n  each wrong row of O is a multiple of the correct one: either the divisor is wrong, or keys that do "
-               "not exist, whose V is 0, have a weight");
+        say(r, "\n  each wrong row of O is a multiple of the correct one: either the divisor is wrong, or keys past "
+               "the last one, with V = 0, have nonzero weights");
         return;
     }
     int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
@@ -291,7 +291,7 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
         if (s->q_heads > 1) say(r, "\n  wrong in"), say_range(r, "heads", heads, s->q_heads);
         if (is_O) say(r, "\n  wrong in"), say_range(r, "columns", columns, width);
         say(r, "\n  the mask (# visible, . masked, + both%s), with the wrong queries of %s marked:\n%s",
-            run->c.nan_keys ? "; N the same where V is NaN" : "", t->name, text);
+            run->c.nan_keys ? "; N: V is NaN" : "", t->name, text);
         r->used--;  // the last newline
         r->text[r->used] = 0;
     }
@@ -456,22 +456,16 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  the inputs arrive on the stream that the function gets as an argument, not on the default stream: "
                "work on another stream does not wait for them, and reads NaN");
     if (c->nan_keys && not_finite && problem()->signature == WB_BLOCK_MASK)
-        say(r,
-            "\n  V of keys %d to %d is NaN. The lists of these queries contain no tile with one of these keys:\n  %s",
+        say(r, "\n  V of keys %d to %d is NaN, but no list of a wrong query contains a tile with these keys:\n  %s",
             c->nan_from, last_key, skipped);
     else if (c->nan_keys && not_finite)
-        say(r,
-            "\n  V of keys %d to %d is NaN. "
-            "Neither these queries nor any less than %d rows away, which might share a tile with them, see these "
-            "keys:\n  %s",
+        say(r, "\n  V of keys %d to %d is NaN, but no query less than %d rows from a wrong one sees these keys:\n  %s",
             c->nan_from, last_key, EXCUSED, skipped);
     if (c->nan_head)
         say(r, "\n  V of key head %d of sequence %d is NaN: the results of other heads must not depend on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);
     if (c->nan_queries && not_finite)
-        say(r,
-            "\n  dO of queries %d to %d is NaN. "
-            "Neither they nor a query less than %d away, which might share a tile, see these keys:\n  %s",
+        say(r, "\n  dO of queries %d to %d is NaN, but no query less than %d rows from them sees a wrong key:\n  %s",
             c->nan_from, last_query, EXCUSED, skipped);
 }
 
@@ -508,9 +502,9 @@ static bool judge_outputs(report *r, const worker_run *run)
                 say_place(r, run, t, i);
                 say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
             }
-            if (blank) say(r, "\n  %zu of these were not written: they are as before the call", blank);
+            if (blank) say(r, "\n  %zu of the wrong elements were not written", blank);
             if (not_finite > blank)
-                say(r, "\n  %zu of these are NaN or infinite%s", not_finite - blank,
+                say(r, "\n  %zu of the wrong elements are NaN or infinite%s", not_finite - blank,
                     run->c.prior ? "" : ", although the function wrote them");
             say_pattern(r, run, k, &outputs[k], blank == wrong);
             say_circumstances(r, &run->c, not_finite > 0);
@@ -589,8 +583,8 @@ static bool judge_ending(report *r, const worker_run *run)
     else if (may_not_wait && x->asked.waited)
         say(r, "%s", waits);
     else if (run->c.late && x->asked.astray)
-        say(r, "a kernel, a copy or a memset was queued on a stream other than the function's argument, and does not "
-               "wait for the work on that stream");
+        say(r, "a kernel, copy or memset was queued on another stream than the argument 'stream', without waiting for "
+               "'stream'");
     else
         return true;
     say_case(r, run);
@@ -609,7 +603,7 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     char message[sizeof x->message];  // which the worker may have written without an end
     snprintf(message, sizeof message, "%.*s", (int)sizeof message - 1, x->message);
     if (run->ending[0])
-        say(r, "%s, though it should have refused the arguments", run->ending);
+        say(r, "%s, although the function should have refused the arguments", run->ending);
     else if (x->status != wanted->status)
         say(r, "bad input: the function returned '%s', should be '%s'", wb_status_text(x->status),
             wb_status_text(wanted->status));
@@ -815,7 +809,7 @@ void check_worked(wb_case c, const char *name, const double *numbers, int count,
             if (isfinite(got) && fabs(got - numbers[i]) <= tolerance) continue;
             say(&r, "the worked example: ");
             say_place(&r, &run, &run.tensors[k], (size_t)i);
-            say(&r, " is %.6g, but %.6g by hand", got, numbers[i]);
+            say(&r, " is %.6g, but should be %.6g, as computed by hand", got, numbers[i]);
             say_case(&r, &run);
             break;
         }
@@ -900,7 +894,7 @@ void check_descends(wb_case c)
     const double step = 1e-3, slope = (loss_at(&run, step) - loss_at(&run, -step)) / (2 * step);
     if (!(norm > 0) || !(fabs(slope - norm) <= 0.01 * norm)) {
         say(&r, "a step along dQ, dK and dV%s should change sum(dO * O) by %.5g per unit, but changes it by %.5g",
-            problem()->sink_logits ? ", dsinks as well," : "", norm, slope);
+            problem()->sink_logits ? " (and dsinks)" : "", norm, slope);
         say_case(&r, &run);
     }
     conclude(&r, &run);
@@ -1030,12 +1024,12 @@ static bool judge_sent(report *r, const worker_run *run)
     for (int rank = 0; rank < c->ranks && !r->used; rank++) {
         const wb_exchange *x = worker_exchange(&run->parts[rank]);
         if (!within[0] && !within[1] && (double)x->asked.sent > may[0][rank])
-            say(r, "rank %d sent %.1f KiB, but needs to send only %.1f KiB: K and V of every rank but its successor%s",
+            say(r, "rank %d sent %.1f KiB, but needs to send only %.1f KiB: K and V of every rank but the next one%s",
                 rank, (double)x->asked.sent / 1024, may[0][rank] / 1024, back ? ", and all gradients of K and V" : "");
         else if ((double)x->attended > calls * pairs_of(c, rank))
             say(r,
-                "rank %d called %s for %.4g pairs of queries and keys, but its queries see only %.4g: under the causal "
-                "mask, compute a pair of chunks in full, under the causal mask, or not at all",
+                "rank %d called %s for %.4g pairs of queries and keys, but the rank's queries see only %.4g: in a "
+                "causal case, compute each pair of chunks in full, with the causal mask, or not at all",
                 rank, back ? "wb_attention_backward" : "wb_attention", (double)x->attended, pairs_of(c, rank));
     }
     if (r->used) say_case(r, run);
@@ -1059,7 +1053,7 @@ static bool judge_overlap(report *r, const worker_run *run)
             say(r, "on rank %d no product can overlap %u of %u messages. Message %u %s", rank, bare, x->asked.messages,
                 x->asked.bare,
                 x->asked.bare_waited ? "must arrive before the products that are queued after it: could the wait for "
-                                       "it come after these products?"
+                                       "the message come after these products?"
                 : back && x->asked.bare == x->asked.messages
                     ? "returns gradients to their owner, but no product is queued after it: keep some of the rank's "
                       "own work for this step"
@@ -1077,7 +1071,7 @@ static bool judge_workspace(report *r, const worker_run *run)
     if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
     say(r, "the workspace has %llu bytes, but ", (unsigned long long)bytes);
     if (run->c.ranks)
-        say(r, "with two ranks, and as many rows per rank, it has %llu: is all of K or V gathered?",
+        say(r, "with two ranks and equal shards only %llu: it must not grow with ranks. Is all of K or V gathered?",
             (unsigned long long)least);
     else
         say(r, "for one sequence of one page %llu: it must not grow with sequences or pages, nor exceed %d",
@@ -1324,10 +1318,10 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "the products had %.4g multiplications, but need only %.4g if each %d rows skip tiles of %d unseen keys",
+            "the products had %.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d unseen keys",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
-        say(&r, "the last block to begin has %.1f times the products of the first: begin with the longest rows",
+        say(&r, "the last block has %.1f times the products of the first: begin with the rows that see most keys",
             (double)asked.of_last / (double)asked.of_first);
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);
@@ -1392,8 +1386,8 @@ bool may_have_ranks(int ranks)
     const bool nccl = dlopen(path ? path : "libnccl.so.2", RTLD_LAZY), may = nccl && ranks <= count;
     if (!may && !said && (said = true))
         fprintf(stderr,
-                nccl ? "tests with %d ranks and more were not run: each rank needs a GPU, but this machine has %d\n"
-                     : "tests with %d ranks and more were not run: NCCL (libnccl.so.2) was not found\n",
+                nccl ? "tests with %d or more ranks were not run: each rank needs a GPU, but this machine has %d\n"
+                     : "tests with %d or more ranks were not run: NCCL (libnccl.so.2) was not found\n",
                 ranks, count);
     return may;
 }

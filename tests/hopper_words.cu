@@ -228,14 +228,14 @@ Test(hopper, product_AB)
 #define HAZARDS(X)                                                                                                     \
     X(NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)                                  \
     X(K_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites K.tile[", "K.send(")             \
-    X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before it", SCORES)                    \
+    X(SCORES_READ_TOO_EARLY, "result read too early", "products_done must come first", SCORES)                         \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
-    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before it", "scale_rows(O, twice)")  \
+    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done must come first", "scale_rows(O, twice)")       \
     X(SENDER_BEGINS_WITH_PHASE_0, "deadlock",                                                                          \
       "for phase 0 of K.empty[0] (completed phases: 0): 8 of 8 arrivals are missing", "K.send(")                       \
     X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
     X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)                       \
-    X(ONE_ARRIVAL_LESS, "tile overwritten too early", "has not waited for its completion", "K.send(")                  \
+    X(ONE_ARRIVAL_LESS, "tile overwritten too early", "has not waited for the product", "K.send(")                     \
     X(ONE_ARRIVAL_MORE, "deadlock", "for phase 0 of K.empty[0] (completed phases: 0): 1 of 9 arrivals are missing",    \
       "K.send(")                                                                                                       \
     X(ONE_WARP_NEVER_RELEASES, "warps of a group disagree", "V.tile[1]", "mma_AB_async(O, P")                          \
@@ -246,15 +246,16 @@ Test(hopper, product_AB)
     X(NO_BARRIER_AFTER_INIT, "signal not ready", "__syncthreads() is missing", "s.V.init(8)")                          \
     X(STORE_INTO_Q_IN_FLIGHT, "tile overwritten too early", "store() overwrites Q[", "store(Q, O)")                    \
     X(HAND_WRITTEN_STORE_IN_FLIGHT, "tile changed in flight", "Q[", SCORES)                                            \
-    X(NO_FENCE, "written tile not visible", "without a fence", "copy_out(")                                            \
-    X(NO_GROUP_BARRIER, "written tile not visible", "has not synchronized with this warp since", "copy_out(")          \
+    X(NO_FENCE, "written tile not visible", "without a later fence", "copy_out(")                                      \
+    X(NO_GROUP_BARRIER, "written tile not visible", "have not synchronized since", "copy_out(")                        \
     X(STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing", "store_async(O_map")                    \
     X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 have not arrived", "turn.wait()")                           \
     X(TOO_MANY_REGISTERS, "deadlock", "registers per thread in addition to", "registers_up<240>")                      \
     X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group must issue equally many",      \
       "products_done<1>(S)")                                                                                           \
     X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \
-      "products_done<1> is a result that is not complete: 1 product is in flight, and up to 1 may be", SCORES)         \
+      "products_done<1> is a result that may be incomplete: 1 product is in flight, and up to 1 may remain so",        \
+      SCORES)                                                                                                          \
     X(RESULT_THROWN_AWAY, "result thrown away", "was never passed to products_done", "mma_ABt_async(nobody, Q, Q)")    \
     X(RESULT_OVERWRITTEN, "result thrown away", "another product writes its result", "mma_ABt_async(nobody, Q, Q)")    \
     X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: no thread waited for this copy", "V.send(")                 \
@@ -264,10 +265,9 @@ Test(hopper, product_AB)
 
 // The same of a sum.
 #define SUM_HAZARDS(X)                                                                                                 \
-    X(SUM_WITHOUT_FENCE, "written tile not visible", "without a fence", "put_async(sum, s.x)")                         \
-    X(SUM_NOT_WAITED_FOR, "written tile not visible", "has not synchronized with this warp since",                     \
-      "put_async(sum, s.x)")                                                                                           \
-    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "no barrier or mbarrier after", "store(s.x, mine)")           \
+    X(SUM_WITHOUT_FENCE, "written tile not visible", "without a later fence", "put_async(sum, s.x)")                   \
+    X(SUM_NOT_WAITED_FOR, "written tile not visible", "have not synchronized since", "put_async(sum, s.x)")            \
+    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "a barrier or mbarrier is missing", "store(s.x, mine)")       \
     X(SUM_FREED_UNREAD, "tile overwritten too early", "stores_read(), or a barrier after it", "store(s.x, mine)")      \
     X(SUM_ANNOUNCED_TOO_EARLY, "announced too early", "stores_done() is missing", "announce(&counters[1])")            \
     X(SUM_NEVER_ANNOUNCED, "deadlock", "for a counter in device memory to become", "await(&counters[1], turn)")        \

@@ -16,11 +16,11 @@ Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu
     X(NO_WAIT, "a buffer was touched before it arrived", "receive")                                                    \
     X(NO_ROOM, "a message overwrites what is still needed", "receive")                                                 \
     X(ALL_SEND_FIRST, "deadlock between ranks", "send")                                                                \
-    X(ZEROED, "a buffer was overwritten while it travels", "zeroed")                                                   \
+    X(ZEROED, "a send buffer was overwritten in flight", "zeroed")                                                     \
     X(RESULTS_EARLY, "two pieces of work are not in order", "results")                                                 \
     X(OTHER_SIZE, "a message of another size", "receive")                                                              \
-    X(SENDS_PAST, "a message runs out of its buffer", "send")                                                          \
-    X(HOST_MEMORY, "that is not device memory", "send")                                                                \
+    X(SENDS_PAST, "a message extends past its buffer", "send")                                                         \
+    X(HOST_MEMORY, "the address is not in device memory", "send")                                                      \
     X(IN_PLACE, "two messages in one buffer", "receive")                                                               \
     X(BEFORE_INPUTS, "a message is sent before it is written", "inputs")                                               \
     X(ONE_SUM_LESS, "deadlock between ranks", "sum")                                                                   \
@@ -200,6 +200,6 @@ Test(ranks, no_such_rank)
 {
     const int status = try_ranks(NO_SUCH_RANK, 3);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 3, "status %#x:\n%s", (unsigned)status, printed);
-    check_printed("ncclSend(): there is no rank 3 among 3");
+    check_printed("ncclSend(): rank 3 is not one of the 3 ranks");
 }
 #endif

@@ -128,7 +128,7 @@ asked "predict: the count is shown next to the prediction" '^  counted    2$' pr
 asked "predict: accepts per cents" '^  counted    2: right$' predict 200%
 refused "predict: a GUESS that is not a number" 'GUESS=a lot must be a number' predict 'a lot'
 echo failed >build/grade/05.state
-refused "predict: counts nothing before the problem has passed" 'once it has passed .its state: unfinished' \
+refused "predict: counts nothing before the problem has passed" 'must pass before .* .state: unfinished' \
     env GUESS=1 workbook/loop/predict.sh 5
 echo passed >build/grade/05.state
 run env P=03 "$score" next
@@ -211,7 +211,7 @@ run tested 03
 check "but for a source in which make sanitize found nothing" eval "! says 'make sanitize-03'"
 cp $mine "$scratch/mine" && echo "// spoilt" >>$mine && printf '\0' >>$mine
 run tested 03
-says "cp build/grade/passed/03.cu $mine brings that back" && same build/grade/passed/03.cu "$scratch/mine"
+says "cp build/grade/passed/03.cu $mine restores it" && same build/grade/passed/03.cu "$scratch/mine"
 verdict $? "a file that passed is kept, and named when another fails"
 cp "$scratch/mine" $mine && touch problems/03/other.cuh
 asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \
@@ -254,7 +254,7 @@ run make step-04 COMMENTS=1
 awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\// { mixed = 1 }
     /^\+ *\/\/[{] bounds/ { gap = part } END { exit !(mine == 2 && gap == 1 && !mixed) }' "$said"
 verdict $? "step: with COMMENTS=1, gaps in the code and comments after it"
-refused "step: a problem without a predecessor" '^step-02: 02 starts from no other problem; make next' make step-02
+refused "step: without a predecessor" '^step-02: 02 uses no code of an earlier problem; make next' make step-02
 
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped

@@ -129,9 +129,9 @@ refused() { # SENTENCE WORDS...
     [ $? -eq 2 ] && [ "$(grep -c '^train: ' "$said")" -eq 1 ] && grep -q "$sentence" "$said"
     verdict $? "refused: $sentence"
 }
-refused "batch is a multiple of 3" ranks=3
+refused "batch must be a multiple of 3" ranks=3
 refused "context=66: .* a multiple of 4" parallel=context ranks=2 context=66
-refused "has 8 tokens, and the next one borrows 9" parallel=context ranks=4 window=8 sinks=2
+refused "has 8 tokens, but the next one borrows 9" parallel=context ranks=4 window=8 sinks=2
 refused "17 and 18, with which BACKEND=cuda trains" parallel=context ranks=2 window=8 sinks=2 full=2 head_dim=64
 
 # Ranks that die, and whoever started them. It takes as long as it takes, and ten minutes of sleep at most.

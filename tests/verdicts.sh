@@ -64,8 +64,8 @@ stops() { # STRAY SENTENCE
 }
 if [ "$BACKEND" = cpu ]; then
     stops 1 'page_table has page 11 for key 0 of sequence 0, but the cache has only pages 0 to 10'
-    stops 2 'kv_len of sequence 0 is 129, but must be 0 to 128, the keys for which its row of page_table has pages'
-    stops 3 'kv_len of sequence 0 is -1, but must be 0 to 128, the keys for which its row of page_table has pages'
+    stops 2 'kv_len of sequence 0 is 129, but must be 0 to 128: the pages in its row of page_table hold no more keys'
+    stops 3 'kv_len of sequence 0 is -1, but must be 0 to 128: the pages in its row of page_table hold no more keys'
 fi
 
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
@@ -89,7 +89,7 @@ for wrong in "sink_is_one:either the divisor is wrong" "sink_left_out_of_L:L dif
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
     verdict $? "a failure of ${wrong%%:*} prints: ${wrong#*:}"
 done
-for wrong in "waits_before_the_products:could the wait for it come after" "nothing_under_the_way_home:keep some of the rank's own work"; do
+for wrong in "waits_before_the_products:could the wait for the message" "nothing_under_the_way_home:keep some of the rank's own work"; do
     says "18/${wrong%%:*}" B=1,Hq=2,Hkv=1,Nq=32,D=64,ranks=2,seed=1,overlapped=1
     check "a message without overlap is reported with its cause: ${wrong#*:}" grep -qF "${wrong#*:}" "$said"
 done

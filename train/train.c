@@ -192,7 +192,7 @@ static void see_weights(const model *m)
     real *const p = malloc(bytes);
     if (!p) FAIL("no memory for the weights");
     from_array(p, m->p, bytes);
-    if (!all_have(p, bytes)) FAIL("the weights of rank %d are not those of others", ranks.mine);
+    if (!all_have(p, bytes)) FAIL("the weights of rank %d differ from those of others", ranks.mine);
     free(p);
 }
 
@@ -259,14 +259,14 @@ static void see_parts(int count)
 {
     const int chunk = c.context / (2 * count), room = c.sinks + c.window - 1;
     if (split && c.context % (2 * count))
-        FAIL("context=%d: each of %d ranks takes two chunks of it, so context is a multiple of %d", c.context, count,
+        FAIL("context=%d: each of %d ranks takes two chunks, so context must be a multiple of %d", c.context, count,
              2 * count);
     if (split && c.full != 1 && chunk < room)
-        FAIL("a chunk of %d ranks has %d tokens, and the next one borrows %d of it, its sinks and its tail: fewer "
-             "ranks, or a longer context",
+        FAIL("with %d ranks a chunk has %d tokens, but the next one borrows %d (sinks and tail): use fewer ranks, or a "
+             "longer context",
              count, chunk, room);
     if (!split && batch % count)
-        FAIL("batch=%d: each of %d ranks takes as many sequences, so batch is a multiple of %d", batch, count, count);
+        FAIL("batch=%d: all %d ranks take equally many, so batch must be a multiple of %d", batch, count, count);
 }
 
 // The step that all ranks go on from, in m what there is of it. Rank 0 reads first: what is wrong with a checkpoint is
@@ -290,14 +290,13 @@ int main(int count, char **arguments)
     for (int i = 1; i < count; i++) read_option(arguments[i]);
     rate = atof(rate_text);
     if (!(rate > 0 && rate < 1)) FAIL("rate=%s: must be a number between 0 and 1", rate_text);
-    if (c.q_heads % c.kv_heads) FAIL("there is no such model: kv_heads divides q_heads");
-    if (c.head_dim & (c.head_dim - 1)) FAIL("there is no such model: head_dim is 16, 32, 64 or 128");
+    if (c.q_heads % c.kv_heads) FAIL("kv_heads must divide q_heads");
+    if (c.head_dim & (c.head_dim - 1)) FAIL("head_dim must be 16, 32, 64 or 128");
     if (strcmp(parallel, "data") != 0 && strcmp(parallel, "context") != 0)
         FAIL("parallel=%s: must be data or context", parallel);
     split = parallel[0] == 'c';
     if (split && c.full > 0 && !(ring_path && ring_backward_path))
-        FAIL("layers that see all of a sequence on several ranks are problems 17 and 18, with which BACKEND=cuda "
-             "trains");
+        FAIL("layers with full attention on several ranks need problems 17 and 18, so BACKEND=cuda");
     if (split && c.full > 0 && c.head_dim < 64)
         FAIL("17 and 18 do not support head_dim=%d, only 64 and 128", c.head_dim);
     read_text();

@@ -114,7 +114,7 @@ build/%: FORCE
 # What keeps score is compiled where it is older than its source: a hint waits for nobody's build.
 ifeq ($(filter $B/score,$(BUILT)),)
 $B/score: $(wildcard workbook/score/*.[ch] workbook/problems.[ch])
-	@$(if $(wildcard $@),,echo "compiling what keeps score: a dozen files$(comma) this once" >&2)
+	@$(if $(wildcard $@),,echo "compiling the score program$(comma) once: a dozen files" >&2)
 	@+$(BUILD) $@
 endif
 endif

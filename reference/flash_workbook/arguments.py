@@ -135,9 +135,9 @@ def raise_what_was_told(device):
         told(device).zero_()
         value, sequence, which = bits >> 32, bits >> 16 & 65535, bits & 65535
         name = {1: f"cache_seqlens[{sequence}]", 2: f"cache_batch_idx[{sequence}]"}.get(
-            which, f"block_table, of sequence {sequence}, column {which - 3},")
-        when = " in an earlier call, which used the nearest value in range" if device.type == "cuda" else ""
-        has = " of the cache, or of block_table" if which == 1 else ""
+            which, f"block_table[{sequence}, {which - 3}]")
+        when = "; an earlier call passed it and used the nearest value in range" if device.type == "cuda" else ""
+        has = ": it exceeds the cache or block_table" if which == 1 else ""
         raise RuntimeError(f"{name} = {value} is out of range{has}{when}")
 
 

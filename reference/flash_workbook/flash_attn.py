@@ -21,7 +21,7 @@ def plain(function, **given):
     """Refuses what is given and is not off."""
     for name, value in given.items():
         if not is_off(value):
-            hint = ("; flash-attn 3's fourth argument is softmax_scale=" if name == "dropout_p" and
+            hint = ("; flash-attn 3's fourth argument must be passed as softmax_scale=" if name == "dropout_p" and
                     isinstance(value, float) else "")
             refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not supported: leave it "
                    f"out{hint}")
@@ -537,7 +537,7 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Option
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
     if q.shape[-1] > 128 and wants_gradients(q, k, v, sinks):
-        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]} has no gradients; only up to 128 has. Call it "
+        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: only up to 128 has gradients. Call it "
                "under torch.no_grad()")
     if q.shape[-1] > 128 and (alibi_slopes is not None or cap_of(softcap) or chunk or left < MOST or 0 < right < MOST):
         refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: above 128 only full and causal masks are supported, "

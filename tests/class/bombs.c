@@ -84,7 +84,7 @@ static wb_status bomb(void) { return much[wb_last_message()[0] != 0] ? WB_OK : W
 
 // bomb: forges_the_exchange
 // rule: what a worker says about itself replaces no result, and what it shares with its test cannot be cut off
-// expect: were not written: they are as before the call
+// expect: of the wrong elements were not written
 // Before main it takes the cases in the place of the worker, writes what the worker would (stage done, status ok, no
 // memory used), and answers. The outputs are not there. If their file could be made shorter, this would end by a
 // signal.

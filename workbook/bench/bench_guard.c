@@ -126,7 +126,7 @@ static int work(char **argv, bool *ended)
 static void what_happened(int status, bool ended, char *text, size_t size)
 {
     if (ended)
-        snprintf(text, size, "it gave no answer in %d s (an endless loop, or threads waiting for each other)", limit());
+        snprintf(text, size, "it gave no answer in %d s (an endless loop or a deadlock)", limit());
     else if (WIFSIGNALED(status))
         snprintf(text, size, "it crashed: signal %d, %s", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) == LAYER_STATUS)

@@ -81,7 +81,7 @@ step() { # SECONDS NAME COMMAND...
     say "" "== $what"
     if [ $left -lt 3 ]; then
         status=124
-        ends FAILED "$what" 0 "no time left of $seconds s"
+        ends FAILED "$what" 0 "none of the $seconds s is left"
         return
     fi
     [ "$limit" -lt $left ] || limit=$left

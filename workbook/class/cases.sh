@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 [ -r "$1" ] || { echo "there is no case file $1" >&2; exit 2; }
 ask=$([ ! -d solutions ] || echo "${2:-}")
-[ -z "$ask" ] || echo "private cases: the reference solution is asked of each"
+[ -z "$ask" ] || echo "private cases: running the reference solution on each"
 umask 022 # what is built here is everybody's
 tr -d '\r' <"$1" | grep -nvE '^[[:space:]]*(#|$)' | sed 's|:| |' | {
     failed=0

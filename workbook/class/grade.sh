@@ -98,7 +98,7 @@ ended() { # DOING STATUS
     case $2 in
     75) busy "$1: $(tail -n 1 "$scratch/said")" ;;
     124 | 137) reason="$1 takes more than 60 s" ;;
-    153) reason="it is larger than 100 MB" ;;
+    153) reason="the submission is larger than 100 MB" ;;
     [012]) ;; # of tar: files that it could not open
     *) reason="$1 failed" ;;
     esac
@@ -106,14 +106,14 @@ ended() { # DOING STATUS
 : >"$scratch/taken"
 reason=
 if [ -L "$submission" ]; then
-    reason="this is a link, neither a folder nor an archive"
+    reason="the submission is a link, neither a folder nor an archive"
 elif [ -d "$submission" ] || [ -f "$submission" ]; then
     attended 60 /dev/null "$home/workbook/class/unpack.sh" pack "$submission" >"$scratch/handed" 2>"$scratch/said"
     ended "reading it" $?
     sed -n 's|^tar: [.]/\(.*\): Cannot open: Permission denied$|left - \1 is not readable (file mode)|p' \
         "$scratch/said" >"$scratch/taken"
 else
-    reason="this is neither a folder nor a file"
+    reason="the submission is neither a folder nor a file"
 fi
 if [ -z "$reason" ]; then
     sandbox_room

@@ -129,8 +129,8 @@ if [ "$work" != "$out" ]; then
     changed=$(grep '^<' "$scratch/changed" | grep -vc ',"*not graded')
     [ "$changed" -eq 0 ] || cut -d, -f 1-4 "$scratch/changed"
     if [ "$changed" -gt 0 ] && [ "${REPLACE:-}" != 1 ]; then
-        echo "grade-all: nothing was replaced, and so many rows would change: $changed. What is new is in $work and" \
-            "$table.new; the same command with REPLACE=1 takes it"
+        echo "grade-all: nothing was replaced: rows that would change: $changed. The new results are in $work and" \
+            "$table.new; REPLACE=1 accepts them"
         exit 1
     fi
     [ "$changed" -eq 0 ] || cp -p "$table" "$out/grades.before.csv"

@@ -99,7 +99,7 @@ sandbox_find() {
         echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2 ;;
     container,[1-9]*) ;;
     container,0)
-        echo "grade: --container goes without bubblewrap, and only root can give the submission another user" >&2
+        echo "grade: --container works without bubblewrap, but only root can give the submission another user" >&2
         exit 3 ;;
     *)
         echo "grade: bubblewrap (bwrap) does not work here: ${why:-./setup.sh --grade installs it}. Without it a" \

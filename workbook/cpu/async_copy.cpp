@@ -46,13 +46,13 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
     if (bytes != 4 && bytes != 8 && bytes != 16)
         report("bad asynchronous copy", site, "%zu bytes: the size must be 4, 8 or 16", bytes);
     if (zeros > bytes)
-        report("bad asynchronous copy", site, "%zu of %zu bytes are to become zeros, but at most all of them can",
-               zeros, bytes);
+        report("bad asynchronous copy", site, "%zu bytes are to be filled with zeros, but the copy has only %zu", zeros,
+               bytes);
     const size_t to_past = reinterpret_cast<uintptr_t>(to) % bytes,
                  from_past = reinterpret_cast<uintptr_t>(from) % bytes;
     if (to_past || from_past)
         report("misaligned asynchronous copy", site,
-               "a copy of %zu bytes, but the destination is %zu and the source %zu bytes past a multiple of this size",
+               "a copy of %zu bytes must be aligned to this size, but the destination is %zu bytes off, the source %zu",
                bytes, to_past, from_past);
     if (!is_shared_address(*current, static_cast<char *>(to)))
         report("bad asynchronous copy", site, "the destination must be shared memory");

@@ -66,8 +66,7 @@ bool early_read(void *context)
     if (operand) p = tagged(operand, 4);
     if (p) {
         report_begin("result read too early");
-        report_line(
-            "this arithmetic uses the result of a product that is not complete: products_done is missing before it");
+        report_line("this arithmetic uses the result of a product that is not complete: products_done must come first");
         report_code(reinterpret_cast<void *>(c.uc_mcontext.gregs[REG_RIP]));
         report_line("the product was issued");
         report_place(p->of.site);

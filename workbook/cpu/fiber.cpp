@@ -87,5 +87,5 @@ cudacpu_switch:
     ret
 )");
 #else
-#error "the layer runs on x86-64 and AArch64"
+#error "the CPU execution layer supports only x86-64 and AArch64"
 #endif

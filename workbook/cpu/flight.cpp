@@ -73,10 +73,10 @@ std::string flight_peer(int peer) { return peer < 0 ? "the other ranks" : "rank 
 
 static std::string called(const work &w)
 {
-    return w.is_kernel ? w.name + ", launched at " + leaf(w.site) : w.name + " at " + leaf(w.site);
+    return w.is_kernel ? w.name + ", launched at " + leaf(w.site) + "," : w.name + " at " + leaf(w.site);
 }
 
-static const char freed[] = "nothing makes this use of the memory complete before it is freed";
+static const char freed[] = "this use of the memory may still run when the memory is freed";
 static bool frees(const work &w) { return w.name == "cudaFreeAsync()"; }
 static const char *does(const work &w, bool write) { return frees(w) ? "frees" : write ? "writes" : "reads"; }
 static const char *is_to_do(const work &w, bool write)
@@ -93,20 +93,20 @@ static const char *is_to_do(const work &w, bool write)
     char place[96];
     snprintf(place, sizeof place, "byte %td of the %zu that", at - r.at, r.bytes);
     nccl_alone();
-    report_begin(
-        r.write ? (later ? "a buffer was touched before it arrived" : "a message overwrites what is still needed")
-                : (later ? "a buffer was overwritten while it travels" : "a message is sent before it is written"));
+    report_begin(r.write
+                     ? (later ? "a buffer was touched before it arrived" : "a message overwrites what is still needed")
+                     : (later ? "a send buffer was overwritten in flight" : "a message is sent before it is written"));
     if (later)
-        report_line("%s, %s %s %s at %s %s %s", who.c_str(), does(w, write), place, r.call, leaf(r.site),
+        report_line("%s %s %s %s at %s %s %s", who.c_str(), does(w, write), place, r.call, leaf(r.site),
                     r.write ? "receives from" : "sends to", peer.c_str());
     else
-        report_line("%s, may still %s %s %s at %s %s %s", who.c_str(), is_to_do(w, write), place, r.call, leaf(r.site),
+        report_line("%s may still %s %s %s at %s %s %s", who.c_str(), is_to_do(w, write), place, r.call, leaf(r.site),
                     r.write ? "receives from" : "sends to", peer.c_str());
-    report_line(later ? "nothing makes its stream wait for the message: cudaStreamWaitEvent() is missing, on an event "
-                        "that is recorded after the message"
-                : frees(w) ? freed
-                           : "nothing makes the message's stream wait for it: cudaStreamWaitEvent() is missing, on an "
-                             "event that is recorded after it");
+    report_line(
+        later ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after the message"
+        : frees(w)
+            ? freed
+            : "the message's stream must wait, by cudaStreamWaitEvent(), for an event recorded after this operation");
     report_place(later ? w.site : r.site);
     if (code) report_code(code);
     report_end();
@@ -118,14 +118,14 @@ static const char *is_to_do(const work &w, bool write)
     const bool writes = a.order < b.order ? b_writes : a_writes, wrote = a.order < b.order ? a_writes : b_writes;
     nccl_alone();
     report_begin("two pieces of work are not in order");
-    report_line("%s, %s memory that %s, on another stream, %s", called(second).c_str(), does(second, writes),
+    report_line("%s %s memory that %s %s on another stream", called(second).c_str(), does(second, writes),
                 called(first).c_str(),
                 frees(first) ? "has freed"
                 : wrote      ? "may not have written yet"
                              : "may still be reading");
     report_line(frees(first) ? freed
-                             : "nothing makes its stream wait for the other work: cudaStreamWaitEvent() is missing, on "
-                               "an event that is recorded after that work");
+                             : "the later operation's stream must wait, by cudaStreamWaitEvent(), for an event "
+                               "recorded after the earlier one");
     report_place(second.site);
     if (code) report_code(code);
     report_end();
@@ -175,7 +175,7 @@ static void check_ranges(const work &w)
                     report_line("%s at %s, with %s, and %s at %s, with %s, have %td bytes in common", other.call,
                                 leaf(other.site), flight_peer(other.peer).c_str(), r.call, leaf(r.site),
                                 flight_peer(r.peer).c_str(), std::min(r.at + r.bytes, other.at + other.bytes) - at);
-                    report_line("and neither of their streams waits for the other");
+                    report_line("and neither stream waits for the other");
                     report_place(r.site);
                     report_end();
                 }

@@ -76,15 +76,15 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
             snprintf(was, sizeof was, "the product of warp %d was issued", warp);
             report_two("tile overwritten too early", site, r.site, was,
                        "%s overwrites %s while a product may still read it: %s", who, name_of(what.at),
-                       r.done[i] ? "this thread has not waited for its completion, directly or indirectly"
-                                 : "no thread has waited for its completion");
+                       r.done[i] ? "this thread has not waited for the product, directly or indirectly"
+                                 : "no thread has waited for the product");
         }
     for (const copy_from_shared &c : e.stores) {
         if (!overlap(c.from, what)) continue;
         if (c.done && (c.thread == t.number || e.know[t.number].at[c.thread / WARP] >= c.clock)) continue;
         report_two("tile overwritten too early", site, c.site, "it was sent",
                    "%s overwrites %s while the copy engine may still read it: %s", who, name_of(what.at),
-                   c.done                 ? "no barrier or mbarrier after the sender's stores_read() orders the two"
+                   c.done                 ? "after the sender's stores_read(), a barrier or mbarrier is missing"
                    : c.thread == t.number ? "stores_read() is missing"
                                           : "the sender's stores_read(), or a barrier after it, is missing");
     }
@@ -98,8 +98,8 @@ void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site 
         for (unsigned n = t.number; n < t.number + static_cast<unsigned>(threads); n++) {
             if (c.done && e.know[n].at[WARPS + c.signal] > c.phase) continue;
             report_two("tile used before it arrived", site, c.site, "the copy engine was told to fill it",
-                       "%s %s, but thread %u has not waited for it: phase %u of %s", who, name_of(what.at), n,
-                       (c.done ? c.phase : s.phase) & 1, name_of(s.word));
+                       "%s %s, but thread %u has not waited for the copy that fills it: phase %u of %s", who,
+                       name_of(what.at), n, (c.done ? c.phase : s.phase) & 1, name_of(s.word));
         }
     }
 }
@@ -109,10 +109,10 @@ void check_fences(engine &e, const tile_rows &what, const thread &t, call_site s
     for (const writing &x : e.writings) {
         if (!overlap(x.what, what)) continue;
         if (!x.unfenced && knows(e, t, x.warp, x.clock)) continue;
-        report_two("written tile not visible", site, x.site, "it was written", "%s %s, which warp %d wrote %s", who,
+        report_two("written tile not visible", site, x.site, "it was written", "%s %s, which warp %d wrote%s", who,
                    name_of(what.at), x.warp,
-                   x.unfenced ? "without a fence for the copy engine and the tensor cores after it"
-                              : "and has not synchronized with this warp since");
+                   x.unfenced ? " without a later fence for the copy engine and the tensor cores"
+                              : ", but the two warps have not synchronized since");
     }
 }
 

@@ -142,8 +142,8 @@ static bool allowed(const kernel &what, const launch_config &c)
                       c.grid.y, c.grid.z);
     if (c.shared > shared_limit_of(what))
         return refuse(what, cudaErrorInvalidValue,
-                      "%zu bytes of dynamic shared memory, but its limit is %zu; cudaFuncSetAttribute(kernel, "
-                      "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises that, up to %d",
+                      "%zu bytes of dynamic shared memory, but the limit is %zu; cudaFuncSetAttribute(kernel, "
+                      "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises it, up to %d",
                       c.shared, shared_limit_of(what), shared_at_most());
     return true;
 }

@@ -326,12 +326,12 @@ bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size)
     const buffer *x = find(at);
     const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
     if (!x)
-        snprintf(why, size, "that is not device memory");
+        snprintf(why, size, "the address is not in device memory");
     else if (x->freed)
-        snprintf(why, size, "that memory has been freed");
+        snprintf(why, size, "the memory has been freed");
     else if (bytes > x->bytes - offset)
-        snprintf(why, size, "it begins at byte %zu, and extends past the end of the %zu bytes of cudaMalloc at %s:%d",
-                 offset, x->bytes, x->site.file, x->site.line);
+        snprintf(why, size, "from byte %zu on they extend past the end of the %zu bytes of cudaMalloc at %s:%d", offset,
+                 x->bytes, x->site.file, x->site.line);
     else
         return true;
     return false;

@@ -217,7 +217,7 @@ static void describe(int rank)
 {
     const board_rank &s = mine.b->rank_of[rank];
     if (s.waits_for < 0) {
-        report_line(s.left ? "rank %d has returned" : "rank %d goes on", rank);
+        report_line(s.left ? "rank %d has returned" : "rank %d is still running", rank);
         return;
     }
     for (int i = 0; i < s.messages && i < MESSAGES; i++) {
@@ -229,9 +229,9 @@ static void describe(int rank)
             snprintf(why, sizeof why, "whose %s at %s waits for an earlier operation", p->call, leaf(p->site()));
         else
             snprintf(why, sizeof why, "which has not %s",
-                     m.of == OF_ALL ? "called it"
-                     : m.send       ? "asked for it"
-                                    : "sent it");
+                     m.of == OF_ALL ? "made the same call"
+                     : m.send       ? "posted the matching receive"
+                                    : "posted the matching send");
         report_line("rank %d waits: its %s at %s, %zu bytes %s rank %d, %s", rank, m.call, leaf(m.site()), m.bytes,
                     m.send ? "to" : "from", m.peer, why);
         const board_rank &other = mine.b->rank_of[m.peer];
@@ -377,8 +377,7 @@ static void begin(group &g)
         if (p.send && b->used + p.bytes > b->arena) {
             unlock();
             nccl_alone();
-            report("too much is sent", p.site, "the layer reserves %zu MB for all messages of the ranks",
-                   b->arena >> 20);
+            report("too much is sent", p.site, "at most %zu MB in all messages are supported", b->arena >> 20);
         }
         if (p.send) {
             m.data = b->used, b->used += (p.bytes + 63) / 64 * 64;
@@ -406,7 +405,7 @@ void cudacpu::nccl_arrive(int number)
             peek(now.data(), p.at, p.bytes);
             if (!memcmp(now.data(), p.taken.data(), p.bytes)) continue;
             nccl_alone();
-            report("a buffer was overwritten while it travels", p.site,
+            report("a send buffer was overwritten in flight", p.site,
                    "the data sent to rank %d changed after it was sent", p.peer);
         }
         if (!p.send && data <= mine.b->arena && p.bytes <= mine.b->arena - data) {
@@ -452,7 +451,7 @@ static ncclResult_t queue_group()
     for (part &p : g->parts) {
         board_rank &s = me();
         if (s.messages >= MESSAGES)
-            unlock(), nccl_alone(), report("too many messages", p.site, "the layer supports %d per rank", MESSAGES);
+            unlock(), nccl_alone(), report("too many messages", p.site, "at most %d per rank are supported", MESSAGES);
         p.id = s.messages;
         board_message &m = s.message_of[p.id];
         int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
@@ -479,8 +478,8 @@ static ncclResult_t queue_group()
             if ((!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes) continue;
             nccl_alone();
             if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
-                report("two messages in one buffer", x.site,
-                       "the input and output of %s overlap, but it is not an in-place operation", x.call);
+                report("two messages in one buffer", x.site, "the input and output of %s overlap, but not in place",
+                       x.call);
             report("two messages in one buffer", x.site,
                    "%s, with %s, and %s at line %d, with %s, run at the same time", x.call, flight_peer(x.peer).c_str(),
                    y.call, y.site.line, flight_peer(y.peer).c_str());
@@ -530,9 +529,9 @@ static bool may(const call &c)
 {
     if (current) report("a message in a kernel", c.site, "%s may only be called on the host", c.name);
     if (!c.comm || c.comm != &mine.comm || !mine.b)
-        return refuse(c.site, "%s: this is not a communicator", c.name), false;
+        return refuse(c.site, "%s: the argument is not a communicator", c.name), false;
     if (c.peer < 0 || c.peer >= c.comm->ranks)
-        return refuse(c.site, "%s: there is no rank %d among %d", c.name, c.peer, c.comm->ranks), false;
+        return refuse(c.site, "%s: rank %d is not one of the %d ranks", c.name, c.peer, c.comm->ranks), false;
     if (!mine.open) mine.open = new group{};
     std::vector<cudaStream_t> &s = mine.open->streams;
     if (std::find(s.begin(), s.end(), c.stream) == s.end()) s.push_back(c.stream);
@@ -547,7 +546,7 @@ static void add_range(const call &c, const void *at, size_t bytes, bool write, i
         return;
     }
     nccl_alone();
-    report("a message runs out of its buffer", c.site, "%s %s %zu bytes: %s", c.name,
+    report("a message extends past its buffer", c.site, "%s %s %zu bytes: %s", c.name,
            write ? "is to receive" : "is to send", bytes, why);
 }
 static void add_part(const call &c, bool send, const char *at, size_t bytes, int peer, role of)

@@ -37,6 +37,6 @@ unsigned long rearranged(unsigned long n, unsigned long count)
 extern "C" void wb_run_in_order(long order)
 {
     if (cudacpu::order)
-        cudacpu::report("a call that is the judge's", {nullptr, 0}, "wb_run_in_order() was called twice");
+        cudacpu::report("a call reserved for the tests", {nullptr, 0}, "wb_run_in_order() was called twice");
     cudacpu::order = order;
 }

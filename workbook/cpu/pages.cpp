@@ -20,7 +20,7 @@ void expect_keys(int keys, int most, int sequence, call_site site)
 {
     if (keys >= 0 && keys <= most) return;
     report("no such length", site,
-           "kv_len of sequence %d is %d, but must be 0 to %d, the keys for which its row of page_table has pages",
+           "kv_len of sequence %d is %d, but must be 0 to %d: the pages in its row of page_table hold no more keys",
            sequence, keys, most);
 }
 

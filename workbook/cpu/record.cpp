@@ -343,7 +343,7 @@ extern "C" void wb_overlap_begin(void)
 {
     using namespace cudacpu;
     static bool begun;  // as wb_watch_pages
-    if (begun) report("a call that is the judge's", {nullptr, 0}, "wb_overlap_begin() was called twice");
+    if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_begin() was called twice");
     begun = recording = true;
     r.rows_wanted = false;
     r.wanted = -1;
@@ -353,22 +353,22 @@ extern "C" void wb_overlap_begin(void)
 extern "C" void wb_overlap_end(void)
 {
     using namespace cudacpu;
-    if (!recording) report("a call that is the judge's", {nullptr, 0}, "wb_overlap_end() was called twice");
+    if (!recording) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_end() was called twice");
     recording = false;
     forget_results();
     if (!r.works)
         report("no scores were seen", {nullptr, 0}, "no warp has worked on the result of a product C = A B^T");
     if (4 * r.under < 3 * r.works)
-        report(
-            "too few products overlap the softmax", r.alone,
-            "the warps worked on %ld tiles of scores, but a product of the same warp was in flight only during %ld of "
-            "them; three quarters are required. make timeline-10, or -16, draws it.\n   After this wait, for example, "
-            "no product was in flight during the softmax; look also at the waits between it and the softmax:",
-            r.works, r.under);
+        report("too few products overlap the softmax", r.alone,
+               "the warps worked on %ld tiles of scores, but a product of the same warp was in flight only during %ld "
+               "of them; three quarters are required. make timeline-10 (or -16) draws the overlap.\n   After the "
+               "following wait, for example, no product was in flight during the softmax; check later waits before the "
+               "softmax, too:",
+               r.works, r.under);
     // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters
     // of them costs 2.375.
     if (8 * r.issued > 9 * r.needed)
         report("products that no scores need", {nullptr, 0},
-               "the products are %.2f times as large as Q K^T and P V of all tiles of scores need",
+               "the products take %.2f times the operations that Q K^T and P V of all tiles of scores need",
                static_cast<double>(r.issued) / static_cast<double>(r.needed));
 }

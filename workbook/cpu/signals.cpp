@@ -14,13 +14,13 @@ signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const
     const thread &me = *current->running;
     const uint64_t number = *word ^ MARK;
     if (number >= e.signals.size() || e.signals[number].word != word)
-        report("no signal", site, "%s of %s, but this mbarrier was never initialized, or was overwritten", what,
+        report("no signal", site, "%s uses %s, but this mbarrier was never initialized, or was overwritten", what,
                name_of(word));
     signal_state &s = e.signals[number];
     if (s.init_thread != me.number && e.know[me.number].at[s.init_thread / WARP] < s.init_clock)
         report_two("signal not ready", site, s.init_site, "init()",
-                   "%s of %s, but this thread has not synchronized with the one that initialized it: __syncthreads() "
-                   "is missing",
+                   "%s uses %s, but this thread has not synchronized with the thread that initialized the mbarrier: "
+                   "__syncthreads() is missing",
                    what, name_of(word));
     return s;
 }
@@ -30,7 +30,7 @@ static void turn_if_complete(signal_state &s, call_site site)
     if (!s.missing && s.come > s.promised)
         report(
             "bytes not promised", site,
-            "%ld bytes have arrived at %s, but only %ld were promised: its phase ends while bytes are still in flight",
+            "%ld bytes have arrived at %s, but only %ld were promised: the phase ends while bytes are still in flight",
             s.come, name_of(s.word), s.promised);
     if (s.missing || s.promised != s.come) return;
     for (const copy_to_shared &c : engine_here().copies)
@@ -58,8 +58,8 @@ void signal_init(uint64_t *word, int arrivals, call_site site)
 {
     engine &e = engine_here();
     const thread &me = engine_thread("signal::init()", site);
-    if (e.signals.size() == SIGNALS) report("too many signals", site, "the layer supports %d", SIGNALS);
-    if (arrivals < 1) report("bad signal", site, "a phase of %d arrivals", arrivals);
+    if (e.signals.size() == SIGNALS) report("too many signals", site, "at most %d per block are supported", SIGNALS);
+    if (arrivals < 1) report("bad signal", site, "a phase has %d arrivals, but must have at least 1", arrivals);
     *word = MARK | e.signals.size();
     signal_state s = {};
     s.word = word;

@@ -244,8 +244,8 @@ static void issue_for_warp(void **lanes, int count)
     for (product *other : e.queue[w]) {
         if (other->c[0] != q.c || other->of.cols != q.cols || other->next) continue;
         if (!q.onto)
-            report_two("result thrown away", other->of.site, q.site, "the other was issued",
-                       "another product writes its result to the same place as this one, but this one is not complete");
+            report_two("result thrown away", other->of.site, q.site, "the other product was issued",
+                       "another product writes its result to the registers of this product, which is not complete");
         other->next = p;
     }
     const size_t weights = weights_of(q);
@@ -413,8 +413,8 @@ static void check_named(engine &e, const products_due &due, int w)
         wait_until(another_came, tell_named, nullptr, e.waited[w],
                    due.site);  // and says if this warp has issued too few
         report_two("result read too early", due.site, p->of.site, "the product was issued",
-                   "the argument of products_done<%d> is a result that is not complete: %zu product%s in flight, and "
-                   "up to %d may be",
+                   "the argument of products_done<%d> is a result that may be incomplete: %zu product%s in flight, and "
+                   "up to %d may remain so",
                    due.pending, e.queue[w].size(), e.queue[w].size() == 1 ? " is" : "s are", due.pending);
     }
     std::vector<unnamed_result> &unnamed = e.unnamed[w];

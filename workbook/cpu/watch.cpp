@@ -379,7 +379,7 @@ void watch_copied(const void *from, size_t bytes, call_site site)
     for (int k = 0; k < count; k++) {
         const char *keys = static_cast<const char *>(tensors[k].at);
         if (tensors[k].keys && tensors[k].tells && at < keys + tensors[k].bytes && at + bytes > keys)
-            report("keys were copied", site, "a copy reads it, whether a query attends to it or not");
+            report("keys were copied", site, "a copy reads these keys whether a query attends to them or not");
     }
 }
 }
@@ -388,7 +388,7 @@ extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int 
 {
     using namespace cudacpu;
     static bool begun;  // once in a process: who ended it early cannot begin another
-    if (begun) report("a call that is the judge's", {nullptr, 0}, "wb_watch_pages() was called twice");
+    if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_pages() was called twice");
     begun = true;
     catch_faults();
     watch = *how;
@@ -400,7 +400,7 @@ extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int 
 extern "C" void wb_watch_end(void)
 {
     using namespace cudacpu;
-    if (!count) report("a call that is the judge's", {nullptr, 0}, "wb_watch_end() was called twice");
+    if (!count) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_end() was called twice");
     open_device_memory();
     judge_noted();
     close_device_memory();

@@ -302,7 +302,7 @@ const char *session_ending(const session *s, char *text, size_t size, wb_stage s
     const int told = WIFEXITED(status) && WEXITSTATUS(status) > 128 ? WEXITSTATUS(status) - 128 : 0;
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : told < NSIG && stage != WB_STAGE_DONE ? told : 0;
     if (how == SESSION_STARVED)
-        snprintf(text, size, "no answer in %.0f s, in which it ran for %.1f s, %s: the machine is too busy",
+        snprintf(text, size, "no answer in %.0f s, in which the worker ran for %.1f s, %s: the machine is too busy",
                  s->own.looked - s->since, s->own.seconds - s->before, when);
     else if (how == SESSION_LATE)
         snprintf(text, size, "no answer in %g s, %s: an endless loop, or threads that wait for each other", s->limit,

@@ -23,7 +23,7 @@ if [ "${YES:-}" != 1 ]; then
     state=$("build/${BACKEND:-cpu}/score" standing "$number")
     case $state in
     passed,*) ;;
-    *) echo "$number has not passed (its state: $state). make hint-$number gives less away." ;;
+    *) echo "$number has not passed (its state: $state). make hint-$number reveals less." ;;
     esac
     printf 'This shows the reference solution of %s, %s. Go on? y/N ' "$number" "$key"
     read -r answer

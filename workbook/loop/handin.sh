@@ -10,7 +10,7 @@ for number; do
     find_source problems "$number"
     [ -z "$file" ] || "build/$backend/score" untouched "$file" || files="$files $file" numbers="$numbers $number"
 done
-[ -n "$files" ] || { echo "handin: nothing is started: every file is as it was shipped" >&2; exit 1; }
+[ -n "$files" ] || { echo "handin: no problem is started: every file is as shipped" >&2; exit 1; }
 # shellcheck disable=SC2086
 REPAIR=${REPAIR:-0} SANITIZE=${SANITIZE:-0} workbook/loop/test.sh "$backend" problems $numbers
 # shellcheck disable=SC2086
@@ -25,6 +25,6 @@ done
 for file in $(find problems -name '*.c' -o -name '*.cu' -o -name '*.h' -o -name '*.cuh'); do
     case " $files $(sed 's/^[^ ]* *//' workbook/loop/shipped.sha256 | tr '\n' ' ') " in
     *" $file "*) ;;
-    *) echo "  not packed, since one file counts for each problem: $file" ;;
+    *) echo "  not packed: only one file per problem counts: $file" ;;
     esac
 done

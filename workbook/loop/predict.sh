@@ -10,7 +10,7 @@ score=build/${BACKEND:-cpu}/score worker=build/cpu/problems/${number}_worker
 cases=$("$score" cases "$number") && state=$("$score" standing "$number") || exit 1
 case $state in
 passed,*) ;;
-*) echo "predict-$number: what $number does is counted once it has passed (its state: $state)" >&2; exit 1 ;;
+*) echo "predict-$number: $number must pass before its operations are counted (state: $state)" >&2; exit 1 ;;
 esac
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT

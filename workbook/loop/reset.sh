@@ -27,7 +27,7 @@ start)
     grows_from "$number" || refuse "$why"
     out=build/${BACKEND:-cpu}
     state=$("$out/score" standing "$from")
-    case $state in passed,*) ;; *) refuse "it starts from your $from, which has not passed (state: $state)" ;; esac
+    case $state in passed,*) ;; *) refuse "$number starts from your $from, which has not passed (state: $state)" ;; esac
     find_source problems "$from"
     tried=$out/tune/$number/start
     rm -rf "$tried" && mkdir -p "$tried" || exit 1
@@ -36,7 +36,7 @@ start)
         refuse "$number uses none of your code in $file"
     if ! $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" >"$tried/log" 2>&1; then
         LC_ALL=C awk -f workbook/loop/errors.awk "$tried/log" >&2
-        refuse "with your code from $file it does not compile"
+        refuse "$number does not compile with your code from $file"
     fi
     mv "$tried/${path##*/}" "$scratch/skeleton" && rm -rf "$tried"
     what="as shipped, with your code from $file; make step-$number shows the changes"
@@ -61,6 +61,6 @@ cat "$scratch/skeleton" >"$path" || exit 1
 rm -f build/grade/"$number".* # what was said of the other file
 echo "$target: $path is $what${backup:+. To undo: cp $backup $path}"
 if [ -s "$scratch/lost" ]; then
-    echo "These lines of yours are not in it, because $number changes those places:"
+    echo "$path lacks these lines of yours, because $number changes them:"
     sed 's/^/    /' "$scratch/lost"
 fi

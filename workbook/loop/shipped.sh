@@ -26,9 +26,9 @@ for commit in '' $(git log --all --format=%H -- "$path" 2>"$scratch.why"); do
     git cat-file blob "$commit:./$path" 2>/dev/null | take && exit 0
 done
 if [ -e .git ] && grep . "$scratch.why" >&2; then # of a folder of another user git says what to do
-    echo "Only then is the shipped $path to be had from the git history here" >&2
+    echo "Then the shipped $path can be restored from the git history" >&2
 else
-    echo "the shipped $path is neither in workbook/loop/shipped/$number nor in a git history here:" \
-        "get it from where you got the workbook" >&2
+    echo "the shipped $path is neither in workbook/loop/shipped/$number nor in the git history:" \
+        "copy it from another copy of the workbook" >&2
 fi
 exit 1

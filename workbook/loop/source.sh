@@ -26,7 +26,7 @@ grows_from() {
     from=$(from_of "$1")
     [ -z "$from" ] || return 0
     why="there is no problem $1, only$(echo '' problems/[0-9]* | sed 's| problems/| |g')"
-    [ ! -d "problems/$1" ] || why="$1 starts from no other problem; make next says what to do in it"
+    [ ! -d "problems/$1" ] || why="$1 uses no code of an earlier problem; make next says what to do in $1"
     return 1
 }
 changed_lines() {

@@ -42,7 +42,7 @@ export WB_COUNTED=
 if [ "${COVERAGE:-0}" != 0 ]; then
     tools=${GRADE_SCRATCH:+$GRADE_SCRATCH/kit/}build/tools.mk # a grader's are the kit's
     if [ "$backend" = cpu ] && grep -q '^GCOV := .' "$tools"; then WB_COUNTED=_counted; else
-        echo "test: COVERAGE=1 needs BACKEND=cpu, gcc and its gcov; without them nothing is counted" >&2
+        echo "test: COVERAGE=1 needs BACKEND=cpu, gcc and its gcov; without them no coverage is measured" >&2
     fi
 fi
 
@@ -234,7 +234,7 @@ explain() {
     'yesout of bounds' | 'out of bounds')
         if [ -n "$shown" ] || [ "$steps" = address ]; then
             cat "$work/$number.mistake"
-            echo "  the check build sees its consequence: $kind, line$(places <"$work/$number.sanitize")"
+            echo "  the check build sees the consequence: $kind, line$(places <"$work/$number.sanitize")"
         else
             report
         fi
@@ -287,7 +287,7 @@ begin_repair() { # CASE
     mkdir -p $made && rm -f "$said" && mkfifo "$said" && exec 7<>"$said" || return 0
     (
         exec 9>>$made/$number.lock
-        flock -n 9 2>/dev/null || { echo "nothing: another run already searches in $number"; exit; }
+        flock -n 9 2>/dev/null || { echo "not searched: another run is searching in $number"; exit; }
         WB_WORKER=$made/${number}_worker WB_BACKEND=cpu OMP_WAIT_POLICY=passive nice "$out/repair" \
             --seconds "${REPAIR:-15}" --said "$said" "$file" $made/$number.cu \
             "WB_BUILDING=yes $MAKE --no-print-directory BACKEND=cpu $made/${number}_worker 2>&1" "$number" "$1"
@@ -296,7 +296,7 @@ begin_repair() { # CASE
 }
 repair() {
     [ -n "$searching" ] || return 0
-    echo "  now searching for an edit that fixes it: ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: none)" >&8
+    echo "  now searching for an edit that fixes it, ${REPAIR:-15} CPU seconds and compiling (REPAIR=0: no search)" >&8
     printf '%s\n%s\n' "$gaps" "$(printf '%s\n' "$failure" "$(cat "$work/$number.sanitize" 2>/dev/null)" | places)" >&7
     wait "$searching"
     plain <"$work/$number.tried" | sed 's/^/  tried: /' | tee -a "$work/$number.mistake"
@@ -339,7 +339,7 @@ keep() {
     if [ "$state" = passed ]; then
         mkdir -p "$record/passed" && sha256sum <"$file" | cmp -s - "$record/$next.sum" && cp "$file" "$kept"
     elif [ -f "$kept" ] && ! cmp -s "$file" "$kept"; then
-        echo "  your file has passed before; cp $kept $file brings that back, and its points"
+        echo "  an earlier version of your file passed; cp $kept $file restores it and its points"
     fi
 }
 

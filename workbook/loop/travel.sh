@@ -21,7 +21,7 @@ take() { # FILE GAPS: with the function's new name
 marks() { grep '^ *//[{}]' "$1"; }
 tr -d '\r' <"$mine" >"$scratch/own" || exit 1 # an editor of Windows may have saved it
 [ "$(marks "$scratch/own")" = "$(marks "$scratch/from")" ] ||
-    { echo "$mine no longer has the gaps of $from as shipped"; exit 1; }
+    { echo "$mine no longer has the gaps of the shipped $from"; exit 1; }
 take "$scratch/from" '' >"$scratch/base"
 take "$scratch/own" "$(sed -n "s/^$number //p" workbook/loop/travels.txt)" >"$scratch/mine"
 git merge-file -p "$scratch/mine" "$scratch/base" "$scratch/shipped" 2>"$scratch/why" >"$scratch/merged"

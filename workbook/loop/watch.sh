@@ -7,7 +7,7 @@ if [ -n "${P:-}" ]; then
     number=$(printf '%s' "$P" | sed 's/^\([0-9]\)$/0\1/')
 else
     number=$("build/${BACKEND:-cpu}/score" next --number)
-    [ -n "$number" ] || { echo "watch: everything has passed. Which one? make watch P=03"; exit 0; }
+    [ -n "$number" ] || { echo "watch: every problem has passed; name one: make watch P=03"; exit 0; }
 fi
 case " $* " in
 *" $number "*) ;;

@@ -38,7 +38,7 @@ END {
     need("Sectors asked for", 32 * sectors, needed[2], "KB")
     need("Multiplied and added", all[9], needed[3], "thousand")
     need("Exponentials", all[10], needed[4], "thousand")
-    print "\nsectors, fewest: 32 bytes each, a request; passes: over the banks of shared memory, a request."
-    print "!: more than needed. Passes of 1.0: no bank conflict."
-    if (all[12]) print "~: lanes ran the line differently often between two meetings of their warp: approximate."
+    print "\nsectors (of 32 bytes), the fewest possible, and passes over the banks: all per request."
+    print "!: more than the fewest possible. Passes of 1.0: no bank conflict."
+    if (all[12]) print "~: approximate, as the lanes of a warp did not run the line equally often."
 }

@@ -50,10 +50,10 @@ look_at_values() { # CASE
     # The order of atomics is a matter of chance, too.
     [ -s "$scratch/unset" ] || cmp -s "$scratch/1" "$scratch/2" || return 0
     {
-        echo "sanitize: a variable without a value in $name"
-        echo "   What comes out depends on what a local variable holds before anything is put into it."
+        echo "sanitize: an uninitialised variable in $name"
+        echo "   The results depend on the value of a local variable before its first assignment."
         head -n 4 "$scratch/unset" |
-            sed "s|^\([0-9]*\) \(.*\)|   declared without one at $file:\1\n               \| \2|"
+            sed "s|^\([0-9]*\) \(.*\)|   declared without a value at $file:\1\n               \| \2|"
         echo "   missing  a first value, such as = {} for a sum"
         echo '   read     problems/when-it-is-wrong-but-runs.md, "Nobody wrote it"'
     } >"$scratch/report"
@@ -80,8 +80,8 @@ look_at_gpu() { # WORKER CASE
 }
 
 case "${CXX:-g++} $([ -n "$after" ] || uname -s)" in
-*clang*) less="clang++ announces fewer accesses than g++: a misaligned vector load may go unnoticed" ;;
-*Darwin*) less="not tried on this system: it may find less than g++ on Linux" ;;
+*clang*) less="clang++ instruments fewer accesses than g++, so a misaligned vector load may go unnoticed" ;;
+*Darwin*) less="the check build is untested on this system, and may find less than g++ on Linux" ;;
 *) less= ;;
 esac
 
@@ -139,7 +139,7 @@ for number; do
         if ! [ -s "$scratch/report" ] &&
             [ $look != look_at_gpu ]; then # a function that gave up did nothing that could be looked at
             if [ $case_is -eq 1 ] && grep -q '^returned: [^o]' "$scratch/printed"; then
-                say "  CASE: nothing to check; the function rejects it, as it must: $(cat "$scratch/why")"
+                say "  CASE: nothing to check; the function rejects this case, as it must: $(cat "$scratch/why")"
                 [ $failed -ne 0 ] || failed=2
                 found=-1
                 break

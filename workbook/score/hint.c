@@ -144,7 +144,7 @@ int score_gaps(char **given)
     if (first) printf("  (make hint-%02d)\n", p->number);
     for (int i = 0; i < count; i++)
         if (gaps[i].left)
-            printf("  line %d of gap %s is still that of the skeleton: it returns before your code\n", gaps[i].left,
-                   gaps[i].name);
+            printf("  line %d of gap %s is still the skeleton's: the function returns there, before your code\n",
+                   gaps[i].left, gaps[i].name);
     return 0;
 }

@@ -39,7 +39,7 @@ static question question_must(const wb_problem *p)
 {
     question q;
     if (question_of(p->number, &q)) return q;
-    fprintf(stderr, "predict-%02d: problems/questions.txt has no question about it\n", p->number);
+    fprintf(stderr, "predict-%02d: problems/questions.txt has no question about this problem\n", p->number);
     exit(77);  // of a problem that was added a proof is skipped
 }
 

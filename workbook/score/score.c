@@ -50,9 +50,8 @@ static int standing_now(char **given)
 static int lesson(char **given)
 {
     grades_read("");
-    printf("## Points\n\n"
-           "Each checkpoint is all or nothing ([tests](checkpoints.txt)) and counts once what it needs is won.\n\n"
-           "| checkpoint | points | needs | what |\n|---|---|---|---|\n");
+    printf("## Points\n\nEach checkpoint is all or nothing ([tests](checkpoints.txt)) and counts once its "
+           "prerequisites are won.\n\n| checkpoint | points | needs | what |\n|---|---|---|---|\n");
     EACH_CHECKPOINT (c, score_problem(given[0])->number) {
         printf("| %s | %d | ", c->name, c->points);
         for (const char *at = strcmp(c->needs, "-") ? c->needs : ""; *at; at++) printf(*at == ',' ? ", " : "%c", *at);
@@ -102,7 +101,8 @@ static const struct {
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
     {"gaps", "NN", 1, score_gaps, "a line with its untouched gaps, if there are any"},
     {"cases", "NN", 1, score_cases, "the cases in which the answer is counted, for the worker"},
-    {"predicted", "NN [COUNTS]", 1, score_predicted, "asks the question; stores GUESS, and prints the worker's count"},
+    {"predicted", "NN [COUNTS]", 1, score_predicted,
+     "the question of make predict; with COUNTS, stores GUESS and compares it with what was counted"},
     {"untouched", "FILE", 1, untouched, "exit status 0 if FILE is an unmodified skeleton"},
 };
 

@@ -199,7 +199,7 @@ int by_hand_run_ranks(const laid_case *whole)
     char name[] = "/tmp/workbook-XXXXXX";
     const int board = mkstemp(name);
     if (board < 0 || unlink(name) || ftruncate(board, (off_t)wb_board_room(whole->problem, &whole->c, whole->tensors)))
-        return fprintf(stderr, "a board: %s\n", strerror(errno)), 3;
+        return fprintf(stderr, "no memory to share between the ranks: %s\n", strerror(errno)), 3;
     for (int r = 0; r < count; r++)
         if ((status = begin_rank(&ranks[r], whole, r + 1, board))) return status;
     for (int left = count, ended; left && status == 0; left--) {

@@ -42,7 +42,7 @@ bool lay_out(laid_case *l, const wb_problem *problem, const wb_case *c, size_t g
     // Shared by hand, too: a rank is a child of this process.
     l->at = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
     if (l->at != MAP_FAILED) return true;
-    fprintf(stderr, "%zu bytes for this case: %s\n", l->bytes, strerror(errno));
+    fprintf(stderr, "no memory of %zu bytes for this case: %s\n", l->bytes, strerror(errno));
     return false;
 }
 
@@ -54,7 +54,7 @@ int try_run(const laid_case *l, int board_file)
         if (fstat(board_file, &board) == 0)
             at = mmap(NULL, (size_t)board.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, board_file, 0);
         close(board_file);
-        if (!at || at == MAP_FAILED) return fprintf(stderr, "worker: no board: %s\n", strerror(errno)), 3;
+        if (!at || at == MAP_FAILED) return fprintf(stderr, "worker: no shared memory: %s\n", strerror(errno)), 3;
     }
     wb_run run = {.problem = l->problem,
                   .c = &l->c,

@@ -132,9 +132,9 @@ static void meet_engine(const char *at, access_kind kind, void *code)
     char was[96];
     snprintf(was, sizeof was, "thread %u %s it", then.thread, then.kind == READ ? "loads" : "stores");
     report_two("race with the engine", site, {line.file, line.line}, was,
-               "%s %s, which thread %u %s, but nothing orders the two accesses: after its access, that thread arrives "
-               "at no barrier or mbarrier for which this thread has waited",
-               who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores");
+               "%s %s, which thread %u %s, but nothing orders the two accesses: after its access, thread %u must "
+               "arrive at a barrier or mbarrier, and the issuer of this operation must wait there",
+               who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores", then.thread);
 }
 
 // All ordinary accesses of these bytes, within a line, must come before this in every run. What is overwritten begins
@@ -178,7 +178,7 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
-        f->missing = freed ? "cudaFree() after the last kernel that uses the memory: wait for it, or free later."
+        f->missing = freed ? "cudaFree() after the last kernel that uses the memory: wait for the kernel first."
                      : kind == READ
                          ? "an index inside the memory: check each part of it, batch, head, row and column. At a "
                            "ragged end, put a condition around this load. Or the allocated memory is too small."
@@ -210,7 +210,7 @@ static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags
     while (bytes > 1 && *flags & WRITTEN) flags++, at++, bytes--;
     finding *f = new_finding(UNINITIALISED, here, READ);
     if (!f || f->times > 1) return;
-    f->missing = shared ? "an earlier load of it, or store to it, by any thread of this block: shared memory starts "
+    f->missing = shared ? "an earlier load or store to this element, by any thread of this block: shared memory starts "
                           "with arbitrary contents. Is a tile used here in an iteration that did not load it?"
                         : "an earlier store to this element, by a kernel, cudaMemcpy or cudaMemset: outputs start with "
                           "arbitrary contents.";
@@ -347,8 +347,8 @@ void check_alignment(const char *at, unsigned bytes, void *code)
     if (!(reinterpret_cast<uintptr_t>(at) & (bytes - 1))) return;
     finding *f = new_finding(MISALIGNED, place_of(code), READ);
     if (f) {
-        f->missing = "an address that is a multiple of the size: the offset, or the start of the buffer, is not a "
-                     "multiple of it.";
+        f->missing =
+            "an address that is a multiple of the size: the offset, or the start of the buffer, is no such multiple.";
         char what[256];
         describe_memory(at, bytes, what, sizeof what);
         snprintf(f->memory, sizeof f->memory, "%u bytes, at an address %zu past a multiple of that: %s", bytes,

@@ -149,7 +149,7 @@ static const char *missing_order(const finding &f, const source_line lines[2])
 
 static void print_side(const finding &f, const finding_side &side, const char *label, const source_line &line)
 {
-    char where[320] = "at a place unknown";
+    char where[320] = "at an unknown place";
     if (line.file[0]) snprintf(where, sizeof where, "at %s:%d", line.file, line.line);
     const char *word = line.word;
     if (f.on_host) {
@@ -268,10 +268,10 @@ static const char *section_of(const char *kind)
         {"|host code touched device memory|device code on the host|", "Host and device"},
         {"|too much static shared memory|launch in a kernel|", "Launches that are refused"},
         {"|no such page|no such length|no such tile|", "Pages and lengths"},
-        {"|a buffer was touched before it arrived|a message overwrites what is still needed|"
-         "a buffer was overwritten while it travels|a message is sent before it is written|two messages in one buffer|"
-         "two pieces of work are not in order|a message of another size|a message runs out of its buffer|"
-         "a message in a kernel|too many messages|too much is sent|deadlock between ranks, seen|",
+        {"|a buffer was touched before it arrived|a message overwrites what is still needed|a send buffer was "
+         "overwritten in flight|a message is sent before it is written|two messages in one buffer|two pieces of work "
+         "are not in order|a message of another size|a message extends past its buffer|a message in a kernel|too many "
+         "messages|too much is sent|deadlock between ranks, seen|",
          "Messages between GPUs"},
         {"|a tile was read that should have been skipped|keys were read for nothing|keys were copied|",
          "Tiles that should be skipped"},
