@@ -8,7 +8,7 @@ export WB_WORKER=$out/$2
 trap 'rm -f "$tried"' EXIT
 silent() { # ARGUMENTS: of a kernel in plain CUDA, of which nothing is seen, it says that
     said=$("$out/diagnose" "$@" 2>&1)
-    case $said in "" | "step by step: nothing is said. "*) return ;; esac
+    case $said in "" | "step by step: no result. "*) return ;; esac
     echo "of a right kernel, $*: $said" | tr '\n' ' '
     echo
     failed=1

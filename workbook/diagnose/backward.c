@@ -37,8 +37,7 @@ void look_at_delta(void)
             sum += (double)e.O[i * D + d] * e.dO[i * D + d], size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
         if (!(size > 1e30))  // else it overflows, whoever is right
             see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &sum,
-                    "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g",
-                    i, e.delta[i], sum);
+                    "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i], sum);
     }
 }
 
@@ -52,13 +51,13 @@ static void look_at_factors(void)
         see_other_rows(&steps[t], steps[t].P, "P", "dV");
         see_other_rows(&steps[t], steps[t].dS, "dS", own("dK", "dQ"));
         if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
-            find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, where dS^T Q belongs");
+            find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
         if (by_keys && steps[t].P && steps[t].P->right == OF_Q)
-            find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, where P^T dO belongs");
+            find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, but should be the sum of P^T dO");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is made of %s and %s, where %s and %s are right", owner_names[dP->left], owner_names[dP->right],
-                 owner_names[left], owner_names[right]);
+                 "dP is the product of %s and %s, but should be that of %s and %s", owner_names[dP->left],
+                 owner_names[dP->right], owner_names[left], owner_names[right]);
     }
 }
 
@@ -112,14 +111,15 @@ static void look_at_values(const step *t)
         const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
         if (sees_pair(q, k) && P > 1e-30 && isfinite(P))
             see_sum(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){score, L},
-                    "in the kernel of %s P of query %d and key %d is 2^%.5g, where 2^(scale log2(e) S - L log2(e)) = "
-                    "2^%.5g belongs",
+                    "in the kernel of %s P of query %d and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
+                    "log2(e)) = "
+                    "2^%.5g",
                     own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), exponent);
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
             see_sum(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
                     (double[]){right * x, right * d, right, d, x},
-                    "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
+                    "in the kernel of %s dS of query %d and key %d is %.4g, but should be P (dP - delta) = %.4g",
                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, right * (x - d));
     }
 }
@@ -139,8 +139,8 @@ static void look_at_sums(bool is_dV)
         if (off <= 1e-4 * largest) continue;
         const bool anew = xx > 0 && fabs(xy / xx) < 1e-6;
         find(BY_SUM, anew ? "sum_begins_anew" : "", is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
-             "between steps %d and %d of its walk the sum of %s %s", t - 1, t, is_dV ? "dV" : own("dK", "dQ"),
-             anew ? "begins anew" : "does not stay as it is");
+             "between steps %d and %d of a block's loop the sum of %s %s", t - 1, t, is_dV ? "dV" : own("dK", "dQ"),
+             anew ? "begins anew" : "changes");
         return;
     }
 }
@@ -172,9 +172,9 @@ static void look_at_end(const record *r, int output)
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row])
             see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ their sum" : "+s their sum", &sum[at],
-                    "%s of row %d is not %s of its steps: one number is %.4g, and %.4g belongs%s", names[output],
+                    "%s of row %d is not %s over the steps: one element is %.4g, but should be %.4g%s", names[output],
                     output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
-                    factor * sum[at], walks[row] > 1 ? " (its queries are shared out in parts)" : "");
+                    factor * sum[at], walks[row] > 1 ? " (the queries are split into parts)" : "");
     }
     free(sum), free(walks);
 }
@@ -201,7 +201,7 @@ static void look_at_dsinks(void)
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
                 "head| that of the first sequence alone| that of the rows of the first warp alone",
-                sum, "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
+                sum, "dsinks[%d] is %.5g, but minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
                 got, h, sum[0]);
     }
 }

@@ -6,7 +6,7 @@
 // [2]: of one part, or more
 static fit fit_merge[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
-static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; in place of that it is ");
+static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; instead it changes by that of ");
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
@@ -144,11 +144,12 @@ bool look_at_scales(const record *r)
                     zero &= !isnan(PV->a[i * S->cols + k]) || !sees(S->a_row[i], key_of(S->b_row[k]));
                 if (isnan(P) && steps[t].first >= 0 && !sees(S->a_row[i], key_of(S->b_row[c])))
                     find(BY_SCALES, zero ? "0 times -infinity" : "", zero ? "scores" : "scales sent",
-                         "query %d has NaN as the weight of a key that it does not see, in the tile from %d on: %s",
+                         "query %d gives the weight NaN to a hidden key, in the tile of keys from %d on: %s",
                          query_of(S->a_row[i]), steps[t].first,
-                         zero ? "behind the last key scales are 0, and 0 times a score of -infinity is NaN; the scale "
-                                "comes before the mask"
-                              : "a scale that nobody wrote meets it");
+                         zero ? "past the last key scales are 0, and 0 times a score of -infinity is NaN; apply the "
+                                "scale "
+                                "before the mask"
+                              : "it is multiplied by a scale that was never written");
                 if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
                 const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
@@ -165,7 +166,7 @@ bool look_at_scales(const record *r)
                         "log2(K_scale)",
                         is,
                         "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to "
-                        "key %d log2 of them changes by %.4g, and should by %.4g",
+                        "key %d their log2 changes by %.4g, but should change by %.4g",
                         query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), seen, right);
             }
         }
@@ -177,10 +178,10 @@ bool look_at_scales(const record *r)
     for (int row = 0; row < all_rows() && !wrong; row++) {
         if (parts_of(r, row, parts, PARTS) != 1 || parts[0].L == -INFINITY) continue;
         const double L = parts[0].L;
-        const form of_l[] = {
-            {"", L}, {"l is summed up after the weights were multiplied by V's scale", L + log(parts[0].V_scale)}};
+        const form of_l[] = {{"", L},
+                             {"l is summed after the weights were multiplied by V's scale", L + log(parts[0].V_scale)}};
         see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, COUNT(of_l),
-            "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right", query_of(row),
+            "the weights of query %d are right, but L = m + log(l) is %.4g, and should be %.4g", query_of(row),
             (double)e.out[1][row], L);
     }
     return !wrong;

@@ -180,7 +180,8 @@ static void look_at_case(const char *text)
         wb_case_print(problem, &c, e.text);
         if (run.ending[0] && strstr(run.said.text, "a tile was read that should have been skipped"))
             find(BY_WASTE, "tile_in_vain", "bounds|bound|first tile|sink tiles|lists|first key|skip|keys|queries",
-                 "a block loads tiles of which it sees nothing: its walk begins too early or ends too late");
+                 "a block loads tiles of which none of its rows sees anything: its loop begins too early or ends too "
+                 "late");
     } else if (went_well(&run)) {
         read_case(&run);
         plain += !wb_has_ranks(problem) && e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
@@ -246,15 +247,15 @@ int main(int argc, char **argv)
     }
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched && !gaps[n].left;
     if (!best.rank && plain)
-        printf("step by step: nothing is said. What is looked at are products made with %s, and there was none:\n"
-               "print S, m and l of a small case, and hold them against the lesson's example\n",
-               problem->on_host ? "cblas_sgemm" : "the words of the lesson");
+        printf("step by step: no result. Only products computed with %s can be checked, and there were none:\n"
+               "print S, m and l of a small case, and compare them with the lesson's example\n",
+               problem->on_host ? "cblas_sgemm" : "the primitives of the lesson");
     if (!best.rank) return 1;
     FILE *const to = kept ? fopen(kept, "w") : NULL;
     if (to) fprintf(to, "%s\t%s\n", best.rank <= BY_HEADS && *best.id ? "address" : "step", best.gaps), fclose(to);
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
-           has_gap(best.gaps) ? "look at: " : "look at what was given, outside of the gaps");
+           has_gap(best.gaps) ? "look at: " : "look at the given code, outside of the gaps");
     int listed = 0;
     for (int n = 0; n < gap_count; n++)
         if (is_in(best.gaps, gaps[n].name)) printf("%s%s", listed++ ? ", " : "", gaps[n].name);

@@ -116,8 +116,8 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     }
     if (!x->right && of_another_tile(now, i)) {
         see(&fit_others, 0, 0, NULL, 0,
-            "the weights that query %d has for keys from %d on are made of the scores of another tile, or meet "
-            "the V of another",
+            "the weights of query %d for keys from %d on were computed from the scores of another tile, or are "
+            "multiplied by V of another",
             query_of(x->q), now->first);
         return;
     }
@@ -151,8 +151,8 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
              was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     const double grown = m - m_old;
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
-            "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O is to be multiplied "
-            "by %.4g; it is by %.4g",
+            "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O must be multiplied "
+            "by %.4g, but is multiplied by %.4g",
             is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
 }
 
@@ -229,7 +229,7 @@ void look_at_e4m3(const record *r)
                     find(
                         BY_MAXIMUM, "weights_cut", "softmax",
                         "%d weights of query %d in the tile of keys from %d on are cut to 448, the largest e4m3: a sum "
-                        "above it has to raise the maximum, of the scores with V's exponent, to 2^3 or so",
+                        "above 448 must raise the maximum of the scores with V's exponent, by about 2^3",
                         is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);

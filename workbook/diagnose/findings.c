@@ -192,7 +192,7 @@ static void conclude_fit(const fit *f)
     if (is && f->zero && strcmp(is->says, "0") == 0) joint = f->zero;
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, is ? joint : "",
-         is ? is->says : "", other ? "; or, which looks the same, " : "", other ? other->says : "");
+         is ? is->says : "", other ? "; or, with the same effect, " : "", other ? other->says : "");
 }
 
 void conclude(void)
@@ -217,6 +217,6 @@ void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
     see(sums, !(sqrt(off / size) <= 0.02), 0, (form[]){{"", 0}}, 1,
         "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
         parts > 1 ? "s" : "");
-    see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}, "L of %s, of %d part%s, is %.4g where %.4g belongs",
+    see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}, "L of %s, of %d part%s, is %.4g, but should be %.4g",
             where, parts, parts > 1 ? "s" : "", L, m + log(l));
 }

@@ -70,13 +70,12 @@ bool look_at_heads(const record *r, bool of_V)
     }
     if (apart > 0 && !e.table)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
-             "heads of %c are read as if they lay Nq = %d rows apart, and they lie Nk = %d rows apart", letter,
-             s->q_len, s->kv_len);
+             "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
              "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
-             "what query %d of head %d reads as rows of %c are none: the address is not a multiple of D from the "
-             "beginning, or outside of it",
+             "query %d of head %d reads no rows of %c: the address is not a multiple of D elements from the "
+             "beginning, or is outside of the tensor",
              query_of(row), head_of(row), letter);
     return !wrong && !nobodys;
 }
@@ -88,7 +87,7 @@ bool see_other_rows(const step *t, const product *p, const char *what, const cha
         const int row = p->b_row[c], right = t->S->b_row[c];
         const bool none = row == NOBODYS_ROW && isnan(p->b[p->scores ? c : c * p->cols]);
         if (row == right || (row < 0 && !none) || right < 0) continue;
-        char whose[80] = "NaN: what nobody has written, or what is still being written";
+        char whose[80] = "NaN: never written, or still being written";
         if (!none) snprintf(whose, sizeof whose, "those from %d on", (by_keys ? query_of(row) : key_of(row)) - c);
         find(BY_FACTOR, "of_another_tile", gaps,
              "in the step of the tile of %s from %d on, %s meets rows of %s that are %s", by_keys ? "queries" : "keys",
@@ -185,7 +184,7 @@ void look_at_forward(void)
     for (int n = 0; n < r.count; n++)
         wide |= r.products[n].depth == e.s->head_dim || r.products[n].cols == e.s->head_dim;
     if (!wide)
-        find(BY_DELTA, "another D", "launch", "D is %d, and the products are of another number of columns, such as %d",
+        find(BY_DELTA, "another D", "launch", "D is %d, but the products have another number of columns, such as %d",
              e.s->head_dim, r.products[0].depth);
     e.widest = 0;
     EACH_WALK (&r, n) {

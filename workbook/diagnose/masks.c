@@ -82,7 +82,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
 #define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
-    RULE(false, "nothing is hidden: the condition never holds, or what it hides becomes a number that has a weight");
+    RULE(false, "nothing is hidden: the condition never holds, or hidden scores become a number with a nonzero weight");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s stands for j >= Nk", more);
@@ -118,11 +118,11 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     // Where it runs: if a key of the tile comes after a query, or has left its window.
     EACH_PAIR (k, 2, q, 2) {
         const number key = of_key[k], query = of_query[q];
-        RULE(right && (key.x > query.x || k0 <= q1 - W), "the mask runs only where %s comes after %s", key.is,
+        RULE(right && (key.x > query.x || k0 <= q1 - W), "the mask is applied only where %s comes after %s", key.is,
              query.is);
         if (e.problem->window)
             RULE(right && (k1 > q0 || key.x <= query.x - W),
-                 "the mask runs at the window's edge only where %s is too old for %s", key.is, query.is);
+                 "the mask is applied at the window's edge only where %s is too old for %s", key.is, query.is);
     }
     return n;
 }
@@ -157,7 +157,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%squery %d gives %s to key %d, which %s; key j is to be hidden from query i if %s",
+            "%squery %d gives %s to key %d, which %s; key j must be hidden from query i if %s",
             where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "", i,
             got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"

@@ -92,7 +92,7 @@ static const char *called(place p)
     static char texts[4][80];
     static int turn;
     char *text = texts[turn = (turn + 1) % 4];
-    if (p.of < 0) return p.of == NANS ? "NaN" : p.of == ZEROS ? "what nobody wrote" : "rows of no input";
+    if (p.of < 0) return p.of == NANS ? "NaN" : p.of == ZEROS ? "memory that was never written" : "rows of no input";
     if (same(p, of_chunk(p.of, chunk_at(p))))
         snprintf(text, 80, "%s of chunk %d", names[p.of], chunk_at(p));
     else
@@ -189,7 +189,7 @@ static void see_keys_sent(int rank, int turn, tensor t)
     if (other && (count != numbers(want.rank) || element != 2))
         snprintf(size, sizeof size, ", %zu numbers of %zu bytes for %zu of 2", count, element, numbers(want.rank));
     find(BY_WALK + 2 * turn, "keys_sent", backward() ? "keys" : "travel",
-         "in step %d rank %d sends %s, and not %s, which it has%s", turn, rank,
+         "in step %d rank %d sends %s instead of %s, which it holds%s", turn, rank,
          other ? called(other->at[0]) : "nothing", called(want), size);
 }
 
@@ -226,8 +226,9 @@ static void see_pairs(void)
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
         if (rows != wb_chunk_rows(e.c, chunk))
             find(rank + 1, "chunk_rows", "chunk table|share",
-                 "of %d rows rank %d takes chunk %d for %d; the first N %% (2 R) have one more than N / (2 R), the "
-                 "others as many",
+                 "with %d rows rank %d gives chunk %d %d rows; the first N %% (2 R) chunks have one more than N / (2 "
+                 "R), the "
+                 "others exactly N / (2 R)",
                  e.s->q_len, c->rank, chunk, rows);
     }
 }
@@ -278,7 +279,8 @@ static void see_given(const held *c)
             const ptrdiff_t apart = (at - (const char *)o->h.at[n]) / (n > 3 ? 4 : 2);
             const ptrdiff_t want = (ptrdiff_t)(right.row - of_chunk(t, other).row) * (ptrdiff_t)width_of(t);
             if (o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
-                snprintf(where, sizeof where, ", %td numbers behind that of chunk %d; %td belong", apart, other, want);
+                snprintf(where, sizeof where, ", %td numbers past that of chunk %d, but should be %td past it", apart,
+                         other, want);
         }
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
@@ -362,11 +364,11 @@ static void see_gradients(const float *is, int of, int added, const char *where,
                    : n         ? " at last"
                                : " at first",
                    fabs(share[n]) < 0.02 ? 0 : share[n]);
-    if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is no sum of what ranks have found of them");
+    if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is no sum of the ranks' contributions");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
              elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,
-             elsewhere ? " is in another buffer than the one that was added to" : text);
+             elsewhere ? " is not in the buffer that was added to" : text);
     for (int n = 0; n < count; n++) free(terms[n]);
     free(y);
 }

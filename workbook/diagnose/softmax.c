@@ -10,7 +10,7 @@
 #define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 
 static fit fit_slope = FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
-                           .joint = "; in the exponent stands ");
+                           .joint = "; the exponent contains ");
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
 static fit fit_alpha =
     FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
@@ -65,7 +65,7 @@ static double subtracted(const step *t, int i, int *weights)
         if (!isfinite(P) && seen) {
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
                  "query %d has a weight that is %s in the tile of keys from %d on: what is subtracted from its scores "
-                 "is no maximum of them",
+                 "is not their maximum",
                  q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
         }
@@ -91,7 +91,8 @@ static double subtracted(const step *t, int i, int *weights)
             find(
                 BY_MASK, "hidden by a number", MASK_GAPS,
                 "query %d gives the weight %.3g to the key in column %d of the tile from %d on, which it does not see: "
-                "its score was set to about %.2g, which is not low enough where scale is small, or scores are as low; "
+                "the score was set to about %.2g, which is not low enough if scale is small or other scores are as "
+                "low; "
                 "-INFINITY is",
                 q, P, c, t->first, is);
     }
@@ -136,7 +137,7 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
         see(&at_start, 0, 0, NULL, 0,
-            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
+            "in tile %d of the loop query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
             "far",
             t, q, m, run);
     }
@@ -146,7 +147,7 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
                                : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
                                  "maximum and the m that stayed)",
             (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
-            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
+            "in tile %d of the loop query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
             "log2(e) max S, is %.4g so far",
             t, q, m, run);
 }
@@ -171,14 +172,14 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
     if (!isfinite(factor)) {
         find(BY_RESCALING, "", "rescale|softmax|overlap",
-             "from tile %d to tile %d of its walk O of query %d is not multiplied by one number, where %.4g is right "
+             "from tile %d to tile %d of the loop O of query %d is not multiplied by one number, which should be %.4g "
              "in all columns",
              t, t + 1, q, right);
         return;
     }
     see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)", (double[]){delta},
-            "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
-            "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
+            "from tile %d to tile %d of the loop the number that query %d subtracts grows by %.4g, so O has to be "
+            "multiplied by 2^%.4g = %.4g, but is multiplied by %.4g",
             t, t + 1, q, -delta, delta, right, factor);
 }
 
@@ -195,8 +196,8 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
             there = fabs(e.out[0][(size_t)at * (size_t)D + (size_t)d] - sum[d] / l) <= slack * fabs(sum[d] / l) + 1e-6;
     }
     if (there)
-        find(BY_SUM - 1, "stored elsewhere", "order|share", "what belongs in row %d of O [B Hq Nq, D] stands in row %d",
-             row, at);
+        find(BY_SUM - 1, "stored elsewhere", "order|share",
+             "the result of row %d of O [B Hq Nq, D] was stored in row %d", row, at);
     else if (none)
         find(BY_SUM - 1, "not stored", "order|share", "nothing was stored in row %d of O [B Hq Nq, D]", row);
     return there || none;
@@ -223,20 +224,20 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const bool sink = e.sink_logits;
     if (divided_by_0 && !sink)
         see_sum(&fit_l, 0, 1e-30, "+ l| 1", (double[]){l, 1},
-                "the weights of query %d sum up to %.4g, but O is divided by 0", q, l);
+                "the weights of query %d have the sum %.4g, but O is divided by 0", q, l);
     if (divided_by_0) return;
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
-             "what comes out as O of query %d is not the sum of P V divided by one number", q);
+             "O of query %d is not the sum of P V divided by one number", q);
         return;
     }
     const double right = L_keys + log1p(term);
     const bool clear = !sink || l * term < 1e30;  // float32 overflows early
     char with_sink[60] = "", says[300];
     if (sink) snprintf(with_sink, sizeof with_sink, "; with the sink's term that is %.4g", l * factor);
-    snprintf(says, sizeof says, "the weights of query %d sum up to %.4g%s, but O is divided by %.4g", q, l, with_sink,
-             used);
+    snprintf(says, sizeof says, "the weights of query %d have the sum %.4g%s, but O is divided by %.4g", q, l,
+             with_sink, used);
     if (!clear) return;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
@@ -265,7 +266,7 @@ void see_empty_row(int row)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
              "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s",
              query_of(row), head_of(row), zero ? "0" : "not 0 (or not finite)", L,
-             L < -1e38f && isfinite(L) ? ", made of the m that it begins with and an l that is not 0" : "");
+             L < -1e38f && isfinite(L) ? ", computed from the initial m and an l that is not 0" : "");
 }
 
 static void look_at_row(int i)
@@ -299,7 +300,7 @@ static void look_at_row(int i)
         if (given == 0 && visible && tile < -100 && weights > 0 && isfinite(weights))
             find(BY_MASK, "hidden by a number", MASK_GAPS,
                  "query %d gives weights to keys that it does not see, and none to those that it sees, whose scores in "
-                 "base 2 are at most %.4g: what hides a key is a number, and not as low; -INFINITY is",
+                 "base 2 are at most %.4g: a hidden score was set to a number that is not lower; use -INFINITY",
                  q, tile);
         if (given == 0) {
             if (visible) return;

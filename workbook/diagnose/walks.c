@@ -176,14 +176,15 @@ void look_at_walks(const record *r, bool keys)
             if (listed && row >= 0 && key >= 0 && key_head_of(key) == head_of_query(row) &&
                 !listed_as(row, key_of(key)))
                 find(BY_WALK, "", gaps,
-                     "the block of query %d, of head %d, takes the keys from %d on, which none of its lists has",
+                     "the block of query %d of head %d loads the keys from %d on, which are in none of the block's "
+                     "lists",
                      query_of(row), head_of(row), steps[t].first);
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
-                 "%sthe block of %s %d goes through the tile of %s from %d on, which has nothing that it needs", where,
-                 keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]), keys ? "queries" : "keys",
-                 steps[t].first);
+                 "%sthe block of %s %d visits the tile of %s from %d on, of which none of its rows sees anything",
+                 where, keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
+                 keys ? "queries" : "keys", steps[t].first);
         }
     }
     EACH_PAIR (q, rows, k, Nk) {
@@ -197,9 +198,9 @@ void look_at_walks(const record *r, bool keys)
         const char *begin = walk_of(r, keys, q, k);
         if (strstr(begin, "nowhere") && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
-             "%squery %d of head %d %s key %d, which it sees; the tiles of the walk of that %s begin at%s", where,
-             query_of(q), head_of(q), missing ? "never meets" : "counts more than once", k, keys ? "key" : "query",
-             begin);
+             "%squery %d of head %d %s key %d, although it sees the key; the tiles of the loop of that %s begin at%s",
+             where, query_of(q), head_of(q), missing ? "never meets" : "counts more than once", k,
+             keys ? "key" : "query", begin);
     }
     free(met), free(given);
 }

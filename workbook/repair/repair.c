@@ -444,7 +444,7 @@ static void say(const trial *t)
         printf("in line %d without `%s`", c->line, c->of);
     else
         printf("in line %d `%s` in place of `%s`", c->line, c->put, c->of);
-    if (t->constant) printf(", by which the condition is always the same: it may only hide the mistake");
+    if (t->constant) printf(", which makes the condition constant: the change may only hide the mistake");
 }
 
 // For who asks which test finds which mistake (tests/prove/kills.sh): so many of the changes, chosen at random, a line
@@ -486,7 +486,8 @@ int main(int argc, char **argv)
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
-    if (!changes_read(source, skeleton)) return puts("no change was tried: the source has too many places, or none"), 1;
+    if (!changes_read(source, skeleton))
+        return puts("no change was tried: the source has too many places to change, or none"), 1;
     if (!build(argv[2], argv[3])) {
         printf("no change was tried: %s\n", is_over() ? "compiling them all takes too long" : "they do not compile");
         return 1;
@@ -500,7 +501,7 @@ int main(int argc, char **argv)
     if (from) fclose(from);
     find_distances(source, lines, gaps);
     if (!choose_first()) {
-        puts("no change was tried: no case that is cheap and is wrong each time");
+        puts("no change was tried: no cheap case is wrong in every run");
         return unshare(), 1;
     }
     trial best;
@@ -515,10 +516,10 @@ int main(int argc, char **argv)
     if (found) found = best.sure || passes_further(best.id, mended);
     unshare();
     if (!found && tried < order_count)
-        printf("none of the %d likeliest changes of one place fixes it; there was no time for %d more\n", tried,
+        printf("none of the %d likeliest single changes fixes the error; there was no time for %d more\n", tried,
                order_count - tried);
     else if (!found)
-        puts("no single change in the gaps fixes it");
+        puts("no single change in the gaps fixes the error");
     if (!found) return 1;
     wb_tensor tensors[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &cases[0], tensors);
@@ -527,6 +528,6 @@ int main(int argc, char **argv)
         if (mended >> k & 1) printf(" %s", tensors[k].name);
     printf(!whole ? " right in all cases: " : wrong_count > 1 ? " all wrong cases right: " : " this case right: ");
     say(&best);
-    printf(whole ? "\n" : "; what else is wrong was not found\n");
+    printf(whole ? "\n" : "; the cause of the other wrong cases was not found\n");
     return 0;
 }
