@@ -23,7 +23,8 @@ def heading(on_gpu, software=None):
         print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
     print(f"# date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC")
     print(f"# software: PyTorch {torch.__version__}, {software or f'cuDNN {torch.backends.cudnn.version()}'}")
-    print("# command: python3", " ".join([f"reference/{os.path.basename(sys.argv[0])}", *sys.argv[1:]]))
+    program = os.path.relpath(sys.argv[0], os.path.join(os.path.dirname(__file__), ".."))
+    print("# command: python3", " ".join([program, *sys.argv[1:]]))
 
 
 def said(error, length=150):

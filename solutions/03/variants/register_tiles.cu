@@ -1,6 +1,6 @@
 // register_tiles.cu - flash_forward with tiles in registers: a warp owns 32 queries, and a lane a part of their scores
-// and outputs, several rows by several columns. So each number that it reads from shared memory serves several products,
-// which are FMA.
+// and outputs, several rows by several columns. So each number that it reads from shared memory serves several
+// products, which are FMA.
 // exempt: times
 #include "workbook.h"
 #include "tile.cuh"
@@ -12,8 +12,8 @@ template <int BR, int BC, int D> struct forward_tiles {
     smem_tile<BR, BC> P_smem;
 };
 
-// C += A B^T and C += A B, as tile.cuh's mma_ABt and mma_AB, by FMA: each lane computes the elements of C that it holds. A
-// is a warp's first row in a tile.
+// C += A B^T and C += A B, as tile.cuh's mma_ABt and mma_AB, by FMA: each lane computes the elements of C that it
+// holds. A is a warp's first row in a tile.
 template <int ROWS, int COLS, int DEPTH>
 TILE_FN void fma_ABt(reg_tile<ROWS, COLS> &C, const bf16 (*A)[DEPTH + 8], const smem_tile<COLS, DEPTH> &B)
 {
@@ -62,9 +62,8 @@ template <int ROWS, int BR, int BC, int D, class Mask> TILE_FN void attend(
     each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
     l = l + row_sum(S);
     //}
-    __syncwarp();  // no lane reads the P before any more
     store(tiles.P_smem, warp_row, S);
-    __syncwarp();  // every lane's part of P is there
+    __syncwarp();                                             // every lane's part of P is there
     fma_AB(O_reg, tiles.P_smem.at + warp_row, tiles.V_smem);  // O += P V
 }
 
@@ -95,6 +94,9 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
 
     // load: the block's queries
     load_async<THREADS>(tiles.Q_smem, Q, N - block_row);
+    loads_issued();
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part of Q has arrived
 
     const auto load_keys = [&](int t) {
         __syncthreads();  // no warp reads the tile before any more

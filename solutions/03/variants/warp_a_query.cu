@@ -1,5 +1,5 @@
-// warp_a_query.cu - flash_forward with a warp for each query: a lane owns every 32nd column, so a warp reads a key's row
-// in one piece. A score is a sum over the lanes, five shuffles a key.
+// warp_a_query.cu - flash_forward with a warp for each query: a lane owns every 32nd column, so a warp reads a key's
+// row in one piece. A score is a sum over the lanes, five shuffles a key.
 // exempt: times
 #include "workbook.h"
 
