@@ -24,6 +24,7 @@ COMMON = [line.split() for line in """
     09/variants/hopper_any_window 12/variants/hopper
     09/variants/hopper 12/variants/hopper_window
     06/flash_window 07/flash_sinks
+    09/flash_sinks_backward 12/flash_sink_logits_backward
     03/flash_forward 04/flash_causal 05/flash_gqa
     03/variants/hopper 05/variants/hopper""".splitlines()[1:]]
 FIRST = {name: names[0] for names in COMMON for name in names}

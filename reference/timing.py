@@ -23,7 +23,7 @@ def heading(on_gpu, software=None):
         print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
     print(f"# date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC")
     print(f"# software: PyTorch {torch.__version__}, {software or f'cuDNN {torch.backends.cudnn.version()}'}")
-    print("# command: python3", " ".join([f"reference/{os.path.basename(sys.argv[0])}", *sys.argv[1:]]))
+    print("# command: python3", os.path.relpath(sys.argv[0], os.path.dirname(__file__) + "/.."), *sys.argv[1:])
 
 
 def said(error, length=150):

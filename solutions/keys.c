@@ -5,7 +5,7 @@
 wb_microseconds flash_forward_microseconds_key, flash_causal_microseconds_key, flash_gqa_microseconds_key,
     flash_hopper_microseconds_key, flash_window_microseconds_key, flash_sinks_microseconds_key,
     flash_sink_logits_microseconds_key, flash_block_mask_microseconds_key, flash_gqa_backward_microseconds_key,
-    flash_sinks_backward_microseconds_key;
+    flash_sinks_backward_microseconds_key, flash_sink_logits_backward_microseconds_key;
 wb_decode_microseconds flash_decode_microseconds_key, flash_decode_int8_microseconds_key;
 
 // By head dimension.
@@ -80,6 +80,12 @@ double flash_sinks_backward_microseconds_key(const attention_shape *shape, const
     return first + wb_backward(
                        shape, device, wb_over_queries(shape, BK, BK, at_once),
                        wb_over_keys(shape, 64, of(shape, 32, 32, 16, 16), of(shape, 6, 5, 5, 3)));
+}
+
+double flash_sink_logits_backward_microseconds_key(const attention_shape *shape, const wb_device *device)
+{
+    return flash_sinks_backward_microseconds_key(shape, device) +
+           wb_summing(shape->batch * ceil(shape->q_len / 1024.0));
 }
 
 // 13 and 14: blocks for all rows of a key head, two of a multiprocessor, share the tiles of all sequences, of 64 keys.

@@ -50,8 +50,7 @@ static bool asked(const char *function, const void *shape, const wb_device *devi
         if (strcmp(kernels[k].function, function)) continue;
         const double other = wb_library_microseconds(function, kernels[k].source, shape, device);
         if (!(other > 0)) return printf("%s: %s says %g of %s\n", function, kernels[k].source, other, what), false;
-        const bool hoppers = strstr(kernels[k].source, "hopper") && !strstr(kernels[k].source, "11/variants/hopper.cu");
-        if (device->capability != 9 && isfinite(other) && hoppers)  // 11's is for other GPUs as well
+        if (device->capability != 9 && isfinite(other) && strstr(kernels[k].source, "hopper"))
             return printf("%s: %s is for another GPU: %s\n", function, kernels[k].source, what), false;
         if (other < time) return printf("%s: %s would take less: %s\n", function, kernels[k].source, what), false;
         some |= isfinite(other);

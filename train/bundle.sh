@@ -15,7 +15,7 @@ for name in $(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop
 done
 kernels=$out/lib/libworkbook.so
 for number in 07 09; do
-    for of in solutions problems variants/$number/variants/packed_heads; do kernels="$kernels $out/$of/$number.so"; done
+    for of in solutions problems variants/$number/variants/hopper; do kernels="$kernels $out/$of/$number.so"; done
 done
 changed() { train/wrong.sh cuda "$1" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"; } # NAME
 for name; do

@@ -17,7 +17,7 @@ export LD_LIBRARY_PATH="$PWD/lib:${CUDA_HOME:-/usr/local/cuda}/lib64:${LD_LIBRAR
 export OPENBLAS_NUM_THREADS=1 WB_TIMEOUT="${WB_TIMEOUT:-60}"
 out=build/cuda/train failed=0 variants=build/cuda/variants
 keys="forward=build/cuda/solutions/07.so backward=build/cuda/solutions/09.so"
-packed="forward=$variants/07/variants/packed_heads/07.so backward=$variants/09/variants/packed_heads/09.so"
+fast="forward=$variants/07/variants/hopper/07.so backward=$variants/09/variants/hopper/09.so"
 large="layers=12 width=768 q_heads=12 kv_heads=4 head_dim=64 hidden=2048 window=128 sinks=4 context=1024 batch=16"
 large="$large rate=6e-4 samples=1 length=300"
 gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
@@ -57,8 +57,8 @@ small() {
 large() {
     text=$result/text
     any_text "$text"
-    for kernels in keys packed; do
-        [ $kernels = keys ] && with=$keys || with=$packed
+    for kernels in keys fast; do
+        [ $kernels = keys ] && with=$keys || with=$fast
         # shellcheck disable=SC2086
         $out/train "text=$text" $large steps="${STEPS:-1000}" $with log="$result/large_$kernels.tsv" \
             compare="$result/compare_large_$kernels.tsv"

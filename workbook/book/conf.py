@@ -42,7 +42,7 @@ def chapters(root):
     """The book's parts in their order; what a class's copy lacks is left out."""
     parts = {
         "Begin": ["problems/README.md", "problems/glossary.md", "problems/when-it-is-wrong-but-runs.md",
-                  "problems/with-a-gpu.md"],
+                  "problems/with-a-gpu.md", "problems/ladder.md"],
         "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")),
                              key=after_its_words), "problems/lab.md", "problems/capstone/README.md",
                      "problems/capstone/ranks.md"],

@@ -37,22 +37,22 @@ template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
 // A block owns BR query rows of one head, each of its warps ROWS of them. The block walks over the keys, BC at a time.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
-    bf16 *O,        // [B, H, Nq, D]
-    float *L,       // [B, H, Nq]
-    const bf16 *Q,  // [B, H, Nq, D]
-    const bf16 *K,  // [B, H, Nk, D]
-    const bf16 *V,  // [B, H, Nk, D]
-    int q_heads, int Nq, int Nk, float scale)
+    bf16 *O,        // [B, Hq, N, D]
+    float *L,       // [B, Hq, N]
+    const bf16 *Q,  // [B, Hq, N, D]
+    const bf16 *K,  // [B, Hq, Nk, D]
+    const bf16 *V,  // [B, Hq, Nk, D]
+    int q_heads, int N, int Nk, float scale)
 {
     constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<forward_tiles<BR, BC, D> *>(shared);
 
     // who am I: all rows of a head come one after the other, so neighbouring blocks read the same keys
-    const int blocks = (Nq - 1) / BR + 1, q_head = blockIdx.x / blocks, tile = blockIdx.x % blocks;
+    const int blocks = (N - 1) / BR + 1, q_head = blockIdx.x / blocks, tile = blockIdx.x % blocks;
     const int block_row = tile * BR, warp_row = warp_id() * ROWS, row = block_row + warp_row;
     const size_t head = (size_t)blockIdx.y * q_heads + q_head;  // counted over the whole batch
-    Q += (head * Nq + block_row) * D;                           // the block's first query
+    Q += (head * N + block_row) * D;                            // the block's first query
     K += head * Nk * D;                                         // the head's first key
     V += head * Nk * D;
 
@@ -60,7 +60,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     const int full = Nk / BC, end = (Nk - 1) / BC + 1;
 
     // load: the block's queries and the first tile of keys
-    load_async<THREADS>(tiles.Q_smem, Q, Nq - block_row);
+    load_async<THREADS>(tiles.Q_smem, Q, N - block_row);
     load_async<THREADS>(tiles.K_smem[0], K, Nk);
     load_async<THREADS>(tiles.V_smem[0], V, Nk);
     loads_issued();
@@ -110,8 +110,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     //}
 
     // store
-    store(O + (head * Nq + row) * D, O_reg, Nq - row);
-    store(L + head * Nq + row, L_row, Nq - row);
+    store(O + (head * N + row) * D, O_reg, N - row);
+    store(L + head * N + row, L_row, N - row);
 }
 
 template <int D, int ROWS, int BC, int BLOCKS> static wb_status
@@ -134,12 +134,9 @@ wb_status flash_forward(
     const wb_status status = wb_check_forward("flash_forward", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
     const bool room = fits<forward_tiles<128, 64, 128>>();
-    switch (shape->head_dim) {
-    case 16: return launch<16, 32, 64, 4>(O, L, Q, K, V, shape, stream);
-    case 32: return launch<32, 32, 64, 3>(O, L, Q, K, V, shape, stream);
-    case 64: return launch<64, 32, 64, 2>(O, L, Q, K, V, shape, stream);
-    default:
-        return room ? launch<128, 32, 64, 2>(O, L, Q, K, V, shape, stream)
-                    : launch<128, 16, 32, 2>(O, L, Q, K, V, shape, stream);
-    }
+    auto go = launch<16, 32, 64, 4>;
+    if (shape->head_dim == 32) go = launch<32, 32, 64, 3>;
+    if (shape->head_dim == 64) go = launch<64, 32, 64, 2>;
+    if (shape->head_dim == 128) go = room ? launch<128, 32, 64, 2> : launch<128, 16, 32, 2>;
+    return go(O, L, Q, K, V, shape, stream);
 }
