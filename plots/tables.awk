@@ -195,7 +195,7 @@ function caption(    i, file, when, named, n, order, text) {
     for (i = 1; i <= n; i++) {
         when = order[i]
         if (i > 1 && substr(when, 1, 10) == substr(order[i - 1], 1, 10)) when = substr(when, 13)  # the same day
-        text = text (i > 1 ? "; " : ": ") when " (" named[order[i]] ")"
+        text = text (i > 1 ? "; " : ": ") when " (" (named[order[i]] ~ /,/ ? "records " : "record ") named[order[i]] ")"
     }
     return text "."
 }

@@ -185,9 +185,10 @@ static void see_keys_sent(int rank, int turn, tensor t)
         if ((!same(m->at[0], beside) || besides++) && (!other || m->at[0].of == (int)t)) other = m;
     }
     const size_t element = other ? (size_t)other->h.element : 2, count = other ? other->h.bytes[0] / element : 0;
-    char size[80] = "";
+    char size[120] = "";
     if (other && (count != numbers(want.rank) || element != 2))
-        snprintf(size, sizeof size, ", %zu numbers of %zu bytes for %zu of 2", count, element, numbers(want.rank));
+        snprintf(size, sizeof size, "; the message has %zu numbers of %zu bytes, but should have %zu of 2", count,
+                 element, numbers(want.rank));
     find(BY_WALK + 2 * turn, "keys_sent", backward() ? "keys" : "travel",
          "in step %d rank %d sends %s instead of %s, which it holds%s", turn, rank,
          other ? called(other->at[0]) : "nothing", called(want), size);

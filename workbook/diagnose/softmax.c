@@ -137,19 +137,20 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
         see(&at_start, 0, 0, NULL, 0,
-            "in tile %d of the loop query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
-            "far",
+            "in tile %d of the loop query %d subtracts %.4g from its scores in base 2, but the largest of these so far "
+            "is %.4g",
             t, q, m, run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
-    see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
-            e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
-                               : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
-                                 "maximum and the m that stayed)",
-            (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
-            "in tile %d of the loop query %d subtracts %.4g from its scores in base 2, the largest of which, scale "
-            "log2(e) max S, is %.4g so far",
-            t, q, m, run);
+    see_sum(
+        &fit_m, m, 0.012 + 2e-4 * fabs(m),
+        e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
+                           : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
+                             "maximum and the m that stayed)",
+        (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
+        "in tile %d of the loop query %d subtracts m = %.4g from its scores in base 2; the largest of these so far, "
+        "scale log2(e) max S, is %.4g",
+        t, q, m, run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -299,8 +300,8 @@ static void look_at_row(int i)
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0 && visible && tile < -100 && weights > 0 && isfinite(weights))
             find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "query %d gives weights to keys that it does not see, and none to those that it sees, whose scores in "
-                 "base 2 are at most %.4g: a hidden score was set to a number that is not lower; use -INFINITY",
+                 "query %d gives weights to hidden keys, and none to visible ones. The visible scores are at most %.4g "
+                 "in base 2, and the number that hidden scores were set to is not lower than that; use -INFINITY",
                  q, tile);
         if (given == 0) {
             if (visible) return;

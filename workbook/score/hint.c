@@ -98,8 +98,8 @@ int score_hint(char **given)
         return 1;
     }
     if (!g) {
-        printf(gaps[0].line ? "You have written something in every gap of %02d. Which one is it about?\n\n"
-                            : "Your file of %02d has no gaps. Which of these steps is it about?\n\n",
+        printf(gaps[0].line ? "You have written something in every gap of %02d. Which gap do you want a hint for?\n\n"
+                            : "Your file of %02d has no gaps. Which of these steps do you want a hint for?\n\n",
                number);
         list(stdout, number, gaps, count);
         printf("\nLEVEL=1 is a question, 2 the idea, 3 nearly the answer. Then make test-%02d says what is wrong.\n",
