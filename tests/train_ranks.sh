@@ -132,7 +132,7 @@ refused() { # SENTENCE WORDS...
 refused "batch must be a multiple of 3" ranks=3
 refused "context=66: .* a multiple of 4" parallel=context ranks=2 context=66
 refused "has 8 tokens, but the next one borrows 9" parallel=context ranks=4 window=8 sinks=2
-refused "17 and 18, with which BACKEND=cuda trains" parallel=context ranks=2 window=8 sinks=2 full=2 head_dim=64
+refused "need problems 17 and 18, so BACKEND=cuda" parallel=context ranks=2 window=8 sinks=2 full=2 head_dim=64
 
 # Ranks that die, and whoever started them. It takes as long as it takes, and ten minutes of sleep at most.
 soon() { for _ in $(seq 6000); do ! "$@" || return 0; sleep 0.1; done; return 1; }
