@@ -17,7 +17,7 @@ if [ "${1:-}" = record ]; then
         CUDACPU_PROFILE=$record "build/cpu/profiling/slow/$name/03_worker" --case "$given" --guard 0 >/dev/null || exit 1
         echo "$letter:"
         awk -v needs="$(build/cpu/needs 03 "$given")" -v source="build/cpu/slow/$name/flash_forward.cu" \
-            -f workbook/profile/profile.awk "$record" | sed 's|build/cpu/slow/[^/]*/||; /^sectors, fewest/,$d'
+            -f workbook/profile/profile.awk "$record" | sed 's|build/cpu/slow/[^/]*/||; /^sectors (of 32 bytes)/,$d'
         printf 'answer: %s\n\n' "$(sum "$letter $name")"
     done
     exit

@@ -1,5 +1,5 @@
 # unset.awk - local variables that are declared without a value, and next met where they are not filled, a line each:
-# "19 float sum;". awk -v skeleton=FILE -f unset.awk SOURCE: of lines that FILE does not have; of all, if there are none.
+# "19 float sum;". awk -v skeleton=FILE -f unset.awk SOURCE: of lines that FILE does not have.
 function meets(line, name) { return match(" " line " ", "[^a-zA-Z0-9_.]" name "[^a-zA-Z0-9_]") }
 function is_filled(line, name) {
     sub(/.*(fill|load)[a-z_]*\(/, "= ", line)
@@ -10,7 +10,7 @@ function is_filled(line, name) {
 BEGIN { while (skeleton && (getline line < skeleton) > 0) given[line] = 1 }
 { whole[NR] = $0; sub(/ *\/\/.*/, ""); code[NR] = $0 }
 END {
-    local = "^ +(float|double|int|unsigned|size_t|bool|bf16|float[24]|(reg_tile|row_vec|col_vec)<[^()]*>) "
+    local = "^ +(float|double|int|unsigned|uint32_t|size_t|bool|bf16|float[24]|(reg_tile|row_vec|col_vec)<[^()]*>) "
     for (n = 1; n <= NR; n++) {
         if (code[n] ~ /^(template|struct|union).* \{$/) inside = 1
         if (code[n] ~ /^[^ ].*\)$|^[^ ].*\) \{$|^\{/) inside = 0
@@ -29,7 +29,7 @@ END {
             break
         }
     }
-    text = found[0] ? found[0] : found[1]
+    text = found[0]
     gsub(/ +/, " ", text)
     printf "%s", text
 }
