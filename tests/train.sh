@@ -20,14 +20,15 @@ for name in $(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop
 done
 
 # Short runs, as anybody would start them. What they say of gradients is a table: problem, layer, gradient, error,
-# bound.
+# bound. How far the loss falls is the text's matter, which these pages are; with kernels it falls as without.
 right='NR > 1 && !($4 <= $5) { bad = 1 } END { exit bad || NR != 17 }'
 narrow="width=32 hidden=32 context=64" # learns as well, and takes little time
 STEPS=50 TRAIN="$narrow length=40 samples=2" train/train.sh cpu solutions "$runs" >"$said" 2>&1 &&
     awk -F'\t' "$right" "$runs/solutions/compare.tsv" &&
-    awk -F'\t' '$1 == "solutions" { if (!n++) first = $4; last = $4 } END { exit !(n == 50 && last < first - 1) }' \
-        "$runs/solutions/train.tsv"
-verdict $? "make train IMPL=solutions STEPS=50: the loss falls, every gradient is right"
+    awk -F'\t' '{ if (!n[$1]++) first[$1] = $4; last[$1] = $4 }
+        END { d = last["solutions"] - last["naive"]; exit !(n["solutions"] == 50 && n["naive"] == 50 &&
+            last["naive"] < first["naive"] - 0.5 && d < 0.02 && d > -0.02) }' "$runs/solutions/train.tsv"
+verdict $? "make train IMPL=solutions STEPS=50: the loss falls as with naive attention, every gradient is right"
 # a class's copy has no keys
 mkdir "$scratch/class" && ln -s "$PWD/problems" "$PWD/workbook" "$PWD/train" "$scratch/class"
 (cd "$scratch/class" && train/train.sh cpu problems) >"$said" 2>&1
