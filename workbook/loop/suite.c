@@ -14,8 +14,8 @@
 //   suite --fail RECORD TEST CHECKPOINT    adds a failure, which keeps the checkpoint from being earned
 //   suite --plain                      text that nobody trusts, from standard input, as safe_text.h makes it
 //
-// Environment: WB_RESULTS where to leave the record; WB_JOBS how many tests at the same time; WB_FAILED a command that
-// begins when the first test has failed. The rest is that of tests/harness.h. Exit status: 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 it
+// Environment: WB_RESULTS where to leave the record; WB_JOBS how many tests at the same time. The rest is that of
+// tests/harness.h. Exit status: 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 it
 // could not be judged, since the machine was too busy.
 #include "loop/run_suite.h"
 #include "score/results.h"
@@ -103,16 +103,6 @@ typedef struct screen {
 
 static const char *const blank = "\r                      \r";
 
-// WB_FAILED, a command: what will be asked of a failure can be built while other tests run.
-static void begin_next(void)
-{
-    const char *command = getenv("WB_FAILED");
-    if (command && *command && fork() == 0) {
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-}
-
 static void show_progress(const results *r, void *context)
 {
     screen *s = context;
@@ -125,7 +115,6 @@ static void show_progress(const results *r, void *context)
         print_in_full(s->run, &r->rows[i]);
         printf("\n");
         fflush(stdout);
-        begin_next();
     }
     if (terminal) fprintf(stderr, "\r  %d tests done \r", r->count);
 }

@@ -154,12 +154,7 @@ judge() {
     fi
     rm -rf "$work/counted"
     [ -z "$WB_COUNTED" ] || { mkdir "$work/counted" && cp "${worker%_worker}.gcno" "$work/counted/c.gcno"; }
-    # Beside other builds, with which it shares nothing; sanitize.sh waits for it.
-    checks="mkdir -p build/cpu/check/$impl; exec 6>>build/cpu/check/$impl/$number.lock; flock 6
-        WB_BUILDING=yes $MAKE --no-print-directory BACKEND=cpu build/cpu/check/$impl/${number}_worker"
-    [ -z "${WB_GRADE:-}" ] && [ "${SANITIZE:-}" != 0 ] || checks=
     env ${WB_COUNTED:+"WB_COVERAGE=$work/counted"} WB_WORKER_SHOWN="$worker" WB_RESULTS="$work/$number.results" \
-        WB_FAILED="${checks:+{ $checks; \} >/dev/null 2>&1}" \
         "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend" \
         ${WB_TEST:+--filter "*/$WB_TEST"}
     case $? in
