@@ -161,7 +161,7 @@ for source in $known; do
     cp --remove-destination "$own" "$tree/problems/$source"
     changed="$changed $number"
     # To be read, and compared by others: without CR and what moves a cursor.
-    tr -d '\000-\010\013-\037\177' <"$own" >"$scratch/shown/${source#*/}"
+    sed 's/\r$//' "$own" | tr '\r' '\n' | tr -d '\000-\010\013-\037\177' >"$scratch/shown/${source#*/}"
     # What no function here has a use for is none of a student's business to be told, and is told to who grades.
     found=$(LC_ALL=C awk -f "$base/workbook/loop/code.awk" "$own" | LC_ALL=C grep -aoE \
         '\<(v?fork|clone3?|exec[lv][pe]*|system|popen|posix_spawnp?|socket(pair)?|syscall|ptrace)[[:space:]]*[(]' |

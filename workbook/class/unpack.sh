@@ -26,7 +26,11 @@ unpack() { # ARCHIVE FOLDER
     LC_ALL=C.UTF-8 bsdtar -xf "$1" -C "$2" --no-same-owner --no-same-permissions -s ',[\],/,g' -s ',[[:cntrl:]],,g' \
         --exclude '*__MACOSX*' --exclude '*/build/*' --exclude '*/.git/*' --passphrase unknown \
         >/dev/null 2>../said </dev/null
-    status=$?
+    status=$? inside=${2##*/}
+    case ${2##*.},$(cat ../said) in [gbxz][zs]*,*'nrecognized archive format'*) # a file that was packed alone
+        bsdcat "$1" >"$2/${inside%.*}" 2>../said
+        status=$? ;;
+    esac
     chmod -R u+rwX "$2"
     return $status
 }
@@ -35,7 +39,7 @@ why() { # an archive was not unpacked
         echo "is empty"
     elif [ "$(du -sm . | cut -f1)" -ge "$limit" ]; then
         echo "unpacks to more than $limit MB"
-    elif grep -qi 'unrecognized archive format' ../said; then
+    elif grep -qi 'unrecognized archive format\|mtree' ../said; then
         echo "is no archive, or a broken one"
     else
         echo "cannot be unpacked: $(sed -n 's/^bsdtar: //; s/: Unknown error -1$//; /./{p;q;}' ../said)"
