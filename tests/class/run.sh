@@ -27,27 +27,19 @@ export WB_BASE="$base"
 # What every user can read: the base; beside it a submission. And a folder for what comes of it.
 mkdir -p "$scratch/ada/problems" && cp -R solutions/02 "$scratch/ada/problems/" && chmod -R a+rX "$scratch/ada" &&
     mkdir -m 777 "$scratch/out" || exit 1
-grade=$base/workbook/class/grade.sh
-ordinary="setpriv --reuid 60001 --regid 60001 --clear-groups"
+grade=$base/workbook/class/grade.sh ordinary="setpriv --reuid 60001 --regid 60001 --clear-groups"
 $ordinary true 2>/dev/null || ordinary=
-one() { "$@" "$scratch/ada" "$scratch/out/ada"; }
-refuses() { # COMMAND...: with a sentence
-    "$@" >"$said" 2>&1
-    [ $? -eq 3 ] && grep -q bubblewrap "$said"
-    verdict $? "without namespaces nothing is graded: $(head -n 1 "$said")"
-}
-without_namespaces() { # COMMAND...: runs another where there are none
-    refuses one "$@" "$grade"
-    refuses one "$@" "$grade" --container
-    refuses "$@" "$base/workbook/class/grade_all.sh" "$scratch/ada" "$scratch/out/all"
-    one "$@" "$grade" --unsafe >"$said" 2>&1 && grep -q '100/750' "$said" && grep -q 'forge its' "$said"
+one() { "$@" "$scratch/ada" "$scratch/out/ada" >"$said" 2>&1; }
+namespaces="bwrap --unshare-all --dev-bind / / true" without=$ordinary
+! $ordinary $namespaces 2>/dev/null || without="$ordinary bwrap --unshare-user --disable-userns --dev-bind / /"
+if $without true 2>/dev/null; then
+    for refused in "$grade" "$grade --container" "${grade%.sh}_all.sh"; do
+        one $without $refused
+        [ $? -eq 3 ] && grep -q bubblewrap "$said"
+        verdict $? "without namespaces nothing is graded: $(head -n 1 "$said")"
+    done
+    one $without "$grade" --unsafe && grep -q '100/750' "$said" && grep -q 'forge its' "$said"
     verdict $? "UNSAFE=1 grades, and prints which guarantees are lost"
-}
-namespaces="bwrap --unshare-all --dev-bind / / true" few="bwrap --unshare-user --disable-userns --dev-bind / /"
-if ! $ordinary $namespaces 2>/dev/null; then
-    without_namespaces $ordinary
-elif $ordinary $few true 2>/dev/null; then
-    without_namespaces $ordinary $few
 else
     echo "skip  this bubblewrap cannot make a place without namespaces: it is older than 0.8"
 fi
@@ -55,14 +47,8 @@ if ! $namespaces 2>/dev/null; then
     echo "skip  there are no namespaces here: the class is not graded"
     exit $failed
 fi
-WB_AGAIN=yes one $ordinary "$grade" >"$said" 2>&1 && grep -q '100/750' "$said"
+WB_AGAIN=yes one $ordinary "$grade" && grep -q '100/750' "$said"
 verdict $? "an ordinary user grades with bubblewrap: $(tail -n 1 "$said")"
-printf '#!/bin/sh\necho 64\n' >"$scratch/nproc" && chmod a+rx "$scratch/nproc"
-PATH=$scratch:$PATH one $ordinary "$grade" >"$said" 2>&1 && grep -q 'graded before' "$said"
-verdict $? "a grade is the same on a machine of 64 cores: $(tail -n 1 "$said")"
-core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
-[ "$(env -u WB_JOBS -u JOBS SLURM_CPUS_PER_TASK=3 $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs)" = 3 ]
-verdict $? "as many tests at once as the cores that were given out"
 
 # ------------------------ what is handed in
 
@@ -128,7 +114,7 @@ tar -czf "$in/nils.tar.gz" -C "$class/tmp/link" problems
 mkdir -p "$class/tmp/large/problems/01"; head -c 320000000 /dev/zero >"$class/tmp/large/problems/01/zeros"
 bsdtar --format zip -cf "$in/olga.zip" -C "$class/tmp/large" problems; rm -r "$class/tmp/large"
 : >"$in/pia.zip"
-echo "I will hand it in tomorrow" >"$class/tmp/rosa.txt" && mv "$class/tmp/rosa.txt" "$in/rosa.tar"
+echo tomorrow >"$in/rosa.tar"
 touch "$in/.hidden" "$in/essay.pdf"
 bsdtar --format zip -cPf "$in/$(printf 'sven\n\377%%').zip" -C "$class/tmp/ada" -s ',^problems,/etc/problems,' problems
 (cd "$class/tmp/ada" && zip -q -P secret -r "$in/theo.zip" problems)
@@ -136,17 +122,18 @@ mkdir -p "$in/tom/problems/01"; head -c 300000 /dev/zero >"$in/tom/$tiled"
 # Names: one that ends as another's begins, a formula, one that is read from right to left, one that ls does not show.
 mkdir "$in/ada.zip
 " "$in/;=1+1" "$in/$(printf '\342\200\256zip.ada')"
-# As a learning platform, and as a student, packs it: two archives in a folder, a name with another sign, a CR at each
-# line's end, bytes of Latin-1.
+# As a learning platform, and as a student, packs it: two archives in a folder, a file packed alone whose name has
+# another sign, a CR at each line's end, bytes of Latin-1.
 mkdir -p "$in/mo_1_assignsubmission_file" "$class/tmp/deep/a/b"
 cp "$in/=1+1.zip" "$in/mo_1_assignsubmission_file/work (1).zip"
 { printf '// caf\351\r\n'; sed 's/$/\r/' solutions/02/*.cu; } >"$class/tmp/deep/a/b/weighted-row-sum.cu"
+gzip "$class/tmp/deep/a/b/weighted-row-sum.cu"
 (cd "$class/tmp/deep" && zip -q -r "$in/mo_1_assignsubmission_file/work.zip" a)
 # Bombs.
 bomb "$in/bilal" 01 allocates_100_GB;   bomb "$in/bilal" 02 sets_the_layer
 bomb "$in/erik" 01 reaches_out;         bomb "$in/erik" 02 asks_the_kernel
 bomb "$in/greta" 01 fills_the_disk;     bomb "$in/greta" 02 includes_the_key
-bomb "$in/hugo" 01 colours_its_texts;   bomb "$in/hugo" 02 forges_the_exchange
+bomb "$in/hugo" 01 colours_its_texts
 beside "$in/paul" 01 hoards_before_main
 count=$(find "$in" -mindepth 1 -maxdepth 1 ! -name .hidden ! -name essay.pdf -print0 | tr -dc '\0' | wc -c)
 
@@ -283,6 +270,7 @@ done
 exec chrt -i 0 sh -c 'while :; do :; done'
 END
 chmod +x "$scratch/worker"
+core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 WB_TIMEOUT=0.5 WB_CASE=Nq=1,Nk=3,D=16 WB_RESULTS=$scratch/results taskset -c "$core" "$base/build/cpu/suite" \
     "$base/build/cpu/tests/01_test" "$scratch/worker" cpu >"$said" 2>&1
 [ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which the worker ran for 0\.[0-4] s' "$said"

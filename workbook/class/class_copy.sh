@@ -51,21 +51,12 @@ done <workbook/loop/shipped.sha256
 earlier ' problems/' <workbook/loop/shipped.sha256 >"$dest/workbook/loop/shipped.sha256"
 earlier '^ *[{]' <workbook/problems.c >"$dest/workbook/problems.c"
 
-# Of a copy that ends early two pages say how many points there are, and one has a row for each problem.
-if [ "$upto" != 99 ]; then
-    points() { # GROUP
-        earlier '^[|] [[]?' <"$dest/README.md" |
-            awk -F ' *[|] *' -v group="$1" '$3 ~ "^[0-9]+" group "$" { sum += $3 } END { print sum + 0 }'
-    }
-    all=$(points '') bonus=$(points ', bonus') beyond=$(points ', beyond')
-    for page in README.md problems/README.md; do
-        earlier '^[|] [[]?' <"$dest/$page" | sed "
-            s|^This is a class's copy[.].*|& It ends with problem $upto; this page speaks of later ones, too.|
-            s|^\(Every point .* \)[0-9]* in all.*beyond[.]|\1$all in all plus a bonus of $bonus and $beyond beyond.|
-            s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" \
-            >"$dest/.new" && cat "$dest/.new" >"$dest/$page"
-    done
-fi
+# Of a copy that ends early two pages have a row for each problem.
+[ "$upto" = 99 ] || for page in README.md problems/README.md; do
+    earlier '^[|] [[]?' <"$dest/$page" |
+        sed "s|^This is a class's copy[.].*|& It ends with problem $upto; this page speaks of later ones, too.|
+            s|# Score: 0/[0-9].*|# Score: 0/...|" >"$dest/.new" && cat "$dest/.new" >"$dest/$page"
+done
 
 # A link to what is not in the copy becomes its words; without a dot or a slash it is code: [&](float).
 find "$dest" -name '*.md' | while IFS= read -r text; do
