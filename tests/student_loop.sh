@@ -27,7 +27,6 @@ score=build/$BACKEND/score
 run() { "$@" >"$said" 2>&1 </dev/null; status=$?; }
 show() { echo "      it ended with $status and said:"; sed 's/^/      /' "$said"; }
 says() { grep -qE -- "$1" "$said"; }
-ends_well() { [ $status -eq 0 ]; }
 # WHAT PATTERN COMMAND...: the command says it; it fails and says it
 asked() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" says "$pattern"; }
 refused() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" eval '[ $status -ne 0 ] && says "$pattern"'; }
@@ -76,9 +75,6 @@ sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
 "$score" progress >"$scratch/touched"
 ! grep -q '^05 .*changed since' "$scratch/touched"
 verdict $? "progress: a touched or restored file is unchanged"
-echo "// more" >>problems/05/flash_gqa.cu && touch -t 203001010000 problems/05/flash_gqa.cu
-"$score" progress >"$scratch/touched"
-check "progress: other contents are a change" grep -q '^05 .* changed since: make test-05$' "$scratch/touched"
 check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
 check "progress: passed, except for tests that cannot run here" \
     says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
@@ -87,10 +83,6 @@ asked "next: the command has the case of the missing test, not of the first fail
     'make test-01 CASE=B=1,Nq=6,D=16$' \
     "$score" next
 check "next: says what is missing" says "test +$(test_of 01 2)\$"
-printf 'x\nFAIL\t%s\t2\t0\tB=1\\n\033[2J;rm x\t\t\n' "$(test_of 01 1)" >build/grade/01.results
-run "$score" next
-says 'make test-01 VERBOSE=1' && ! grep -q "$(printf '\033')" "$said"
-verdict $? "next: an invalid case is not suggested"
 passing 01 | record 01 passed
 asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$score" next
 asked "after the tests of 01 and 02: 03" '^Next: .*make test-03$' "$score" after build/grade 01 02
@@ -161,8 +153,6 @@ rm -rf workbook/loop/shipped
 # ------------------------ reset
 mine=problems/03/flash_forward.cu
 cp $mine "$scratch/mine"
-refused "reset: without a skeleton nothing changes" 'workbook/loop/shipped/03' workbook/loop/reset.sh 03
-check "reset: the file is unchanged" same $mine "$scratch/mine"
 mkdir -p workbook/loop/shipped/03 && echo "something else" >workbook/loop/shipped/03/flash_forward.cu
 refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loop/shipped/03' \
     workbook/loop/reset.sh 03
@@ -235,15 +225,6 @@ if command -v git >/dev/null; then
     rm -rf .git
 fi
 
-# ------------------------ a copy without reference solutions
-echo '$(error all are there)' >stop.mk
-run make help
-listed=$(sed -n 's/^  make \([a-z][^ ]*\).*/\1/p' "$said" | sed 's/NN$/03/')
-check "help without reference solutions lists what there is" test "$(echo "$listed" | grep -c .)" -gt 25
-# shellcheck disable=SC2086
-asked "and nothing that needs them" 'all are there' make -f Makefile -f stop.mk $listed
-rm stop.mk
-
 # ------------------------ step
 cp -R "$scratch/shipped/04" workbook/loop/shipped
 echo "// mine alone" >>problems/03/flash_forward.cu
@@ -280,9 +261,7 @@ refused "diff without solutions/" '^diff-03: there is no reference solution here
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
     refused "diff asks first, and refuses without a terminal" 'without a terminal' workbook/loop/diff.sh 03
-    check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
     asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
-    check "diff ends well" ends_well
     asked "step between reference solutions" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
 fi
 

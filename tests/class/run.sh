@@ -347,8 +347,6 @@ source=$AUTOGRADER/source submission=$AUTOGRADER/submission results=$AUTOGRADER/
 echo "02 rows rows=19,cols=77" >"$there/held"
 WB_CASES=$there/held WB_SEED=5 SANITIZE=1 workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
 verdict $? "the autograder is packed"
-workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
-[ $? -eq 2 ]; verdict $? "an existing file is not overwritten"
 ! bsdtar -tf "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'
 verdict $? "there is no reference solution in it"
 sed -n 's/^    \(0[1-9] [a-zA-Z_]* [BHNr][a-z]*=\)/\1/p' workbook/class/README.md >"$there/odd"
