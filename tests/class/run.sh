@@ -118,7 +118,8 @@ echo tomorrow >"$in/rosa.tar"
 touch "$in/.hidden" "$in/essay.pdf"
 bsdtar --format zip -cPf "$in/$(printf 'sven\n\377%%').zip" -C "$class/tmp/ada" -s ',^problems,/etc/problems,' problems
 (cd "$class/tmp/ada" && zip -q -P secret -r "$in/theo.zip" problems)
-mkdir -p "$in/tom/problems/01"; head -c 300000 /dev/zero >"$in/tom/$tiled"
+mkdir -p "$in/tom/problems/01" "$in/tom/02"; head -c 300000 /dev/zero >"$in/tom/$tiled"
+echo 1 >"$in/tom/02/a.cu"; echo 2 >"$in/tom/02/b.cu"
 # Names: one that ends as another's begins, a formula, one that is read from right to left, one that ls does not show.
 mkdir "$in/ada.zip
 " "$in/;=1+1" "$in/$(printf '\342\200\256zip.ada')"

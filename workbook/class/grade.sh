@@ -25,7 +25,7 @@ case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
 [ "${1:-}" != -- ] || shift
 [ $# -eq 2 ] && [ -n "$1" ] || fail 2 "name the submission: make grade SUBMISSION=handed-in/ada"
 one=${WB_CASE:-}${WB_TEST:-}
-[ -z "$one" ] || [ -n "${P:-}" ] || fail 2 "CASE= and TEST= need a problem: make grade SUBMISSION=ada P=03 CASE=..."
+case ${one:+one}${P:+P} in '' | oneP) ;; *) fail 2 "P= wants CASE= or TEST=, and these want P=" ;; esac
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=${1%/} out=$2
 if ! [ -e "$submission" ] && ! [ -L "$submission" ]; then # ada is ada.zip
@@ -124,8 +124,8 @@ if [ -z "$reason" ]; then
     ended "unpacking it" $?
 fi
 # Of the files that could be a problem's, those that differ from the shipped one count; of these the one that lies best.
-shipped=no notes=
-note() { notes="${notes:+$notes; }$*"; }
+shipped=no notes= took=
+note() { [ -z "$*" ] || notes="${notes:+$notes; }$*"; }
 sort -k 2,2 -k 3,3n -k 5 "$scratch/taken" | grep '^file ' >"$scratch/files"
 before=
 while [ -z "$reason" ] && read -r _ number rank text path; do
@@ -135,17 +135,19 @@ while [ -z "$reason" ] && read -r _ number rank text path; do
         shipped=yes
     elif [ "$before" != "$number" ]; then
         mv "$scratch/one" "$own"
-        before=$number best=$rank its=$path
-        [ "$rank" -lt 100 ] || note "'$path' was taken for problems/$source"
+        note "$took"
+        before=$number best=$rank its=$path took=
+        [ "$rank" -lt 100 ] || took="'$path' was taken for problems/$source"
     elif ! cmp -s "$scratch/one" "$own"; then
         if [ "$rank" = "$best" ]; then
             rm -f "$own"
-            note "two files could be problems/$source: '$its' and '$path'"
+            took="two files could be problems/$source, so neither is graded: '$its' and '$path'"
         else
             note "'$path' is ignored, because '$its' is there"
         fi
     fi
 done <"$scratch/files"
+note "$took"
 notes=$(printf '%s' "$notes" | plain)
 told() { # WORD MOST SIGN: so many lines that begin with this word
     sed -n "s/^$1 //p" "$scratch/taken" | LC_ALL=C sort | head -n "$2" | paste -s -d "$3" - | sed "s/$3/$3 /g" | plain
