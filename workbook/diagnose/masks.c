@@ -139,11 +139,11 @@ static const char *rule_of(mask_kind kind)
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal ",
-                                             [WINDOW] = "in tiles left of the diagonal ",
-                                             [SINKS] = "in tiles of sinks ",
-                                             [DKDV] = "in the kernel of dK and dV ",
-                                             [DQ] = "in the kernel of dQ "};
+    static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
+                                             [WINDOW] = "in tiles left of the diagonal, ",
+                                             [SINKS] = "in tiles of sinks, ",
+                                             [DKDV] = "in the kernel of dK and dV, ",
+                                             [DQ] = "in the kernel of dQ, "};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;

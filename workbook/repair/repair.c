@@ -501,7 +501,7 @@ int main(int argc, char **argv)
     if (from) fclose(from);
     find_distances(source, lines, gaps);
     if (!choose_first()) {
-        puts("no change was tried: no cheap case is wrong in every run");
+        puts("no change was tried: no small case fails in every run");
         return unshare(), 1;
     }
     trial best;

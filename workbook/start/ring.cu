@@ -48,7 +48,7 @@ static wb_status read_words(int count, char **words)
             char *end;
             *n.value = strtol(is + 1, &end, 10);
             if (end == is + 1 || *end || *n.value < n.least || *n.value > n.most)
-                return wb_fail(WB_BAD_ARGUMENT, "%.60s: %s is a number from %ld to %ld", words[i], n.name, n.least,
+                return wb_fail(WB_BAD_ARGUMENT, "%.60s: %s must be a number from %ld to %ld", words[i], n.name, n.least,
                                n.most);
             known = true;
         }
@@ -56,7 +56,9 @@ static wb_status read_words(int count, char **words)
         if (strncmp(words[i], "AS=", 3) == 0) implementation = words[i] + 3, known = true;
         if (!known)
             return wb_fail(WB_BAD_ARGUMENT,
-                           "%.60s: there are RANKS, N, D, B, HEADS (8/2: 8 on 2), CAUSAL, SEED and RUNS", words[i]);
+                           "%.60s: the settings are RANKS, N, D, B, HEADS (8/2: 8 query heads, 2 key heads), CAUSAL, "
+                           "SEED and RUNS",
+                           words[i]);
     }
     return WB_OK;
 }
