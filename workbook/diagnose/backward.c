@@ -170,7 +170,7 @@ static void look_at_end(const record *r, int output)
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row])
-            see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ their sum" : "+s their sum", &sum[at],
+            see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ the sum" : "+s the sum", &sum[at],
                     "%s of row %d is not %s over all steps: one element is %.4g, but should be %.4g%s", names[output],
                     output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
                     factor * sum[at], walks[row] > 1 ? " (the queries are split into parts)" : "");
@@ -199,7 +199,7 @@ static void look_at_dsinks(void)
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
-                "head| that of the first sequence alone| that of the rows of the first warp alone",
+                "head| exp(s - L) delta over the first sequence only| exp(s - L) delta over the first warp's rows only",
                 sum, "dsinks[%d] is %.5g, but minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
                 got, h, sum[0]);
     }

@@ -167,8 +167,8 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     }
     const double L = e.out[1][q], is = LN2 * log2(right);
     see_sum(&fit_l, L, 0.02 + 1e-3 * fabs(is),
-            "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in "
-            "it| L of an l that is never rescaled",
+            "+ this L| ln(2) V_exponent of the first tile (the unit of l)| L of an l that contains V's powers of two| "
+            "L of an l that is never rescaled",
             (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(not_rescaled)},
             "the scores and the weights of query %d are correct; its L should be %.5g, but is %.5g", query_of(q), is,
             L);
@@ -202,7 +202,7 @@ static void look_at_O(int i, int q, const double *m)
         }
         const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
         see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
-                "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
+                "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
                 (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
                 "the weights and L of query %d are correct; from the results of its products, O[%d] should be %.4g, "
                 "but is %.4g",

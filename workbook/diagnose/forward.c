@@ -13,13 +13,13 @@ static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv", "(h + 1) / (Hq / Hkv)"};
     static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"};
-    static const char *const begins[] = {"", " of the first batch", ", where a batch begins at b Hq"};
+    static const char *const begins[] = {"", " of the first batch", ", with batches starting at b Hq"};
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
     const int divided[] = {q, q / group, q / k, (q + 1) / group};
     const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
-    add_form(f, forms, &n, b * k, "the first of all");
+    add_form(f, forms, &n, b * k, "the first head");
     for (int from = 0; from < COUNT(begins); from++)
         EACH_PAIR (x, COUNT(by), y, COUNT(modulo)) {
             const int head = begin[from] + divided[x] % most[y];
