@@ -611,7 +611,7 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
         say(r, "bad input: the message '"), say_theirs(r, message, sizeof message),
             say(r, "' does not name '%s'", wanted->word);
     else if (x->device_status != WB_OK)
-        say(r, "bad input: the function launched a kernel instead of refusing the arguments, and the kernel failed: "),
+        say(r, "bad input: a kernel was launched, although the arguments are invalid, and failed: "),
             say_theirs(r, x->device_message, sizeof x->device_message);
     else
         return part_untouched(r, run, rank, true);
@@ -1029,10 +1029,8 @@ static bool judge_sent(report *r, const worker_run *run)
                 rank, (double)x->asked.sent / 1024, may[0][rank] / 1024, back ? ", and all gradients of K and V" : "");
         else if ((double)x->attended > calls * pairs_of(c, rank))
             say(r,
-                "rank %d computed %.4g (query, key) pairs with %s, but its queries see only %.4g: in a causal case, "
-                "chunks of "
-                "keys before the chunk of queries need no mask, the same chunk needs the causal mask, later ones no "
-                "call",
+                "rank %d computed %.4g (query, key) pairs with %s, but its queries see only %.4g: if causal, a chunk "
+                "needs earlier keys in full, its own under the mask, and later ones not at all",
                 rank, (double)x->attended, back ? "wb_attention_backward" : "wb_attention", pairs_of(c, rank));
     }
     if (r->used) say_case(r, run);
@@ -1072,16 +1070,12 @@ static bool judge_workspace(report *r, const worker_run *run)
     enum { MOST = 32 << 20 };
     const uint64_t bytes = worker_exchange(run)->workspace_bytes, least = worker_exchange(run)->workspace_least;
     if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
-    say(r, "the workspace has %llu bytes, but ", (unsigned long long)bytes);
+    say(r, "the workspace has %llu bytes, but needs only ", (unsigned long long)bytes);
     if (run->c.ranks)
-        say(r,
-            "needs only %llu with two ranks and equal shards: it must not grow with the number of ranks. Is all of K "
-            "or V gathered?",
+        say(r, "%llu with two ranks and equal shards: it must not grow with ranks. Is all of K or V gathered?",
             (unsigned long long)least);
     else
-        say(r,
-            "needs only %llu for one sequence of one page: it must not grow with the number of sequences or pages, nor "
-            "exceed %d bytes",
+        say(r, "%llu for one sequence of one page: it must not grow with sequences or pages, nor exceed %d",
             (unsigned long long)least, MOST);
     say_case(r, run);
     return false;
@@ -1224,22 +1218,16 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
         say(&r, "the function keeps %.1f KiB of device memory after its work is done: each call may take more",
             (double)x->device_kept / 1024);
     else if (x->device_bytes > device_bytes)
-        say(&r,
-            "the function uses %.1f KiB of device memory beyond the tensors, and the limit is %.1f: does it store a "
-            "matrix of scores?",
+        say(&r, "%.1f KiB of device memory beyond the tensors, the limit is %.1f: is a matrix of scores stored?",
             (double)x->device_bytes / 1024, (double)device_bytes / 1024);
     else if (x->host_bytes > host_bytes)
-        say(&r,
-            "the function uses %.1f MiB of host memory beyond the tensors, and the limit is %.1f: does it store a "
-            "matrix of scores?",
+        say(&r, "%.1f MiB of host memory beyond the tensors, the limit is %.1f: is a matrix of scores stored?",
             (double)x->host_bytes / 1048576, (double)host_bytes / 1048576);
     for (int rank = 0; rank < worker_count(&run) && !r.used && on_cpu_backend(); rank++) {
         const worker_run *part = worker_part_of(&run, rank);
         if (part->peak <= all_resident(part)) continue;
         say_rank(&r, &run, rank);
-        say(&r,
-            "the function's peak of resident memory is %.1f MiB, and the limit is %.1f: does it store a matrix of "
-            "scores?",
+        say(&r, "%.1f MiB of peak resident memory, the limit is %.1f: is a matrix of scores stored?",
             (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
     }
     if (r.used)
@@ -1331,13 +1319,10 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "the products performed %.4g multiplications, but %.4g suffice if each group of %d rows skips the tiles of "
-            "%d keys that it does not see",
+            "%.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d keys that they do not see",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
-        say(&r,
-            "the last block performs %.1f times as many multiplications as the first: assign the rows that see most "
-            "keys to the first blocks",
+        say(&r, "the last block multiplies %.1f times as much as the first: start with the rows that see most keys",
             (double)asked.of_last / (double)asked.of_first);
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);

@@ -154,9 +154,8 @@ int main(void)
         wb_device_capability() == 9 ? "solutions/10/variants/hopper_short.cu" : "solutions/03/flash_forward.cu";
     if (strcmp(few, "solutions/03/flash_forward.cu") || strcmp(many, hopper) ||
         *wb_library_kernel("flash_decode", &shape))
-        return printf("the library chose %s for flash_forward with D = %d, and %s with D = 64; should be "
-                      "solutions/03/flash_forward.cu and %s\n",
-                      few, D, many, hopper);
+        return printf("flash_forward: the library chose %s for D = %d and %s for D = 64, should be %s\n", few, D, many,
+                      hopper);
 
     const wb_status status = flash_gqa(NULL, NULL, NULL, NULL, NULL, &shape, NULL);
     if (status != WB_BAD_ARGUMENT || !strstr(wb_last_message(), "O is null"))

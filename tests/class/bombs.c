@@ -122,7 +122,7 @@ static wb_status bomb(void) { return WB_OK; }
 
 // bomb: hoards_before_main
 // rule: memory from before main counts: a matrix of scores may not lie there
-// expect: does it store a matrix of scores?
+// expect: is a matrix of scores stored?
 static char *volatile hoard;
 __attribute__((constructor)) static void before_main(void)
 {

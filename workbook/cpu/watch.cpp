@@ -255,8 +255,8 @@ static void judge_by_outputs()
                         side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
                         (64 - __builtin_clzll(mine)) * watch.span - 1, side ? "queries" : "keys", rows.first,
                         rows.last);
-            report_line("%d rows away sees a key less than %d away, either, so no tile of up to this size needs them",
-                        WB_NEAR, WB_NEAR);
+            report_line("%d rows away sees a key less than %d away, so no tile of this size needs them", WB_NEAR,
+                        WB_NEAR);
             report_end();
         }
     }

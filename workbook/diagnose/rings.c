@@ -195,7 +195,7 @@ static void see_keys_sent(int rank, int turn, tensor t)
 }
 
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
-static const char *const what_is_computed[] = {"none", "all", "the causal half", "some of them twice"};
+static const char *const what_is_seen[] = {"none", "all", "the causal half", "some of them twice"};
 
 static seen right_of(int mine, int theirs)
 {
@@ -220,8 +220,7 @@ static void see_pairs(void)
         find(rank, "pairs_of_chunks", "zigzag|pairs|owner|when",
              "in step %d, when rank %d has the keys of rank %d, the pairs computed for queries of chunk %d and keys of "
              "chunk %d are: %s; should be: %s",
-             modulo(way * (me - from)), me, from, mine, theirs, what_is_computed[is],
-             what_is_computed[right_of(mine, theirs)]);
+             modulo(way * (me - from)), me, from, mine, theirs, what_is_seen[is], what_is_seen[right_of(mine, theirs)]);
     }
     EACH_CALL(c)
     for (int n = 0; n < 2 && right; n++) {
@@ -360,8 +359,7 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s it contains the contribution of rank %d%s %.2g times", *text ? "," : ":",
-                   modulo(of + way * n),
+            APPEND(text, "%s it contains rank %d's contribution%s %.2g times", *text ? "," : ":", modulo(of + way * n),
                    n % ranks() ? ""
                    : n         ? " in the last step"
                                : " in step 0",

@@ -55,9 +55,7 @@ static wb_status read_words(int count, char **words)
         if (strncmp(words[i], "TO=", 3) == 0) table = words[i] + 3, known = true;
         if (strncmp(words[i], "AS=", 3) == 0) implementation = words[i] + 3, known = true;
         if (!known)
-            return wb_fail(WB_BAD_ARGUMENT,
-                           "%.60s: the settings are RANKS, N, D, B, HEADS (8/2: 8 query heads, 2 key heads), CAUSAL, "
-                           "SEED and RUNS",
+            return wb_fail(WB_BAD_ARGUMENT, "%.60s: must be one of RANKS, N, D, B, HEADS (as 8/2), CAUSAL, SEED, RUNS",
                            words[i]);
     }
     return WB_OK;

@@ -85,9 +85,8 @@ TILE_FN int warp_in_group(call_site from = here()) { return hopper_machine::of_f
 // tile is one panel of 32 or 16 columns: two or four of its rows, which share a line of 128 bytes, are exchanged
 // alike.
 template <int Rows, int Cols> struct alignas(1024) tma_tile {
-    static_assert(
-        Rows % 8 == 0 && Rows <= 256,
-        "Rows must be a multiple of 8 (rows are exchanged in groups of 8) and at most 256 (the copy engine's limit)");
+    static_assert(Rows % 8 == 0 && Rows <= 256,
+                  "Rows must be a multiple of 8, and at most 256, the copy engine's limit");
     static_assert(Cols % 64 == 0 || Cols == 32 || Cols == 16,
                   "a tile is made of panels of 64 columns, or is one panel of 32 or 16");
     static_assert(Rows * Cols % 512 == 0, "the size of a tile must be a multiple of 1024 bytes");

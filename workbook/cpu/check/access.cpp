@@ -197,13 +197,12 @@ static void found_pending(const char *at, unsigned bytes, const word_history &h,
     f->sides[0].thread = copy.thread;
     f->sides[0].kind = ASYNC;
     f->sides[0].block = current->index;
-    f->missing =
-        kind == ASYNC
-            ? "another destination for one of the two: both copies in flight write the same bytes. "
-              "Which buffer, and which iteration of the loop, is each copy meant for?"
-            : "a wait for this copy in the thread that issued it: loads_issued() (in plain CUDA __pipeline_commit()) "
-              "to close its group, then loads_arrived<...>() (__pipeline_wait_prior()); and __syncthreads(), if other "
-              "threads read. Or one of the two lines uses the wrong buffer or iteration.";
+    f->missing = kind == ASYNC
+                     ? "another destination for one of the two: both copies in flight write the same bytes. "
+                       "Which buffer, and which iteration of the loop, is each copy meant for?"
+                     : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>(), in "
+                       "plain CUDA __pipeline_commit() and __pipeline_wait_prior(); then __syncthreads(), if other "
+                       "threads read. Or one of the two lines uses the wrong buffer or iteration.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
 }
 
