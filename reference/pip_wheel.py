@@ -25,8 +25,8 @@ Provides-Extra: transformers
 Requires-Dist: transformers>=5; extra == "transformers"
 Description-Content-Type: text/markdown
 
-`from flash_workbook import attention; help(attention)`. The library is linked with the C++ runtime, OpenMP and OpenBLAS
-of the machine that built it; for a GPU with its driver alone. NumPy is not wanted.
+`from flash_workbook import attention; help(attention)`. On a CPU its library needs the C++ runtime, OpenMP and
+OpenBLAS of the machine that built it; on a GPU it needs only the driver. NumPy is not required.
 """.encode()
     files[about + "licenses/LICENSE"] = open("LICENSE", "rb").read()
     files[about + "WHEEL"] = ("Wheel-Version: 1.0\nGenerator: pip_wheel\nRoot-Is-Purelib: false\n"

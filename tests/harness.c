@@ -611,7 +611,8 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
         say(r, "bad input: the message '"), say_theirs(r, message, sizeof message),
             say(r, "' does not name '%s'", wanted->word);
     else if (x->device_status != WB_OK)
-        say(r, "bad input: a kernel ran and failed: "), say_theirs(r, x->device_message, sizeof x->device_message);
+        say(r, "bad input: a kernel was launched, although the arguments are invalid, and failed: "),
+            say_theirs(r, x->device_message, sizeof x->device_message);
     else
         return part_untouched(r, run, rank, true);
     say_case(r, run);
@@ -637,7 +638,7 @@ static bool judge_products(report *r, const worker_run *run)
     const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
     if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
     say(r,
-        "the outputs are correct, but the asynchronous products (hopper.cuh) had only %.3g multiplications, while Q "
+        "the outputs are correct, but the asynchronous products of hopper.cuh performed only %.3g multiplications; Q "
         "K^T and P V of this case need %.3g",
         did, wanted);
     say_case(r, run);
@@ -1028,9 +1029,9 @@ static bool judge_sent(report *r, const worker_run *run)
                 rank, (double)x->asked.sent / 1024, may[0][rank] / 1024, back ? ", and all gradients of K and V" : "");
         else if ((double)x->attended > calls * pairs_of(c, rank))
             say(r,
-                "rank %d called %s for %.4g pairs of queries and keys, but the rank's queries see only %.4g: in a "
-                "causal case, compute each pair of chunks in full, with the causal mask, or not at all",
-                rank, back ? "wb_attention_backward" : "wb_attention", (double)x->attended, pairs_of(c, rank));
+                "rank %d computed %.4g (query, key) pairs with %s, but its queries see only %.4g: if causal, a chunk "
+                "needs earlier keys in full, its own under the mask, and later ones not at all",
+                rank, (double)x->attended, back ? "wb_attention_backward" : "wb_attention", pairs_of(c, rank));
     }
     if (r->used) say_case(r, run);
     return !r->used;
@@ -1046,12 +1047,12 @@ static bool judge_overlap(report *r, const worker_run *run)
         const unsigned bare = x->asked.messages - x->asked.hidden;
         if (c->ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
             say(r,
-                "on rank %d only %u of %u kernels could run while a message is in flight, but more than half of them "
+                "on rank %d, only %u of %u kernels could run while a message was in flight, but more than half of them "
                 "should: send the next message on another stream before the kernels of this step are queued",
                 rank, x->asked.under_messages, x->asked.kernels);
         else if (bare && (c->ranks > 2 || back))
-            say(r, "on rank %d no product can overlap %u of %u messages. Message %u %s", rank, bare, x->asked.messages,
-                x->asked.bare,
+            say(r, "on rank %d, %u of %u messages cannot overlap with any product. Message %u %s", rank, bare,
+                x->asked.messages, x->asked.bare,
                 x->asked.bare_waited ? "must arrive before the products that are queued after it: could the wait for "
                                        "the message come after these products?"
                 : back && x->asked.bare == x->asked.messages
@@ -1069,12 +1070,12 @@ static bool judge_workspace(report *r, const worker_run *run)
     enum { MOST = 32 << 20 };
     const uint64_t bytes = worker_exchange(run)->workspace_bytes, least = worker_exchange(run)->workspace_least;
     if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
-    say(r, "the workspace has %llu bytes, but ", (unsigned long long)bytes);
+    say(r, "the workspace has %llu bytes, but needs only ", (unsigned long long)bytes);
     if (run->c.ranks)
-        say(r, "with two ranks and equal shards only %llu: it must not grow with ranks. Is all of K or V gathered?",
+        say(r, "%llu with two ranks and equal shards: it must not grow with ranks. Is all of K or V gathered?",
             (unsigned long long)least);
     else
-        say(r, "for one sequence of one page %llu: it must not grow with sequences or pages, nor exceed %d",
+        say(r, "%llu for one sequence of one page: it must not grow with sequences or pages, nor exceed %d",
             (unsigned long long)least, MOST);
     say_case(r, run);
     return false;
@@ -1217,16 +1218,16 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
         say(&r, "the function keeps %.1f KiB of device memory after its work is done: each call may take more",
             (double)x->device_kept / 1024);
     else if (x->device_bytes > device_bytes)
-        say(&r, "%.1f KiB of device memory beyond the tensors exceed the limit of %.1f: is there a matrix of scores?",
+        say(&r, "%.1f KiB of device memory beyond the tensors, the limit is %.1f: is a matrix of scores stored?",
             (double)x->device_bytes / 1024, (double)device_bytes / 1024);
     else if (x->host_bytes > host_bytes)
-        say(&r, "%.1f MiB of host memory beyond the tensors exceed the limit of %.1f: is there a matrix of scores?",
+        say(&r, "%.1f MiB of host memory beyond the tensors, the limit is %.1f: is a matrix of scores stored?",
             (double)x->host_bytes / 1048576, (double)host_bytes / 1048576);
     for (int rank = 0; rank < worker_count(&run) && !r.used && on_cpu_backend(); rank++) {
         const worker_run *part = worker_part_of(&run, rank);
         if (part->peak <= all_resident(part)) continue;
         say_rank(&r, &run, rank);
-        say(&r, "%.1f MiB of peak resident memory exceed the limit of %.1f: is there a matrix of scores?",
+        say(&r, "%.1f MiB of peak resident memory, the limit is %.1f: is a matrix of scores stored?",
             (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
     }
     if (r.used)
@@ -1267,8 +1268,8 @@ void check_skips(wb_case c, int block)
         c.nan_keys = 0, c.nan_queries = count;
         if (back) keys += skips_once(&c, Nk, expect_excused_keys);
     }
-    cr_assert(queries > 0 && (keys > 0 || !back),
-              "harness: check_skips: nothing in this case is far enough from any hidden block");
+    cr_assert(queries > 0 && (keys > 0 || !back), "harness: check_skips: the case is too short: no query or key is far "
+                                                  "enough from a block of NaN that it must not depend on it");
 }
 
 // Ends a test that asks for what the execution layer alone sees, on a GPU.
@@ -1309,7 +1310,7 @@ void check_reads(wb_case c)
 void check_triangle(wb_case c)
 {
     enum { ROWS = 64, KEYS = 128 };
-    need_cpu_backend("how much is multiplied");
+    need_cpu_backend("the number of multiplications");
     if (is_first()) check_triangle(with_heads(c));
     report r = {.used = 0};
     worker_run run;
@@ -1318,10 +1319,10 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "the products had %.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d unseen keys",
+            "%.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d keys that they do not see",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
-        say(&r, "the last block has %.1f times the products of the first: begin with the rows that see most keys",
+        say(&r, "the last block multiplies %.1f times as much as the first: start with the rows that see most keys",
             (double)asked.of_last / (double)asked.of_first);
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);

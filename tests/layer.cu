@@ -723,7 +723,7 @@ Test(cpu_layer, passes_of_ldmatrix)
 
 Test(cpu_layer, reports_of_alignment_division_room)
 {
-    told({"misaligned matrix row", "thread (9,0,0)", "lane 9 hands in is 4 bytes past"}, [] { fetched(8, 2); });
+    told({"misaligned matrix row", "thread (9,0,0)", "from lane 9 is 4 bytes past"}, [] { fetched(8, 2); });
     told({"bad matrix row", "thread (9,0,0)", "lane 9", "past the end of extern __shared__ rows"},
          [] { fetched(8, 8 * 24); });
     told({"misaligned asynchronous copy", "destination is 4", "// 4 bytes off"},

@@ -50,7 +50,7 @@ static int workspaces_are_told(void)
     shape.q_len = shape.kv_len = 100;
     if (hopper && (flash_gqa_backward_workspace(&shape) || flash_sinks_backward_workspace(&shape) ||
                    flash_sink_logits_backward_workspace(&shape)))
-        return printf("flash_gqa_backward wants a workspace for one launch\n");
+        return printf("flash_gqa_backward requires a workspace for one launch\n");
     shape.q_len = shape.kv_len = long_enough;
 
     // so many heads of so few dimensions are the key's, which knows of no 08 without a mask
@@ -59,12 +59,12 @@ static int workspaces_are_told(void)
         return printf("flash_gqa_backward_fastest accepted 131072 heads without a mask\n");
     shape.causal = 1;
     if (flash_gqa_backward_workspace(&shape))
-        return printf("the library wants a workspace, but the reference solution needs none\n");
+        return printf("the library requires a workspace, but the reference solution needs none\n");
     shape.batch = 1, shape.kv_heads = 0;
     if (flash_gqa_backward_workspace(&shape) || flash_sinks_backward_workspace(&shape) ||
         flash_sink_logits_backward_workspace(&shape) || flash_gqa_backward_workspace(NULL) ||
         flash_sinks_backward_workspace(NULL) || flash_sink_logits_backward_workspace(NULL))
-        return printf("the library wants a workspace for arguments that it refuses\n");
+        return printf("the library requires a workspace for arguments that it refuses\n");
     return 0;
 }
 
@@ -154,7 +154,8 @@ int main(void)
         wb_device_capability() == 9 ? "solutions/10/variants/hopper_short.cu" : "solutions/03/flash_forward.cu";
     if (strcmp(few, "solutions/03/flash_forward.cu") || strcmp(many, hopper) ||
         *wb_library_kernel("flash_decode", &shape))
-        return printf("flash_forward is served by %s, of D = 64 by %s\n", few, many);
+        return printf("flash_forward: the library chose %s for D = %d and %s for D = 64, should be %s\n", few, D, many,
+                      hopper);
 
     const wb_status status = flash_gqa(NULL, NULL, NULL, NULL, NULL, &shape, NULL);
     if (status != WB_BAD_ARGUMENT || !strstr(wb_last_message(), "O is null"))

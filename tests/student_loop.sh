@@ -195,7 +195,7 @@ rm problems/03/attempt.cu
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
-asked "a problem that has passed: races were not looked at" 'races: not looked at \(make sanitize-03' tested 03
+asked "a problem that has passed: races were not checked" 'races were not checked \(make sanitize-03' tested 03
 sha256sum <$mine >build/grade/clean.03
 run tested 03
 check "but for a source in which make sanitize found nothing" eval "! says 'make sanitize-03'"

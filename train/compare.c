@@ -102,9 +102,8 @@ bool compare_gradients(model *m, const unsigned char *text, const unsigned char 
     right &= compare(&s, (attention){"09", naive.forward, kernels->backward}, P_AND_DS_ROUNDED,
                      (const char *[]){"dQ", "dK", "dV", ""});
     if (right)
-        printf(
-            "PASS  Every gradient of the attention weights is as close to that of naive attention as rounding allows "
-            "it be.\n");
+        printf("PASS  Every gradient of the attention weights is as close to that of naive attention as rounding "
+               "allows.\n");
     if (s.coarse)
         printf(
             "But on these weights rounding alone may move %d of the %d by more than %g of their size, and hide a bug "

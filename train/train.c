@@ -97,7 +97,7 @@ static void read_text(void)
         hash = hash_bytes(hash, text[part] + at, n);
         text_size[part] += n;
     }
-    if (ferror(file)) FAIL("the text %s cannot be read whole", text_path);
+    if (ferror(file)) FAIL("only a part of the text %s could be read", text_path);
     fclose(file);
     write_recipe(hash);
     if (text_size[0] <= (size_t)c.context || text_size[1] <= (size_t)c.context)

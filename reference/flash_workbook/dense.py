@@ -98,8 +98,8 @@ def attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal=True,
     if sink_logits is not None and sink_tokens:
         raise ValueError("sink_tokens and sink_logits cannot be combined")
     if causal and Q.shape[2] != K.shape[2] and (Q.shape[3] <= 128 or Q.shape[2] > K.shape[2]):
-        refuse(f"attention: {Q.shape[2]} queries and {K.shape[2]} keys: a causal mask requires as many; "
-               "flash_attn_func aligns it at the bottom right")
+        refuse(f"attention: {Q.shape[2]} queries and {K.shape[2]} keys: a causal mask requires equal numbers; "
+               "flash_attn_func accepts other numbers, and aligns the mask at the bottom right")
     if Q.shape[3] > 128 and (window or sink_logits is not None):
         refuse(f"attention: head_dim = {Q.shape[3]}: above 128 window, sink_tokens and sink_logits are not supported")
     if same_bits is None:

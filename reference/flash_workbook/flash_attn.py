@@ -771,7 +771,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
                 raise ValueError(f"{name}: max_seqlen_q = {Nq}, but a sequence has {longest} queries")
             Nq = longest if Nq is None else Nq
         if Nq < 0:
-            raise ValueError(f"{name}: max_seqlen_q = {Nq}")
+            raise ValueError(f"{name}: max_seqlen_q = {Nq}, must not be negative")
         q = behind(q, cu_seqlens_q, Nq)
     (B, Nq, Hq, D), (pages, size, Hkv, _) = q.shape, k_cache.shape
     if wants_gradients(q, k_cache, v_cache, k, v):

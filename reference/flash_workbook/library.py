@@ -136,6 +136,6 @@ def check(path: Optional[str] = None) -> str:
     capability = one.lib.wb_device_capability()
     return (f"library     {one.path}, version {one.version}\n"
             f"device      {one.lib.wb_device_name().decode()}, tensors on {one.device_type}, capability {capability}\n"
-            f"PyTorch     {torch.__version__}, CUDA {torch.version.cuda}, GPU there: {torch.cuda.is_available()}\n"
+            f"PyTorch     {torch.__version__}, CUDA {torch.version.cuda}, GPU found: {torch.cuda.is_available()}\n"
             f"functions   {' '.join(has)}\n"
-            f"not there   {' '.join(name for name in FUNCTIONS if name not in has) or 'none'}")
+            f"missing     {' '.join(name for name in FUNCTIONS if name not in has) or 'none'}")

@@ -84,7 +84,7 @@ static wb_status bomb(void) { return much[wb_last_message()[0] != 0] ? WB_OK : W
 
 // bomb: hoards_before_main
 // rule: memory from before main counts: a matrix of scores may not lie there
-// expect: is there a matrix of scores?
+// expect: is a matrix of scores stored?
 static char *volatile hoard;
 __attribute__((constructor)) static void before_main(void)
 {

@@ -12,15 +12,15 @@ instructors)
     keys=yes site=$out/instructors
     [ -d solutions ] || fail "this copy has no solutions, so it has no instructors' edition"
     ;;
-*) fail "EDITION=$EDITION: there are students and instructors" ;;
+*) fail "EDITION=$EDITION: must be students or instructors" ;;
 esac
 
 mkdir -p $out
 if ! cmp -s $here/requirements.txt $out/venv/installed; then
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-        fail "it wants Python 3.11 or later, and $1 is not: say PYTHON=..."
+        fail "$1 is not Python 3.11 or later: PYTHON=... names another"
     packages=$(grep -c == $here/requirements.txt)
-    echo "book: two minutes the first time, half a minute later; $packages packages go into $out/venv"
+    echo "book: two minutes the first time, half a minute later; pip installs $packages packages in $out/venv"
     rm -rf $out/venv
     "$1" -m venv $out/venv >$out/log 2>&1 || fail "$1 has no venv (Debian: apt-get install python3-venv), see $out/log"
     { $out/venv/bin/pip install --disable-pip-version-check --no-deps -r $here/requirements.txt 2>&1 || echo failed; } |

@@ -76,7 +76,7 @@ static std::string called(const work &w)
     return w.is_kernel ? w.name + ", launched at " + leaf(w.site) + "," : w.name + " at " + leaf(w.site);
 }
 
-static const char freed[] = "this use of the memory may still run when the memory is freed";
+static const char freed[] = "the memory may be freed first: free it on a stream that waits for this operation";
 static bool frees(const work &w) { return w.name == "cudaFreeAsync()"; }
 static const char *does(const work &w, bool write) { return frees(w) ? "frees" : write ? "writes" : "reads"; }
 static const char *is_to_do(const work &w, bool write)

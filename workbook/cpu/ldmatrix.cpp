@@ -60,11 +60,11 @@ static void check_row(thread &t, const matrix_request &r)
     if (!dynamic && !(r.row >= b.static_shared && r.row + ROW_BYTES <= b.static_shared + b.static_used)) {
         char where[256] = "not in shared memory";
         describe_shared_address(b, r.row, where, sizeof where);
-        report("bad matrix row", r.site, "ldmatrix: the address that lane %u hands in is %s", lane, where);
+        report("bad matrix row", r.site, "ldmatrix: the address from lane %u is %s", lane, where);
     }
     if (past)
-        report("misaligned matrix row", r.site,
-               "ldmatrix: the address that lane %u hands in is %zu bytes past a multiple of 16", lane, past);
+        report("misaligned matrix row", r.site, "ldmatrix: the address from lane %u is %zu bytes past a multiple of 16",
+               lane, past);
     hook_matrix_row(r.row, ROW_BYTES, r.code);
 }
 
@@ -72,7 +72,7 @@ static void load(void **lanes, int count)
 {
     const matrix_request *const *all = reinterpret_cast<matrix_request **>(lanes);
     thread *const me = current->running;
-    if (count < WARP) report("absent lanes", all[0]->site, "ldmatrix: only %d lanes of the warp are left", count);
+    if (count < WARP) report("absent lanes", all[0]->site, "ldmatrix needs all 32 lanes, but only %d are left", count);
     for (int lane = 0; lane < WARP; lane++) check_row(warp_of(*current, *me).threads[lane], *all[lane]);
     current->running = me;
     for (int block = 0; block < BLOCKS; block++) {

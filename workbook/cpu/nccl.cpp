@@ -478,11 +478,11 @@ static ncclResult_t queue_group()
             if ((!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes) continue;
             nccl_alone();
             if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
-                report("two messages in one buffer", x.site, "the input and output of %s overlap, but not in place",
-                       x.call);
+                report("two messages in one buffer", x.site,
+                       "the input and output of %s overlap: they must be the same memory, or separate", x.call);
             report("two messages in one buffer", x.site,
-                   "%s, with %s, and %s at line %d, with %s, run at the same time", x.call, flight_peer(x.peer).c_str(),
-                   y.call, y.site.line, flight_peer(y.peer).c_str());
+                   "%s, with %s, and %s at line %d, with %s, use the same memory at the same time", x.call,
+                   flight_peer(x.peer).c_str(), y.call, y.site.line, flight_peer(y.peer).c_str());
         }
     std::vector<flight_item> items;
     for (const part &p : g->parts)

@@ -369,6 +369,6 @@ extern "C" void wb_overlap_end(void)
     // of them costs 2.375.
     if (8 * r.issued > 9 * r.needed)
         report("products that no scores need", {nullptr, 0},
-               "the products take %.2f times the operations that Q K^T and P V of all tiles of scores need",
+               "the products perform %.2f times as many operations as Q K^T and P V of all tiles of scores need",
                static_cast<double>(r.issued) / static_cast<double>(r.needed));
 }

@@ -250,12 +250,13 @@ static void judge_by_outputs()
             const row_range rows = noted[!side][n].rows;
             if (spans(rows) & near) continue;
             report_begin("a tile was read that should have been skipped");
-            report_line("a block that writes %s %d to %d has read %s %d to %d, but none of the former is near enough "
-                        "to see, or be",
+            report_line("a block that writes %s %d to %d has read %s %d to %d, but no query of them sees one of the "
+                        "keys. No query less than",
                         side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
                         (64 - __builtin_clzll(mine)) * watch.span - 1, side ? "queries" : "keys", rows.first,
                         rows.last);
-            report_line("seen by, one of the latter, so no tile of up to %d by %d pairs needs them", WB_NEAR, WB_NEAR);
+            report_line("%d rows away sees a key less than %d away, so no tile of this size needs them", WB_NEAR,
+                        WB_NEAR);
             report_end();
         }
     }

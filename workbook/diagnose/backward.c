@@ -8,13 +8,13 @@
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
 static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
-        .joint = ": that is 2 to the power of "),
-    FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = ": that is 2 to the power of ")};
-static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .joint = "; it is "), FIT(BY_DS, "dS", .joint = "; it is ")};
+        .joint = "; it equals 2 to the power of "),
+    FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = "; it equals 2 to the power of ")};
+static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .joint = "; it equals "), FIT(BY_DS, "dS", .joint = "; it is ")};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "sum of the parts|parts|dK scale"),
                          FIT(BY_END, "sum of the parts|parts|dV|dK scale")};
-static fit fit_delta = FIT(BY_DELTA, "delta", .joint = ": what is summed up is ");
-static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ": that is minus the sum of ");
+static fit fit_delta = FIT(BY_DELTA, "delta", .joint = "; it equals the sum of ");
+static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = "; it equals minus the sum of ");
 
 static const attention_shape *s;
 static double s2;
@@ -111,15 +111,14 @@ static void look_at_values(const step *t)
         const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
         if (sees_pair(q, k) && P > 1e-30 && isfinite(P))
             see_sum(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){score, L},
-                    "in the kernel of %s P of query %d and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
-                    "log2(e)) = "
-                    "2^%.5g",
+                    "in the kernel of %s, P of query %d and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
+                    "log2(e)) = 2^%.5g",
                     own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), exponent);
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
             see_sum(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
                     (double[]){right * x, right * d, right, d, x},
-                    "in the kernel of %s dS of query %d and key %d is %.4g, but should be P (dP - delta) = %.4g",
+                    "in the kernel of %s, dS of query %d and key %d is %.4g, but should be P (dP - delta) = %.4g",
                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, right * (x - d));
     }
 }
@@ -139,8 +138,8 @@ static void look_at_sums(bool is_dV)
         if (off <= 1e-4 * largest) continue;
         const bool anew = xx > 0 && fabs(xy / xx) < 1e-6;
         find(BY_SUM, anew ? "sum_begins_anew" : "", is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
-             "between steps %d and %d of a block's loop the sum of %s %s", t - 1, t, is_dV ? "dV" : own("dK", "dQ"),
-             anew ? "begins anew" : "changes");
+             "between steps %d and %d of a block's loop, the accumulator of %s %s", t - 1, t,
+             is_dV ? "dV" : own("dK", "dQ"), anew ? "is reset" : "is modified");
         return;
     }
 }
@@ -171,8 +170,8 @@ static void look_at_end(const record *r, int output)
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row])
-            see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ their sum" : "+s their sum", &sum[at],
-                    "%s of row %d is not %s over the steps: one element is %.4g, but should be %.4g%s", names[output],
+            see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ the sum" : "+s the sum", &sum[at],
+                    "%s of row %d is not %s over all steps: one element is %.4g, but should be %.4g%s", names[output],
                     output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
                     factor * sum[at], walks[row] > 1 ? " (the queries are split into parts)" : "");
     }
@@ -200,7 +199,7 @@ static void look_at_dsinks(void)
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
-                "head| that of the first sequence alone| that of the rows of the first warp alone",
+                "head| exp(s - L) delta over the first sequence only| exp(s - L) delta over the first warp's rows only",
                 sum, "dsinks[%d] is %.5g, but minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
                 got, h, sum[0]);
     }

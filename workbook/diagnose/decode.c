@@ -41,8 +41,8 @@ bool look_at_pages(const record *r)
         // That pages are missing is for the walk to say, unless all tiles were met.
         if (has < 0 && (lacks < 0 || met < e.kv_len[b] || met == 0)) continue;
         right = false;
-        find(BY_HEADS, "", "page lookup", "the kernel %s page %d for sequence %d, which the table %s",
-             has < 0 ? "does not read" : "reads", has < 0 ? lacks : has, b, has < 0 ? "has" : "does not have");
+        find(BY_HEADS, "", "page lookup", "the kernel %s page %d for sequence %d, although page_table %s it",
+             has < 0 ? "does not read" : "reads", has < 0 ? lacks : has, b, has < 0 ? "lists" : "does not list");
     }
     return right;
 }
@@ -146,9 +146,8 @@ bool look_at_scales(const record *r)
                     find(BY_SCALES, zero ? "0 times -infinity" : "", zero ? "scores" : "scales sent",
                          "query %d gives the weight NaN to a hidden key, in the tile of keys from %d on: %s",
                          query_of(S->a_row[i]), steps[t].first,
-                         zero ? "past the last key scales are 0, and 0 times a score of -infinity is NaN; apply the "
-                                "scale "
-                                "before the mask"
+                         zero ? "past the last key, the scales are 0, and 0 times a score of -infinity is NaN; apply "
+                                "the scale before the mask"
                               : "it is multiplied by a scale that was never written");
                 if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
                 const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
@@ -181,7 +180,7 @@ bool look_at_scales(const record *r)
         const form of_l[] = {{"", L},
                              {"l is summed after the weights were multiplied by V's scale", L + log(parts[0].V_scale)}};
         see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, COUNT(of_l),
-            "the weights of query %d are right, but L = m + log(l) is %.4g, and should be %.4g", query_of(row),
+            "the weights of query %d are correct, but L = m + log(l) is %.4g, should be %.4g", query_of(row),
             (double)e.out[1][row], L);
     }
     return !wrong;

@@ -179,9 +179,9 @@ static void look_at_case(const char *text)
     if (c.watched) {
         wb_case_print(problem, &c, e.text);
         if (run.ending[0] && strstr(run.said.text, "a tile was read that should have been skipped"))
-            find(BY_WASTE, "tile_in_vain", "bounds|bound|first tile|sink tiles|lists|first key|skip|keys|queries",
-                 "a block loads tiles of which none of its rows sees anything: its loop begins too early or ends too "
-                 "late");
+            find(
+                BY_WASTE, "tile_in_vain", "bounds|bound|first tile|sink tiles|lists|first key|skip|keys|queries",
+                "a block loads tiles in which none of its rows sees a key: its loop begins too early or ends too late");
     } else if (went_well(&run)) {
         read_case(&run);
         plain += !wb_has_ranks(problem) && e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);

@@ -9,7 +9,7 @@
 static fit fit_factor =
     FIT(BY_SCALES, "scales|factor", .others = "scales|factor|softmax", .joint = "; the exponent of 2 is ");
 static fit fit_others = FIT(BY_FACTOR, "fetch|overlap|skip|softmax"), fit_hidden = FIT(BY_HEADS + 1, "overlap|softmax");
-static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ": that is 2 to the power of ");
+static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = "; it equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax"), fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
@@ -117,7 +117,7 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     if (!x->right && of_another_tile(now, i)) {
         see(&fit_others, 0, 0, NULL, 0,
             "the weights of query %d for keys from %d on were computed from the scores of another tile, or are "
-            "multiplied by V of another",
+            "multiplied by V of another tile",
             query_of(x->q), now->first);
         return;
     }
@@ -127,8 +127,8 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
     char says[300];
     snprintf(says, sizeof says,
-             "the weights of query %d in the tile of keys from %d on say that its scores are not multiplied by scale * "
-             "log2(e) * 2^%d, which the exponents, %d of Q and %d of K, make",
+             "the weights of query %d in the tile of keys from %d on show that its scores were not multiplied by scale "
+             "* log2(e) * 2^%d (the exponents are %d for Q and %d for K)",
              query_of(x->q), x->tile * TILE, Q + K, Q, K);
     if (fits == 1)
         see_sum(&fit_factor, seen, 0.3, "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
@@ -146,13 +146,13 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
     // No maximum has to be, or may be, raised.
     if (stays && is->top + V - m_old < 2.9 && t > 1 && fabs(seen - (V - old)) > 0.3)
         find(BY_EXPONENT, "", "softmax|overlap",
-             "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
-             "of query %d changes by %.2f, and V's exponent by %d",
+             "from the tile of keys from %d on to the tile from %d on, m of query %d does not change, so the exponent "
+             "added to its scores must change as V's exponent does: it changes by %.2f, V's exponent by %d",
              was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     const double grown = m - m_old;
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
-            "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O must be multiplied "
-            "by %.4g, but is multiplied by %.4g",
+            "at the tile of keys from %d on, m grows by %.2f for query %d, so O must be multiplied by %.4g, but is "
+            "multiplied by %.4g",
             is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
 }
 
@@ -167,11 +167,11 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     }
     const double L = e.out[1][q], is = LN2 * log2(right);
     see_sum(&fit_l, L, 0.02 + 1e-3 * fabs(is),
-            "+ that| ln(2) V_exponent of the first tile, in whose units l is| L of an l with V's powers of two in "
-            "it| L of an l that is never rescaled",
+            "+ this L| ln(2) V_exponent of the first tile (the unit of l)| L of an l that contains V's powers of two| "
+            "L of an l that is never rescaled",
             (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(not_rescaled)},
-            "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g", query_of(q),
-            is, L);
+            "the scores and the weights of query %d are correct; its L should be %.5g, but is %.5g", query_of(q), is,
+            L);
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
@@ -202,10 +202,10 @@ static void look_at_O(int i, int q, const double *m)
         }
         const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
         see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
-                "+ what is left in O|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
+                "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
                 (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
-                "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it "
-                "is %.4g",
+                "the weights and L of query %d are correct; from the results of its products, O[%d] should be %.4g, "
+                "but is %.4g",
                 query_of(q), d, right, got);
     }
 }
@@ -226,11 +226,11 @@ void look_at_e4m3(const record *r)
                 }
                 look_at_factor(&is, &steps[t], i);
                 if (is.cut > 2)
-                    find(
-                        BY_MAXIMUM, "weights_cut", "softmax",
-                        "%d weights of query %d in the tile of keys from %d on are cut to 448, the largest e4m3: a sum "
-                        "above 448 must raise the maximum of the scores with V's exponent, by about 2^3",
-                        is.cut, query_of(is.q), is.tile * TILE);
+                    find(BY_MAXIMUM, "weights_cut", "softmax",
+                         "%d weights of query %d in the tile of keys from %d on are clipped to 448, the largest number "
+                         "in e4m3: when a sum of weights exceeds 448, m must be raised to 3 below the largest score "
+                         "with V's exponent",
+                         is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));

@@ -188,7 +188,7 @@ static void conclude_fit(const fit *f)
         if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             other = &f->forms[n];
-    const char *joint = f->joint ? f->joint : ": that is ";
+    const char *joint = f->joint ? f->joint : "; it equals ";
     if (is && f->zero && strcmp(is->says, "0") == 0) joint = f->zero;
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, is ? joint : "",
@@ -215,8 +215,9 @@ void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
     }
     see(sums, !(sqrt(off / size) <= 0.02), 0, (form[]){{"", 0}}, 1,
-        "O of %s is not the sum of its %d part%s, each of which counts exp(L - m) / l", where, parts,
+        "O of %s is not the sum of its %d partial result%s, each times exp(L - m) / l", where, parts,
         parts > 1 ? "s" : "");
-    see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)}, "L of %s, of %d part%s, is %.4g, but should be %.4g",
-            where, parts, parts > 1 ? "s" : "", L, m + log(l));
+    see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
+            "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g", where, parts, parts > 1 ? "s" : "",
+            L, m + log(l));
 }

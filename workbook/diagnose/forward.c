@@ -5,7 +5,7 @@
 #include "evidence.h"
 
 static fit fit_heads[2] = {[0 ... 1] =
-                               FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = ": it is ")};
+                               FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = "; it equals ")};
 
 // The key head of query head h by formulas: which of a batch's heads, and where the heads of a batch begin; -1 is
 // outside of the tensor.
@@ -13,13 +13,13 @@ static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv", "(h + 1) / (Hq / Hkv)"};
     static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"};
-    static const char *const begins[] = {"", " of the first batch", ", where a batch begins at b Hq"};
+    static const char *const begins[] = {"", " of the first batch", ", with batches starting at b Hq"};
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
     const int divided[] = {q, q / group, q / k, (q + 1) / group};
     const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
-    add_form(f, forms, &n, b * k, "the first of all");
+    add_form(f, forms, &n, b * k, "the first head");
     for (int from = 0; from < COUNT(begins); from++)
         EACH_PAIR (x, COUNT(by), y, COUNT(modulo)) {
             const int head = begin[from] + divided[x] % most[y];
@@ -64,8 +64,8 @@ bool look_at_heads(const record *r, bool of_V)
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
             see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
-                "query head %d reads %c of key head %d, where %d is right (counted through the batches; -1: "
-                "of none)",
+                "query head %d reads %c of key head %d, but should read key head %d (heads are numbered across the "
+                "batch; -1: no head)",
                 h, letter, reads[h], right_key_head(h));
     }
     if (apart > 0 && !e.table)
@@ -87,11 +87,11 @@ bool see_other_rows(const step *t, const product *p, const char *what, const cha
         const int row = p->b_row[c], right = t->S->b_row[c];
         const bool none = row == NOBODYS_ROW && isnan(p->b[p->scores ? c : c * p->cols]);
         if (row == right || (row < 0 && !none) || right < 0) continue;
-        char whose[80] = "NaN: never written, or still being written";
+        char whose[80] = "they are NaN, never written or still being written";
         if (!none) snprintf(whose, sizeof whose, "those from %d on", (by_keys ? query_of(row) : key_of(row)) - c);
         find(BY_FACTOR, "of_another_tile", gaps,
-             "in the step of the tile of %s from %d on, %s meets rows of %s that are %s", by_keys ? "queries" : "keys",
-             t->first, what, owner_names[p->right], whose);
+             "in the step for the tile of %s from %d on, the product of %s reads the wrong rows of %s: %s",
+             by_keys ? "queries" : "keys", t->first, what, owner_names[p->right], whose);
         return true;
     }
     return false;

@@ -34,8 +34,8 @@ pairs pairs_of(const step *t, int first_row)
 // Of packed rows: which token a row is taken for, and from where on it counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
-    static const char *const tokens[] = {"its token", "its number in the tile, % Nq,", "its number / (Hq / Hkv)",
-                                         "its number / Nq, which is its head,", "its number, without % Nq,"};
+    static const char *const tokens[] = {"its token", "(its row in the tile % Nq)", "its row / (Hq / Hkv)",
+                                         "its row / Nq (its head)", "its row without % Nq"};
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], last = keys_of(t->row0) - Nq;
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
@@ -71,13 +71,13 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                                {"(the tile's last query)", q1},
                                {"r", r},
                                {"j", j},
-                               {"(i without its warp's place)", by_keys ? i : t->of_block + r},
-                               {"(i with its warp's place twice)", by_keys ? i : 2 * i - t->of_block - r}};
+                               {"(i without the warp's offset)", by_keys ? i : t->of_block + r},
+                               {"(i with the warp's offset twice)", by_keys ? i : 2 * i - t->of_block - r}};
     const number of_key[] = {{"(the tile's first key)", k0},
                              {"(the tile's last key)", k1},
                              {"c", c},
                              {"i", i},
-                             {"(j without its warp's place)", by_keys ? t->of_block + c : j}};
+                             {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
@@ -85,35 +85,35 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     RULE(false, "nothing is hidden: the condition never holds, or hidden scores become a number with a nonzero weight");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
-        if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s stands for j >= Nk", more);
+        if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);
         if (kind == TAIL) continue;
-        RULE(runs && (j > i + x || (old && no_sink)), "j > i%s stands for j > i", more);
+        RULE(runs && (j > i + x || (old && no_sink)), "j > i%s replaces j > i", more);
         if (e.problem->window)
-            RULE(runs && (after || (j <= i - W + x && no_sink)), "j <= i - W%s stands for j <= i - W", more);
+            RULE(runs && (after || (j <= i - W + x && no_sink)), "j <= i - W%s replaces j <= i - W", more);
         if (e.problem->sinks)
-            RULE(runs && (after || (old && j >= sinks + x)), "j >= sinks%s stands for j >= sinks", more);
+            RULE(runs && (after || (old && j >= sinks + x)), "j >= sinks%s replaces j >= sinks", more);
     }
     for (int k = 0; k < COUNT(of_key); k++) {
         const int x = of_key[k].x;
-        RULE(kind == TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s stands for j", of_key[k].is);
+        RULE(kind == TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s replaces j", of_key[k].is);
     }
     if (kind == TAIL) return n;
     for (int q = 0; q < COUNT(of_query); q++) {
         const int x = of_query[q].x;
-        RULE(runs && (j > x || (j <= x - W && no_sink)), "%s stands for i", of_query[q].is);
+        RULE(runs && (j > x || (j <= x - W && no_sink)), "%s replaces i", of_query[q].is);
     }
-    RULE(runs && (c > r || (old && no_sink)), "c > r stands for j > i");
-    RULE(runs && (i > j || (old && no_sink)), "i > j stands for j > i");
-    if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks stands for W");
+    RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
+    RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
+    if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks replaces W");
     RULE(runs && (k0 + r > q0 + c || (k0 + r <= q0 + c - W && k0 + r >= sinks)),
          "rows and columns of the tile are exchanged");
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) RULE(runs && after, "j <= i - W is missing");
     if (e.problem->sinks) {
         RULE(runs && (after || old), "sinks are hidden, too");
-        RULE(runs && (after || old || j < sinks), "it is if j > i or j <= i - W or j < sinks");
-        RULE(runs && (after || old) && no_sink, "it is if (j > i or j <= i - W) and j >= sinks");
-        RULE(runs && (after || old || no_sink), "it is if j > i or j <= i - W or j >= sinks");
+        RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
+        RULE(runs && (after || old) && no_sink, "it is hidden if (j > i or j <= i - W) and j >= sinks");
+        RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
     // Where it runs: if a key of the tile comes after a query, or has left its window.
     EACH_PAIR (k, 2, q, 2) {
@@ -139,11 +139,11 @@ static const char *rule_of(mask_kind kind)
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal ",
-                                             [WINDOW] = "in tiles left of the diagonal ",
-                                             [SINKS] = "in tiles of sinks ",
-                                             [DKDV] = "in the kernel of dK and dV ",
-                                             [DQ] = "in the kernel of dQ "};
+    static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
+                                             [WINDOW] = "in tiles left of the diagonal, ",
+                                             [SINKS] = "in tiles of sinks, ",
+                                             [DKDV] = "in the kernel of dK and dV, ",
+                                             [DQ] = "in the kernel of dQ, "};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;

@@ -187,15 +187,15 @@ static void see_keys_sent(int rank, int turn, tensor t)
     const size_t element = other ? (size_t)other->h.element : 2, count = other ? other->h.bytes[0] / element : 0;
     char size[120] = "";
     if (other && (count != numbers(want.rank) || element != 2))
-        snprintf(size, sizeof size, "; the message has %zu numbers of %zu bytes, but should have %zu of 2", count,
-                 element, numbers(want.rank));
+        snprintf(size, sizeof size, "; the message has %zu elements of %zu bytes, but should have %zu of 2 bytes",
+                 count, element, numbers(want.rank));
     find(BY_WALK + 2 * turn, "keys_sent", backward() ? "keys" : "travel",
-         "in step %d rank %d sends %s instead of %s, which it holds%s", turn, rank,
+         "in step %d, rank %d sends %s, but should send %s, which it holds%s", turn, rank,
          other ? called(other->at[0]) : "nothing", called(want), size);
 }
 
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
-static const char *const what_is_seen[] = {"nothing", "all", "half, as under a diagonal", "something twice"};
+static const char *const what_is_seen[] = {"none", "all", "the causal half", "some of them twice"};
 
 static seen right_of(int mine, int theirs)
 {
@@ -218,8 +218,8 @@ static void see_pairs(void)
         if (is == right_of(mine, theirs)) continue;
         right = false;
         find(rank, "pairs_of_chunks", "zigzag|pairs|owner|when",
-             "in step %d, when rank %d has the keys of rank %d, queries of its chunk %d see of keys of chunk %d %s; %s "
-             "belongs",
+             "in step %d, when rank %d has the keys of rank %d, the pairs computed for queries of chunk %d and keys of "
+             "chunk %d are: %s; should be: %s",
              modulo(way * (me - from)), me, from, mine, theirs, what_is_seen[is], what_is_seen[right_of(mine, theirs)]);
     }
     EACH_CALL(c)
@@ -227,9 +227,8 @@ static void see_pairs(void)
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
         if (rows != wb_chunk_rows(e.c, chunk))
             find(rank + 1, "chunk_rows", "chunk table|share",
-                 "with %d rows rank %d gives chunk %d %d rows; the first N %% (2 R) chunks have one more than N / (2 "
-                 "R), the "
-                 "others exactly N / (2 R)",
+                 "of %d rows, rank %d gives chunk %d %d rows; the first N %% (2 R) chunks must have N / (2 R) + 1 "
+                 "rows, the others N / (2 R)",
                  e.s->q_len, c->rank, chunk, rows);
     }
 }
@@ -264,7 +263,7 @@ static void see_given(const held *c)
 {
     const int rank = BY_WALK + 2 * c->step + 1;
     char pair[96];
-    snprintf(pair, sizeof pair, "in step %d on rank %d, of queries of chunk %d and keys of chunk %d,", c->step, c->rank,
+    snprintf(pair, sizeof pair, "in step %d, rank %d, queries of chunk %d, keys of chunk %d:", c->step, c->rank,
              c->mine, c->theirs);
     for (int n = 0; n < (backward() ? 9 : 3); n++) {
         const bool keys = n == TK || n == TV || n > 6;
@@ -280,8 +279,8 @@ static void see_given(const held *c)
             const ptrdiff_t apart = (at - (const char *)o->h.at[n]) / (n > 3 ? 4 : 2);
             const ptrdiff_t want = (ptrdiff_t)(right.row - of_chunk(t, other).row) * (ptrdiff_t)width_of(t);
             if (o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
-                snprintf(where, sizeof where, ", %td numbers past that of chunk %d, but should be %td past it", apart,
-                         other, want);
+                snprintf(where, sizeof where, " at an address %td elements past that of chunk %d, instead of %td",
+                         apart, other, want);
         }
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
@@ -291,9 +290,9 @@ static void see_given(const held *c)
              !backward() ? its ? "" : "travel"
              : others    ? "keys"
                          : "share",
-             "%s %s is given as %s%s", pair, called(is), names[n],
-             there && !its ? ": so it came"
-             : to && !own  ? ": what came lies elsewhere"
+             "%s the argument for %s is %s%s", pair, names[n], called(is),
+             there && !its ? ": the message contained this"
+             : to && !own  ? ": the message arrived at another address"
              : is.of < 0   ? where
                            : "");
     }
@@ -360,16 +359,16 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s what rank %d found%s is in it %.2g times", *text ? "," : ":", modulo(of + way * n),
+            APPEND(text, "%s it contains rank %d's contribution%s %.2g times", *text ? "," : ":", modulo(of + way * n),
                    n % ranks() ? ""
-                   : n         ? " at last"
-                               : " at first",
+                   : n         ? " in the last step"
+                               : " in step 0",
                    fabs(share[n]) < 0.02 ? 0 : share[n]);
-    if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is no sum of the ranks' contributions");
+    if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is not a sum of the ranks' contributions");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
              elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,
-             elsewhere ? " is not in the buffer that was added to" : text);
+             elsewhere ? " is not sent from the buffer to which the kernels add" : text);
     for (int n = 0; n < count; n++) free(terms[n]);
     free(y);
 }
@@ -386,7 +385,8 @@ static void see_gradients_sent(int r, int turn)
     if (message(r, turn, WB_SENDS, true, 1)) return;
     if (!m || m->h.bytes[0] != 8 * numbers(of)) {
         find(BY_RESCALING + turn - 1, m ? "gradients_size" : "no_gradients", "gradients",
-             "in step %d rank %d sends %zu numbers of %d bytes as gradients of rank %d's keys; dK and dV are %zu of 4",
+             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; dK and dV have %zu "
+             "elements of 4 bytes",
              turn, r, m ? m->h.bytes[0] / (size_t)m->h.element : 0, m ? m->h.element : 4, of, 2 * numbers(of));
         return;
     }
@@ -394,7 +394,7 @@ static void see_gradients_sent(int r, int turn)
     if (c->rank == r && c->step == 0 && turn == 1)
         made = (const char *)c->h.at[7] - 4 * of_chunk(TK, c->theirs).row * width_of(TK);
     float *is = floats_of(m, 0, 4);
-    snprintf(where, sizeof where, "what rank %d sends in step %d as gradients of rank %d's keys", r, turn, of);
+    snprintf(where, sizeof where, "the sum that rank %d sends in step %d as gradients of rank %d's keys", r, turn, of);
     see_gradients(is, of, turn, where, made && m->h.at[0] != made);
     free(is);
 }
@@ -434,7 +434,7 @@ void look_at_ranks(void)
     for (int r = 0; r < R && back && R > 1 && are_filled(sums_need); r++) {
         float *home = allocate(2 * numbers(r), sizeof *home);
         memcpy(home, shards[r][TdK], 4 * numbers(r)), memcpy(home + numbers(r), shards[r][TdV], 4 * numbers(r));
-        see_gradients(home, r, R + 1, "dK and dV, at home", false);
+        see_gradients(home, r, R + 1, "dK and dV on their owner", false);
         free(home);
     }
 }

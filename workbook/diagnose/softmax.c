@@ -14,8 +14,8 @@ static fit fit_slope = FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumul
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
 static fit fit_alpha =
     FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
-        .joint = ": that is 2 to the power of ", .zero = ": O is not rescaled, or by 2 to the power of ");
-static fit fit_l = FIT(BY_SUM, NULL, .zero = ": nothing was added to l, which is ");
+        .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled, or by 2 to the power of ");
+static fit fit_l = FIT(BY_SUM, NULL, .zero = "; nothing was added to l, which is ");
 static fit fit_L = FIT(BY_L, "finalize|empty rows|logit");
 
 static fit at_start = {.mute = true};  // the first sentence about a row that begins with another m than its maximum
@@ -45,8 +45,8 @@ static bool each_lane_has_its_own(int q, const step *t, const double *x, const d
     }
     if (own && most - least > 4 * close)
         find(BY_EXPONENT, "m of each lane", "max|rescale|accumulate|softmax",
-             "query %d has four m in the tile of keys from %d on, %.4g to %.4g: each of the four lanes that share the "
-             "row subtracts its own",
+             "query %d has four values of m in the tile of keys from %d on, from %.4g to %.4g: each of the four lanes "
+             "that share the row subtracts its own maximum",
              q, t->first, least, most);
     return own;
 }
@@ -64,8 +64,8 @@ static double subtracted(const step *t, int i, int *weights)
         const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
         if (!isfinite(P) && seen) {
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
-                 "query %d has a weight that is %s in the tile of keys from %d on: what is subtracted from its scores "
-                 "is not their maximum",
+                 "query %d has a weight that is %s in the tile of keys from %d on: the number subtracted from its "
+                 "scores is not their maximum",
                  q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
         }
@@ -88,13 +88,11 @@ static double subtracted(const step *t, int i, int *weights)
         const double P = PV->a[i * PV->depth + c], is = (log2(P) + m) / s2, own = S->after[i * S->cols + c];
         if (P > 1e-30 && P < 1e30 && !sees(S->a_row[i], key_of(S->b_row[c])) && is < -100 &&
             (close + 0.01) / s2 < -0.2 * is && fabs(is - own) > -0.2 * is)
-            find(
-                BY_MASK, "hidden by a number", MASK_GAPS,
-                "query %d gives the weight %.3g to the key in column %d of the tile from %d on, which it does not see: "
-                "the score was set to about %.2g, which is not low enough if scale is small or other scores are as "
-                "low; "
-                "-INFINITY is",
-                q, P, c, t->first, is);
+            find(BY_MASK, "hidden by a number", MASK_GAPS,
+                 "query %d gives the weight %.3g to a key that it does not see, in column %d of the tile from %d on: "
+                 "the score was set to about %.2g, which is not low enough if scale is small or other scores are as "
+                 "low; use -INFINITY",
+                 q, P, c, t->first, is);
     }
     return one ? m : NAN;
 }
@@ -137,20 +135,19 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
         see(&at_start, 0, 0, NULL, 0,
-            "in tile %d of the loop query %d subtracts %.4g from its scores in base 2, but the largest of these so far "
-            "is %.4g",
+            "in tile %d of the loop, query %d subtracts %.4g from its scores in base 2, but the largest of these so "
+            "far is %.4g",
             t, q, m, run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
-    see_sum(
-        &fit_m, m, 0.012 + 2e-4 * fabs(m),
-        e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
-                           : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
-                             "maximum and the m that stayed)",
-        (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
-        "in tile %d of the loop query %d subtracts m = %.4g from its scores in base 2; the largest of these so far, "
-        "scale log2(e) max S, is %.4g",
-        t, q, m, run);
+    see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
+            e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
+                               : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
+                                 "maximum and the m kept so far)",
+            (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
+            "in tile %d of the loop, query %d subtracts m = %.4g from its scores in base 2; the largest of these so "
+            "far, scale log2(e) max S, is %.4g",
+            t, q, m, run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -173,14 +170,14 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
     if (!isfinite(factor)) {
         find(BY_RESCALING, "", "rescale|softmax|overlap",
-             "from tile %d to tile %d of the loop O of query %d is not multiplied by one number, which should be %.4g "
-             "in all columns",
+             "from tile %d to tile %d of the loop, the factor by which O of query %d is multiplied differs between "
+             "columns; it should be %.4g",
              t, t + 1, q, right);
         return;
     }
     see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)", (double[]){delta},
-            "from tile %d to tile %d of the loop the number that query %d subtracts grows by %.4g, so O has to be "
-            "multiplied by 2^%.4g = %.4g, but is multiplied by %.4g",
+            "from tile %d to tile %d of the loop, m of query %d grows by %.4g, so O must be multiplied by 2^%.4g = "
+            "%.4g, but is multiplied by %.4g",
             t, t + 1, q, -delta, delta, right, factor);
 }
 
@@ -230,13 +227,13 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
-             "O of query %d is not the sum of P V divided by one number", q);
+             "O of query %d is not the sum of P V divided by the same number in all columns", q);
         return;
     }
     const double right = L_keys + log1p(term);
     const bool clear = !sink || l * term < 1e30;  // float32 overflows early
     char with_sink[60] = "", says[300];
-    if (sink) snprintf(with_sink, sizeof with_sink, "; with the sink's term that is %.4g", l * factor);
+    if (sink) snprintf(with_sink, sizeof with_sink, " (with the sink's term: %.4g)", l * factor);
     snprintf(says, sizeof says, "the weights of query %d have the sum %.4g%s, but O is divided by %.4g", q, l,
              with_sink, used);
     if (!clear) return;
@@ -249,8 +246,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row];
     snprintf(says, sizeof says,
-             "O of query %d is right, and its L should be ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: %.4g, but "
-             "is %.4g",
+             "O of query %d is correct, but L is not ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: it should be "
+             "%.4g, but is %.4g",
              q, end, l, with_sink, right, L);
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
@@ -286,8 +283,8 @@ static void look_at_row(int i)
         if (!PV) return;
         if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
             find(BY_RESCALING, "rescaled_by_nan", "rescale|max|softmax",
-                 "O of query %d is 0 before its first tile, but rescaled it is NaN: the factor is not finite, where it "
-                 "should be 2^(old maximum - new maximum)",
+                 "O of query %d is 0 before its first tile, but NaN after the rescaling: the factor is not finite; it "
+                 "should be 2^(m_old - m_new)",
                  q);
             return;
         }
@@ -300,8 +297,8 @@ static void look_at_row(int i)
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0 && visible && tile < -100 && weights > 0 && isfinite(weights))
             find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "query %d gives weights to hidden keys, and none to visible ones. The visible scores are at most %.4g "
-                 "in base 2, and the number that hidden scores were set to is not lower than that; use -INFINITY",
+                 "query %d gives weights to hidden keys, and none to visible ones. Its visible scores are at most %.4g "
+                 "in base 2, and hidden scores were set to a number that is not lower; use -INFINITY",
                  q, tile);
         if (given == 0) {
             if (visible) return;
@@ -346,5 +343,5 @@ void settle_softmax(void)
     fit_l.gaps = e.problem->sink_logits       ? "finalize|logit"
                  : l && !strcmp(l->says, "1") ? "finalize|empty rows"
                                               : "finalize|accumulate|rescale|softmax|empty rows";
-    if (e.problem->sink_logits) fit_L.joint = ": exp(L - m) is ";
+    if (e.problem->sink_logits) fit_L.joint = "; exp(L - m) is ";
 }

@@ -114,7 +114,7 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
             APPEND(text, " %d", steps[t].first);
         }
     }
-    return *text ? text : " nowhere";
+    return *text ? text : " none";
 }
 
 // Whether any row of this walk's block sees anything of a step.
@@ -155,7 +155,7 @@ void look_at_walks(const record *r, bool keys)
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
-    if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
+    if (backward()) where = keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
     if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     if (listed) gaps = "lists|first key";
     int walks = 0, worst = 0;  // the rank of what was found
@@ -182,7 +182,8 @@ void look_at_walks(const record *r, bool keys)
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
-                 "%sthe block of %s %d visits the tile of %s from %d on, of which none of its rows sees anything",
+                 "%sthe block of %s %d visits the tile of %s from %d on, although no (query, key) pair of the two is "
+                 "visible",
                  where, keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
                  keys ? "queries" : "keys", steps[t].first);
         }
@@ -196,9 +197,9 @@ void look_at_walks(const record *r, bool keys)
         if (worst && worst <= rank) continue;
         worst = rank;
         const char *begin = walk_of(r, keys, q, k);
-        if (strstr(begin, "nowhere") && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+        if (strstr(begin, "none") && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
-             "%squery %d of head %d %s key %d, although it sees the key; the tiles of the loop of that %s begin at%s",
+             "%squery %d of head %d %s key %d, although it sees the key; the tiles in the loop for this %s begin at:%s",
              where, query_of(q), head_of(q), missing ? "never meets" : "counts more than once", k,
              keys ? "key" : "query", begin);
     }

@@ -81,11 +81,11 @@ function keep(object, ways,    line, size, alike, from, k, way) {
 END {
     end_of(file)
     if (elsewhere != "")
-        print "no case controls time, chance, threads, environment, compiler, device: " substr(elsewhere, 3)
+        print "no case controls time, random numbers, threads, environment, compiler or device: " substr(elsewhere, 3)
     if (narrow != "") print "numbers are truncated to few bits, and a larger case may need more: " substr(narrow, 3)
-    if (hides != "") print "these lines may falsify the counts of what ran: " substr(hides, 3)
+    if (hides != "") print "these lines may falsify the record of which lines ran: " substr(hides, 3)
     if (called < served) {
-        print "what ran is unknown: for " served " calls the counters show " called + 0
+        print "what ran is unknown: of " served " calls the counters show only " called + 0
         exit
     }
     for (at in sizes) {

@@ -171,7 +171,7 @@ judge() {
 praise() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$one" ] && [ "${SANITIZE:-0}" = 0 ] || return 0
     cmp -s "$work/$number.sum" "$record/clean.$number" ||
-        echo "  results are correct; races: not looked at (make sanitize-$number checks every access)"
+        echo "  the results are correct; races were not checked (make sanitize-$number checks every access)"
 }
 
 # What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
@@ -316,8 +316,8 @@ look_closer() {
         too_busy "the check build: $(tail -n 1 "$work/$number.look")"
         return
     else
-        [ "$state" = failed ] || echo "  right results, but"
-        echo "  the check build found something:"
+        [ "$state" = failed ] || echo "  the results are correct, but"
+        echo "  the check build found errors:"
         state="failed"
         "$out/suite" --fail "$work/$number.results" "check build" promises
     fi

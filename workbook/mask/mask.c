@@ -173,7 +173,7 @@ static bool parse(options *o, int argc, char **argv)
         char *end;
         const long value = strtol(equals + 1, &end, 10);
         if (*end || end == equals + 1 || value < numbers[k].least || value > numbers[k].most) {
-            fprintf(stderr, "mask: %s: a number from %d to %d is needed\n", argv[i], numbers[k].least, numbers[k].most);
+            fprintf(stderr, "mask: %s: must be a number from %d to %d\n", argv[i], numbers[k].least, numbers[k].most);
             return false;
         }
         *numbers[k].value = (int)value;

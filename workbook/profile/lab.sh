@@ -27,11 +27,11 @@ if [ -n "${SAY:-}" ]; then
     set -f
     # shellcheck disable=SC2086
     set -- $SAY
-    case $#$SAY in *[!A-Za-z0-9_\ ]* | [!2]*) say 'an answer is SAY="A NAME": of A to D, and a name of the list' ;; esac
+    case $#$SAY in *[!A-Za-z0-9_\ ]* | [!2]*) say 'SAY="A NAME" must be a letter from A to D and a name of the list' ;; esac
     answer=$(awk -v letter="$1:" '$0 == letter { of = 1 } of && /^answer: / { print $2; exit }' "$table")
-    [ -n "$answer" ] || say "A to D are there"
+    [ -n "$answer" ] || say "the letter must be from A to D"
     reason=$(reasons | grep "^$2:") || say "the list has no such name"
-    [ "$(sum "$1 $2")" = "$answer" ] || { echo "$1: something else is slow"; exit 1; }
+    [ "$(sum "$1 $2")" = "$answer" ] || { echo "$1: no, it is slow for another reason"; exit 1; }
     echo "$1: right. ${reason#*: }"
     exit
 fi

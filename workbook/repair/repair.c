@@ -444,7 +444,7 @@ static void say(const trial *t)
         printf("in line %d without `%s`", c->line, c->of);
     else
         printf("in line %d `%s` in place of `%s`", c->line, c->put, c->of);
-    if (t->constant) printf(", which makes the condition constant: the change may only hide the mistake");
+    if (t->constant) printf(", which makes the condition constant: the change may only hide the bug");
 }
 
 // For who asks which test finds which mistake (tests/prove/kills.sh): so many of the changes, chosen at random, a line
@@ -501,7 +501,7 @@ int main(int argc, char **argv)
     if (from) fclose(from);
     find_distances(source, lines, gaps);
     if (!choose_first()) {
-        puts("no change was tried: no cheap case is wrong in every run");
+        puts("no change was tried: no small case fails in every run");
         return unshare(), 1;
     }
     trial best;
@@ -526,7 +526,7 @@ int main(int argc, char **argv)
     printf("one change makes");
     for (int k = 0; k < count && !whole; k++)
         if (mended >> k & 1) printf(" %s", tensors[k].name);
-    printf(!whole ? " right in all cases: " : wrong_count > 1 ? " all wrong cases right: " : " this case right: ");
+    printf(!whole ? " correct in all cases: " : wrong_count > 1 ? " all wrong cases correct: " : " it correct: ");
     say(&best);
     printf(whole ? "\n" : "; the cause of the other wrong cases was not found\n");
     return 0;

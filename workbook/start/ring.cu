@@ -48,15 +48,15 @@ static wb_status read_words(int count, char **words)
             char *end;
             *n.value = strtol(is + 1, &end, 10);
             if (end == is + 1 || *end || *n.value < n.least || *n.value > n.most)
-                return wb_fail(WB_BAD_ARGUMENT, "%.60s: %s is a number from %ld to %ld", words[i], n.name, n.least,
+                return wb_fail(WB_BAD_ARGUMENT, "%.60s: %s must be a number from %ld to %ld", words[i], n.name, n.least,
                                n.most);
             known = true;
         }
         if (strncmp(words[i], "TO=", 3) == 0) table = words[i] + 3, known = true;
         if (strncmp(words[i], "AS=", 3) == 0) implementation = words[i] + 3, known = true;
         if (!known)
-            return wb_fail(WB_BAD_ARGUMENT,
-                           "%.60s: there are RANKS, N, D, B, HEADS (8/2: 8 on 2), CAUSAL, SEED and RUNS", words[i]);
+            return wb_fail(WB_BAD_ARGUMENT, "%.60s: must be one of RANKS, N, D, B, HEADS (as 8/2), CAUSAL, SEED, RUNS",
+                           words[i]);
     }
     return WB_OK;
 }

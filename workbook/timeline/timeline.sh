@@ -14,7 +14,7 @@ if [ -z "$ring" ] && { [ -z "$file" ] || ! grep -q 'hopper\.cuh' "$file"; }; the
         "$impl has$blocks${rings:+, and of rings$rings}" >&2
     exit 2
 fi
-case $block in *[!0-9]*) echo "timeline: BLOCK=$block: a number is needed" >&2; exit 2 ;; esac
+case $block in *[!0-9]*) echo "timeline: BLOCK=$block: must be a number" >&2; exit 2 ;; esac
 if [ -n "$ring" ]; then
     given=${WB_CASE:-B=1,Hq=8,Hkv=2,Nq=512,D=64,causal=1,ranks=4} what=
 else

@@ -16,8 +16,8 @@ struct e4m3 {
 // The pieces of 16 bytes are exchanged by the bits of the address above a line of 128 bytes.
 template <int Rows, int Cols> struct alignas(1024) e4m3_tile {
     static_assert(Rows % 8 == 0 && Rows <= 256 && Cols % 32 == 0,
-                  "the copy engine brings at most 256 rows, the tensor cores read 8 of them, and 32 columns at a time");
-    static_assert(Rows * Cols % 1024 == 0, "tiles begin at multiples of 1024 bytes, and end there");
+                  "Rows must be a multiple of 8 and at most 256 (the copy engine's limit), Cols a multiple of 32");
+    static_assert(Rows * Cols % 1024 == 0, "the size of a tile must be a multiple of 1024 bytes");
     static constexpr int rows = Rows, cols = Cols, panel = Cols % 128 == 0 ? 128 : Cols % 64 == 0 ? 64 : 32;
     e4m3 at[Cols / panel][Rows][panel];
 };

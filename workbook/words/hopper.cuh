@@ -86,10 +86,10 @@ TILE_FN int warp_in_group(call_site from = here()) { return hopper_machine::of_f
 // alike.
 template <int Rows, int Cols> struct alignas(1024) tma_tile {
     static_assert(Rows % 8 == 0 && Rows <= 256,
-                  "the copy engine brings at most 256 rows; rows are exchanged in groups of 8");
+                  "Rows must be a multiple of 8, and at most 256, the copy engine's limit");
     static_assert(Cols % 64 == 0 || Cols == 32 || Cols == 16,
                   "a tile is made of panels of 64 columns, or is one panel of 32 or 16");
-    static_assert(Rows * Cols % 512 == 0, "tiles begin at multiples of 1024 bytes, and end there");
+    static_assert(Rows * Cols % 512 == 0, "the size of a tile must be a multiple of 1024 bytes");
     static constexpr int rows = Rows, cols = Cols, panel = Cols < 64 ? Cols : 64;
     bf16 at[Cols / panel][Rows][panel];
     // Where piece i of a row lies. row % 8 of the row will do.
@@ -99,7 +99,7 @@ template <int Rows, int Cols> struct alignas(1024) tma_tile {
 // Rows row0 ... row0 + Rows - 1 of a tile of one panel, as a tile: row0 is a multiple of 8.
 template <int Rows, int TileRows> TILE_FN const tma_tile<Rows, 64> &strip(const tma_tile<TileRows, 64> &tile, int row0)
 {
-    static_assert(Rows <= TileRows, "a strip is not larger than the tile");
+    static_assert(Rows <= TileRows, "a strip must not be larger than the tile");
     return reinterpret_cast<const tma_tile<Rows, 64> &>(tile.at[0][row0]);
 }
 
@@ -238,7 +238,7 @@ template <class Tile, int Stages> struct sender {
     template <class Beside> TILE_FN void send_with(const tensor_map &map, int row, int head, Beside (&beside)[Stages],
                                                    const Beside *src, call_site from = here())
     {
-        static_assert(sizeof(Beside) % 128 == 0, "whole lines of 128 bytes");
+        static_assert(sizeof(Beside) % 128 == 0, "the size must be a multiple of 128 bytes");
         empty[stage].wait(phase, from);
         full[stage].arrive_and_expect(sizeof tile[stage] + sizeof *src, from);
         hopper_machine::copy_in(&tile[stage], sizeof tile[stage], map, row, head, &full[stage].state, from);
@@ -371,7 +371,7 @@ template <int Groups, int Few, int Many, int Blocks = 1> struct register_shares 
     static constexpr int at_launch = 65536 / Blocks / (warpgroup_threads * (1 + Groups)) / 8 * 8;
     static_assert(Few % 8 == 0 && Many % 8 == 0 && Few >= 24 && Many <= 240,
                   "register counts are multiples of 8 from 24 to 240");
-    static_assert(Few <= at_launch && at_launch <= Many, "one count decreases, the other increases");
+    static_assert(Few <= at_launch && at_launch <= Many, "one register count must decrease, the other increase");
     static_assert(Few + Groups * Many <= at_launch * (1 + Groups),
                   "the registers exceed those that the block was launched with");
     static TILE_FN void give(call_site from = here()) { hopper_machine::registers_down<Few, Blocks>(from); }
@@ -381,7 +381,7 @@ template <int Groups, int Few, int Many, int Blocks = 1> struct register_shares 
 // Groups warpgroups, numbered from 0, take turns; the first comes first. Each says wait() and pass() equally often.
 // Barriers 1 to Groups of the hardware's sixteen (0 is __syncthreads; store_async has 8 to 15).
 template <int Groups> struct turns {
-    static_assert(Groups >= 1 && Groups <= 7, "there are barriers for 7 groups");
+    static_assert(Groups >= 1 && Groups <= 7, "there are barriers for at most 7 groups");
     int me;
     TILE_FN explicit turns(int group, call_site from = here()) : me(group)
     {
@@ -417,7 +417,7 @@ TILE_FN void warpgroup_meets(call_site from = here())
 // beside turns. Who comes twice in a row must know that the others have been there.
 template <int Groups> TILE_FN void gather(int who, bool me, call_site from = here())
 {
-    static_assert(Groups >= 2 && Groups <= 6, "there are barriers for 6 groups");
+    static_assert(Groups >= 2 && Groups <= 6, "there are barriers for at most 6 groups");
     hopper_machine::named_barrier(who + 1, Groups * warpgroup_threads, me, from);
 }
 
@@ -483,7 +483,7 @@ TILE_FN void stores_done(call_site from = here()) { hopper_machine::stores_read(
 template <int Tiles, int Depth>
 TILE_FN void store_transposed(tma_tile<64, 64> (&dst)[Tiles], const weights<Depth> &w, call_site from = here())
 {
-    static_assert(Depth == 64 * Tiles, "a tile for each 64 columns");
+    static_assert(Depth == 64 * Tiles, "one tile for each 64 columns is required");
     const int row = lane_id() / 16 * 8 + lane_id() % 8, piece = 2 * warp_in_group(from) + lane_id() / 8 % 2;
     TILE_UNROLL
     for (int k = 0; k < Depth / 16; k++) {

@@ -50,7 +50,7 @@ TILE_FN void load_rows_async(cache_tile<Element, Rows, Cols> &tile, const Elemen
 {
     constexpr int lanes = 512 / Rows, chunks = cache_tile<Element, Rows, Cols>::chunks,
                   step = lanes / chunks;  // rows that these copy at a time
-    static_assert(step >= 1 && 16 % step == 0, "lanes copy whole rows, and as many each time");
+    static_assert(step >= 1 && 16 % step == 0, "a warp must copy whole rows, the same number in each step");
     const int lane = lane_id() % lanes, row0 = lane_id() / lanes * 16 + lane / chunks, n = lane % chunks;
     src += (size_t)(lane / chunks) * stride + n * tile.elements;
     if (rows >= 16) {

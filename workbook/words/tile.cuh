@@ -312,7 +312,7 @@ template <int Threads, int Rows, int Cols>
 TILE_FN void load_async(smem_tile<Rows, Cols> &tile, const bf16 *src, int rows)
 {
     constexpr int step = Threads * 8 / Cols;  // rows that the block copies at a time, 16 bytes a thread
-    static_assert(step >= 1 && Threads * 8 % Cols == 0, "the block copies whole rows");
+    static_assert(step >= 1 && Threads * 8 % Cols == 0, "the block must copy whole rows");
     const int row0 = threadIdx.x / (Cols / 8), col0 = threadIdx.x % (Cols / 8) * 8;
     if (rows >= Rows) {  // a whole tile: nothing but copies at constant distances
         TILE_UNROLL

@@ -178,7 +178,7 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
-        f->missing = freed ? "cudaFree() after the last kernel that uses the memory: wait for the kernel first."
+        f->missing = freed ? "a wait for the last kernel that uses this memory, before cudaFree()."
                      : kind == READ
                          ? "an index inside the memory: check each part of it, batch, head, row and column. At a "
                            "ragged end, put a condition around this load. Or the allocated memory is too small."
@@ -197,11 +197,12 @@ static void found_pending(const char *at, unsigned bytes, const word_history &h,
     f->sides[0].thread = copy.thread;
     f->sides[0].kind = ASYNC;
     f->sides[0].block = current->index;
-    f->missing = kind == ASYNC ? "another destination for one of the two: both copies in flight write the same bytes. "
-                                 "Which buffer, and which iteration of the loop, is each copy meant for?"
-                               : "a wait for this copy in the thread that issued it: loads_issued() to close its "
-                                 "group, then loads_arrived<...>(); and __syncthreads(), if other threads read. Or one "
-                                 "of the two lines uses the wrong buffer or iteration.";
+    f->missing = kind == ASYNC
+                     ? "another destination for one of the two: both copies in flight write the same bytes. "
+                       "Which buffer, and which iteration of the loop, is each copy meant for?"
+                     : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>(), in "
+                       "plain CUDA __pipeline_commit() and __pipeline_wait_prior(); then __syncthreads(), if other "
+                       "threads read. Or one of the two lines uses the wrong buffer or iteration.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
 }
 
