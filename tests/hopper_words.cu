@@ -1,5 +1,5 @@
-// hopper_words.cu - loads and products of hopper.cuh against loops that anyone can check; and on the CPU execution
-// layer what it says of a pipeline in which one thing is wrong, once for each sentence. Turns, meetings, tiles of
+// hopper_words.cu - products of hopper.cuh against loops that anyone can check; and on the CPU execution layer
+// what it says of a pipeline in which one thing is wrong, once for each sentence. Loads, turns, meetings, tiles of
 // several heads, transposed stores and bytes beside a tile the suites of the variants for Hopper prove (07, 08, 09).
 // Elsewhere than on sm_90 and the layer every test is skipped.
 #include "hopper.cuh"
@@ -61,52 +61,6 @@ TILE_FN void begin(struct signal &full, int loads)
     __syncthreads();
 }
 
-// ------------------------ tiles as they come
-
-template <int D> struct one_tile {
-    tma_tile<64, D> tile;
-    struct signal full;
-};
-
-// As the hardware has it: the bits of an address from 16 bytes to a row are exchanged by as many from 128 bytes on.
-// A tile is panels side by side, whose rows have 128 bytes, or 2 D.
-template <int D> __global__ void load_kernel(uint16_t *out, const __grid_constant__ tensor_map map, int row, int head)
-{
-    constexpr int line = D < 64 ? 2 * D : 128;
-    auto &x = shared_memory<one_tile<D>>();
-    begin(x.full, 1);
-    if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
-    x.full.wait(0);
-    for (int i = threadIdx.x; i < 64 * D; i += blockDim.x) {
-        const int byte = i % D * 2, at = i / D * line + byte % line;
-        const char *panel = reinterpret_cast<const char *>(&x.tile) + byte / line * 64 * line;
-        out[i] = *reinterpret_cast<const uint16_t *>(panel + (at ^ (at >> 3 & (line - 16))));
-    }
-}
-
-// A tile of 64 rows anywhere in x [3, 100, D], as shared memory has it, unexchanged: zeros beyond the ends of the head.
-template <int D> static void check_loads()
-{
-    enum { HEADS = 3, ROWS = 100 };
-    const auto x = numbers(HEADS * ROWS * D);
-    std::vector<uint16_t> out(64 * D);
-    for (const int first : {0, 36, 37, 99, 100, 1000, -5})
-        for (int head = 0; head < HEADS; head++) {
-            {
-                const auto x_device = as_bf16(x);
-                const on_device<uint16_t> out_device(out);
-                load_kernel<D><<<1, 128, sizeof(one_tile<D>)>>>(out_device.at, map_of(x_device.at, HEADS, ROWS, D, 64),
-                                                                first, head);
-            }
-            for (int i = 0; i < 64 * D; i++) {
-                const int row = first + i / D;
-                expect(out[i], row < 0 || row >= ROWS ? 0 : x[(head * ROWS + row) * D + i % D], 0, "tile", i / D,
-                       i % D);
-            }
-        }
-}
-Test(hopper, a_tile_ends_with_zeros_where_the_head_ends) { check_loads<128>(), check_loads<32>(), check_loads<16>(); }
-
 // ------------------------ products
 
 template <class A, class B> struct two_factors {
@@ -118,13 +72,12 @@ template <class A, class B> struct two_factors {
 enum hopper_form {
     HOPPER_ABt,
     HOPPER_ABt_REGISTERS,
-    HOPPER_ABt_MORE,
     HOPPER_AB_REGISTERS,
     HOPPER_AB_SHARED,
     HOPPER_AB_FIRST
 };
 
-template <hopper_form form> constexpr bool is_ABt = form <= HOPPER_ABt_MORE;
+template <hopper_form form> constexpr bool is_ABt = form <= HOPPER_ABt_REGISTERS;
 template <hopper_form form, int Depth, int Cols> using factors =
     two_factors<tma_tile<64, Depth>, tma_tile<is_ABt<form> ? Cols : Depth, is_ABt<form> ? Depth : Cols>>;
 
@@ -146,8 +99,6 @@ __global__ void product_kernel(float *c_out, const bf16 *a, const __grid_constan
     weights<Depth> w;
     if constexpr (form == HOPPER_ABt) {
         mma_ABt_async(c, x.a, x.b);
-    } else if constexpr (form == HOPPER_ABt_MORE) {
-        mma_ABt_more_async(c, x.a, x.b);
     } else if constexpr (form == HOPPER_AB_SHARED) {
         mma_AB_async(c, x.a, x.b);
     } else if constexpr (form == HOPPER_AB_FIRST) {
@@ -165,7 +116,7 @@ __global__ void product_kernel(float *c_out, const bf16 *a, const __grid_constan
     each(c, [&](float &v, element e) { c_out[(row0 + e.row) * Cols + e.col] = v; });
 }
 
-// c [64, Cols] = a b^T for ABt, c += a b^T for MORE, b [Cols, Depth]; c += a b for AB, = a b for FIRST,
+// c [64, Cols] = a b^T for ABt, b [Cols, Depth]; c += a b for AB, = a b for FIRST,
 // b [Depth, Cols]; a [64, Depth].
 template <hopper_form form, int Depth, int Cols> static void check_product()
 {
@@ -185,7 +136,7 @@ template <hopper_form form, int Depth, int Cols> static void check_product()
     }
     for (int i = 0; i < 64; i++)
         for (int j = 0; j < Cols; j++) {
-            double want = form <= HOPPER_ABt_REGISTERS || form == HOPPER_AB_FIRST ? 0 : before[i * Cols + j];
+            double want = is_ABt<form> || form == HOPPER_AB_FIRST ? 0 : before[i * Cols + j];
             for (int k = 0; k < Depth; k++)
                 want += (double)wb_from_bf16(a[i * Depth + k]) *
                         wb_from_bf16(b[is_ABt<form> ? j * Depth + k : k * Cols + j]);
@@ -197,7 +148,6 @@ template <hopper_form form, int... Cols> static void check_products() { (check_p
 template <int D> static void check_narrow_ABt()
 {
     check_product<HOPPER_ABt, D, 64>(), check_product<HOPPER_ABt, D, 128>(), check_product<HOPPER_ABt, D, 192>();
-    check_product<HOPPER_ABt_MORE, D, 64>();
 }
 template <int D> static void check_narrow_AB()
 {
@@ -210,7 +160,6 @@ Test(hopper, product_ABt)
 {
     check_products<HOPPER_ABt, 64, 80, 96, 112, 128, 160, 192, 256, 16, 144>();
     check_products<HOPPER_ABt_REGISTERS, 64, 128, 192>();
-    check_products<HOPPER_ABt_MORE, 64, 96, 128, 160, 192>();
     check_narrow_ABt<32>(), check_narrow_ABt<16>();
 }
 Test(hopper, product_AB)

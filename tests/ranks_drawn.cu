@@ -41,7 +41,7 @@ enum kind {
     SYNC_EVENT,
     SYNC_DEVICE
 };
-enum role { SEND, RECEIVE, GATHER, SCATTER, SUM, BROADCAST };
+enum role { SEND, RECEIVE, GATHER, SUM };
 struct message {
     role what;
     range from, to;  // as the role has them
@@ -103,7 +103,7 @@ static std::vector<touch> touches(const op &o)
             if (m.what == GATHER && in_place) {  // its own part lies there already
                 add({m.to.area, m.to.at, m.from.at - m.to.at}, true);
                 add({m.to.area, m.from.at + m.from.bytes, m.to.at + m.to.bytes - m.from.at - m.from.bytes}, true);
-            } else if (m.what != SEND && !(m.what == BROADCAST && in_place))
+            } else if (m.what != SEND)
                 add(m.to, true);
         }
         break;
@@ -248,11 +248,8 @@ static void exchange(op *const at[MOST_RANKS], std::vector<unsigned char> memory
             for (int from = 0; from < g.R && m.what >= GATHER; from++) {
                 const given &x = of_all[from][calls];
                 if (m.what == GATHER) memcpy(to + (size_t)from * x.size(), x.data(), x.size());
-                if (m.what == BROADCAST && from == m.peer) memcpy(to, x.data(), bytes);
-                if (m.what != SUM && m.what != SCATTER) continue;
-                const unsigned char *its = x.data() + (m.what == SCATTER ? (size_t)r * bytes : 0);
-                for (size_t i = 0; i < bytes; i += 4) {
-                    const uint32_t sum = load(its + i) + (from ? load(to + i) : 0);
+                for (size_t i = 0; m.what == SUM && i < bytes; i += 4) {
+                    const uint32_t sum = load(x.data() + i) + (from ? load(to + i) : 0);
                     memcpy(to + i, &sum, 4);
                 }
             }
@@ -263,18 +260,16 @@ static void exchange(op *const at[MOST_RANKS], std::vector<unsigned char> memory
 
 static bool draw_collective(op group[MOST_RANKS])
 {
-    const role what = (role)(GATHER + draw(4));
-    const int bytes = 4 * (1 + (int)draw(300)), root = (int)draw((unsigned)g.R);
+    const role what = draw(2) ? GATHER : SUM;
+    const int bytes = 4 * (1 + (int)draw(300));
     for (int r = 0; r < g.R; r++) {
-        message m = {what, none(), none(), root, (int)draw((unsigned)g.streams + 1)};
+        message m = {what, none(), none(), 0, (int)draw((unsigned)g.streams + 1)};
         const bool in_place = draw(3) == 0;
-        if (!range_of(what == SCATTER ? bytes * g.R : bytes, &m.from)) return false;
+        if (!range_of(bytes, &m.from)) return false;
         if (!range_of(what == GATHER ? bytes * g.R : bytes, &m.to)) return false;
         if (in_place && what == GATHER) m.from = {m.to.area, m.to.at + r * bytes, bytes};
-        if (in_place && what == SCATTER) m.to = {m.from.area, m.from.at + r * bytes, bytes};
-        if (in_place && (what == SUM || what == BROADCAST)) m.to = m.from;
+        if (in_place && what == SUM) m.to = m.from;
         if (!in_place && m.from.meets(m.to)) return false;
-        if (what == BROADCAST && r != root) m.from = none();
         group[r].messages.push_back(m);
     }
     return true;
@@ -447,9 +442,7 @@ static void send_and_receive(const op &o, ncclComm_t comm, cudacpu::call_site si
         case SEND: RIGHT(ncclSend(from, given, ncclUint32, m.peer, comm, s, site)); break;
         case RECEIVE: RIGHT(ncclRecv(to, taken, ncclUint32, m.peer, comm, s, site)); break;
         case GATHER: RIGHT(ncclAllGather(from, to, given, ncclUint32, comm, s, site)); break;
-        case SCATTER: RIGHT(ncclReduceScatter(from, to, taken, ncclUint32, ncclSum, comm, s, site)); break;
         case SUM: RIGHT(ncclAllReduce(from, to, taken, ncclUint32, ncclSum, comm, s, site)); break;
-        case BROADCAST: RIGHT(ncclBroadcast(from, to, taken, ncclUint32, m.peer, comm, s, site)); break;
         }
     }
     if (o.grouped) RIGHT(ncclGroupEnd());

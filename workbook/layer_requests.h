@@ -35,7 +35,6 @@ void wb_have_shared_kb(int count) WB_OF_THE_LAYER;
 typedef struct wb_asked {
     unsigned launches;
     uint64_t blocks;             // of the last launch
-    int filled;                  // 1 + the byte that cudaMemset has put somewhere, the last; 0: none
     uint64_t multiplied;         // numbers, by all warps in products of matrices; of problem 01 by OpenBLAS
     uint64_t products;           // numbers, by products that run on their own (hopper.cuh)
     uint64_t of_first, of_last;  // how many of these by the first and by the last block of a launch that had any
@@ -99,13 +98,12 @@ typedef struct wb_watch {
     int shares;  // of decoding: a block may read any keys, but no more than one and a half of so many equal shares
 } wb_watch;
 
-// A tensor [.., rows, row_bytes], of keys or of queries: an input, one that tells which queries are at hand, or an
-// output, whose rows are those that a block is for once it has changed them.
+// A tensor [.., rows, row_bytes], of keys or of queries.
 typedef struct wb_watched {
     const void *at;
     size_t bytes, row_bytes;
     int rows;
-    bool keys, tells, output;
+    bool keys;
 } wb_watched;
 
 // From here to wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a

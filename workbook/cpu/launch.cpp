@@ -311,8 +311,6 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
         in_turn(config.stream, run);
 }
 
-void note_filled(int value) { launched.filled = 1 + (value & 255); }
-
 void count_launches(wb_asked &since)
 {
     launched.multiplied = multiplied.exchange(0), launched.products = products_of_all,

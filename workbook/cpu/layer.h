@@ -205,7 +205,6 @@ bool is_device_address(const void *at);  // one of those that are never anything
 long environment(const char *name, long otherwise);
 extern bool one_host_thread;  // the check build's
 int host_threads();
-void note_filled(int value);
 void count_launches(struct ::wb_asked &since);
 
 // ------------------------ host_stack.cpp

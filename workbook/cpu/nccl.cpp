@@ -7,7 +7,6 @@
 // it.
 #include "flight.h"
 #pragma GCC visibility push(default)
-#include <cuda_bf16.h>
 #include <nccl.h>
 #pragma GCC visibility pop
 #include "report.h"
@@ -74,7 +73,7 @@ struct part {  // of a group: one message
     std::vector<char> taken;
 };
 struct collective {
-    enum { GATHER, SCATTER, REDUCE, BROADCAST } kind;
+    enum { GATHER, REDUCE } kind;
     const char *from;
     char *to;
     size_t bytes;  // of a rank's part
@@ -301,10 +300,7 @@ template <class Type> static void combine_as(char *into, const char *from, size_
     Type *a = reinterpret_cast<Type *>(into);
     const Type *b = reinterpret_cast<const Type *>(from);
     for (size_t i = 0; i < bytes / sizeof(Type); i++)
-        a[i] = op == ncclProd  ? Type(a[i] * b[i])
-               : op == ncclMax ? std::max(a[i], b[i])
-               : op == ncclMin ? std::min(a[i], b[i])
-                               : Type(a[i] + b[i]);
+        a[i] = op == ncclMax ? std::max(a[i], b[i]) : Type(a[i] + b[i]);
 }
 template <class Type> static void divide_as(char *into, size_t bytes, int by)
 {
@@ -312,49 +308,11 @@ template <class Type> static void divide_as(char *into, size_t bytes, int by)
     for (size_t i = 0; i < bytes / sizeof(Type); i++) a[i] = Type(a[i] / static_cast<Type>(by));
 }
 
-// Sums of bf16 are made in float32 and rounded once.
-static std::vector<char> as_floats(const std::vector<char> &from, ncclDataType_t type)
-{
-    if (type != ncclBfloat16) return from;
-    std::vector<char> to(2 * from.size());
-    for (size_t i = 0; i < from.size() / 2; i++) {
-        __nv_bfloat16 x;
-        memcpy(&x, &from[i * sizeof x], sizeof x);
-        const float f = x;
-        memcpy(&to[i * sizeof f], &f, sizeof f);
-    }
-    return to;
-}
-// work(a number of the type in which sums are made)
+// work(a number of this type), of the three that may() lets through
 template <class Work> static void by_type(ncclDataType_t type, Work work)
 {
-    switch (type) {
-    case ncclInt8: return work(int8_t());
-    case ncclUint8: return work(uint8_t());
-    case ncclInt32: return work(int32_t());
-    case ncclUint32: return work(uint32_t());
-    case ncclInt64: return work(int64_t());
-    case ncclUint64: return work(uint64_t());
-    case ncclFloat64: return work(double());
-    default: return work(float());
-    }
-}
-static void combine(std::vector<char> &into, const std::vector<char> &from, ncclDataType_t type, ncclRedOp_t op)
-{
-    by_type(type, [&](auto number) { combine_as<decltype(number)>(into.data(), from.data(), into.size(), op); });
-}
-static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, ncclRedOp_t op, int ranks)
-{
-    if (op == ncclAvg) by_type(type, [&](auto number) { divide_as<decltype(number)>(sum.data(), sum.size(), ranks); });
-    if (type != ncclBfloat16) return sum;
-    std::vector<char> narrow(sum.size() / 2);
-    for (size_t i = 0; i < narrow.size() / 2; i++) {
-        float f;
-        memcpy(&f, &sum[i * sizeof f], sizeof f);
-        const __nv_bfloat16 b = __float2bfloat16(f);
-        memcpy(&narrow[2 * i], &b, sizeof b);
-    }
-    return narrow;
+    if (type == ncclFloat64) return work(double());
+    return type == ncclUint32 ? work(uint32_t()) : work(float());
 }
 
 // ------------------------ messages
@@ -363,8 +321,8 @@ static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, nc
 static void begin(group &g)
 {
     for (collective &c : g.wholes) {
-        c.mine.resize(c.kind == collective::SCATTER ? c.bytes * static_cast<size_t>(mine.comm.ranks) : c.bytes);
-        if (c.from) peek(c.mine.data(), c.from, c.mine.size());
+        c.mine.resize(c.bytes);
+        peek(c.mine.data(), c.from, c.bytes);
     }
     for (part &p : g.parts)
         if (p.send) p.taken.resize(p.bytes), peek(p.taken.data(), p.at, p.bytes);
@@ -418,22 +376,23 @@ void cudacpu::nccl_arrive(int number)
     for (size_t k = 0; k < g.wholes.size(); k++) {
         collective &c = g.wholes[k];
         const size_t rank = static_cast<size_t>(mine.comm.rank);
-        if (c.kind == collective::GATHER) poke(c.to + rank * c.bytes, c.mine.data(), c.bytes);
-        if (c.kind == collective::BROADCAST && c.from) poke(c.to, c.mine.data(), c.bytes);
-        if (c.kind == collective::GATHER || c.kind == collective::BROADCAST) continue;
+        if (c.kind == collective::GATHER) {
+            poke(c.to + rank * c.bytes, c.mine.data(), c.bytes);
+            continue;
+        }
         std::vector<char> sum;  // of ranks 0, 1, ..., on every rank
         for (int r = 0; r < mine.comm.ranks; r++) {
-            const char *own = c.mine.data() + (c.kind == collective::SCATTER ? rank * c.bytes : 0);
-            std::vector<char> theirs(own, own + c.bytes);
+            std::vector<char> theirs = c.mine;
             for (const part &p : g.parts)
                 if (p.whole == k && p.of == OF_ALL && !p.send && p.peer == r) theirs = p.taken;
-            theirs = as_floats(theirs, c.type);
-            if (r == 0)
-                sum = theirs;
-            else
-                combine(sum, theirs, c.type, c.op);
+            if (r == 0) sum = theirs;
+            by_type(c.type, [&](auto zero) {
+                if (r > 0) combine_as<decltype(zero)>(sum.data(), theirs.data(), sum.size(), c.op);
+            });
         }
-        sum = finished(sum, c.type, c.op, mine.comm.ranks);
+        by_type(c.type, [&](auto zero) {
+            if (c.op == ncclAvg) divide_as<decltype(zero)>(sum.data(), sum.size(), mine.comm.ranks);
+        });
         poke(c.to, sum.data(), sum.size());
     }
     for (part &p : g.parts) p.taken = {};
@@ -521,7 +480,7 @@ struct call {  // one of the functions below
     ncclComm_t comm;
     cudaStream_t stream;
     call_site site;
-    int peer;              // or root; 0 where there is none
+    int peer;              // 0 where there is none
     unsigned element = 0;  // bytes of a number
 };
 
@@ -600,28 +559,6 @@ ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncc
 }
 
 // What a collective call costs is counted as a ring's.
-ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream, call_site site)
-{
-    const call c = {"ncclBroadcast()", comm, stream, site, root};
-    const size_t bytes = count * size_of(type);
-    if (!may(c)) return ncclInvalidArgument;
-    const bool mine_is_sent = comm->rank == root;
-    if (mine_is_sent) add_range(c, from, bytes, false, -1);
-    if (!mine_is_sent || from != to) add_range(c, to, bytes, true, -1);
-    mine.open->wholes.push_back({collective::BROADCAST,
-                                 mine_is_sent ? static_cast<const char *>(from) : nullptr,
-                                 static_cast<char *>(to),
-                                 bytes,
-                                 type,
-                                 ncclSum,
-                                 {}});
-    for (int r = 0; r < comm->ranks; r++)
-        if (mine_is_sent && r != root) add_part(c, true, static_cast<const char *>(from), bytes, r, OF_ALL);
-    if (!mine_is_sent) add_part(c, false, static_cast<char *>(to), bytes, root, OF_ALL);
-    mine.sent += comm->rank == (root + comm->ranks - 1) % comm->ranks ? 0 : bytes;  // the last one passes nothing on
-    return done();
-}
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream, call_site site)
 {
@@ -648,41 +585,25 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
     return done();
 }
 
-static ncclResult_t reduce(const call &c, const void *from, void *to, size_t bytes, bool scatter, ncclDataType_t type,
-                           ncclRedOp_t op)
-{
-    if (type == ncclFloat16) return refuse(c.site, "%s: sums of float16 are not emulated", c.name);
-    if (!may(c)) return ncclInvalidArgument;
-    const size_t ranks = static_cast<size_t>(c.comm->ranks);
-    const char *given = static_cast<const char *>(from);
-    char *taken = static_cast<char *>(to);
-    const size_t before = scatter ? static_cast<size_t>(c.comm->rank) * bytes : 0,
-                 read = scatter ? ranks * bytes : bytes;
-    if (taken == given + before) {  // in place
-        if (before) add_range(c, given, before, false, -1);
-        if (before + bytes < read) add_range(c, taken + bytes, read - before - bytes, false, -1);
-    } else
-        add_range(c, from, read, false, -1);
-    add_range(c, to, bytes, true, -1);
-    mine.open->wholes.push_back(
-        {scatter ? collective::SCATTER : collective::REDUCE, given, taken, bytes, type, op, {}});
-    for (size_t r = 0; r < ranks; r++) {
-        if (static_cast<int>(r) == c.comm->rank) continue;
-        add_part(c, true, given + (scatter ? r * bytes : 0), bytes, static_cast<int>(r), OF_ALL);
-        add_part(c, false, nullptr, bytes, static_cast<int>(r), OF_ALL);
-    }
-    mine.sent += (ranks - 1) * bytes / (scatter ? 1 : ranks) * (scatter ? 1 : 2);
-    return done();
-}
-ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream, call_site site)
-{
-    return reduce({"ncclReduceScatter()", comm, stream, site, 0}, from, to, count * size_of(type), true, type, op);
-}
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream, call_site site)
 {
-    return reduce({"ncclAllReduce()", comm, stream, site, 0}, from, to, count * size_of(type), false, type, op);
+    const call c = {"ncclAllReduce()", comm, stream, site, 0};
+    if ((type != ncclFloat32 && type != ncclFloat64 && type != ncclUint32) || op == ncclProd || op == ncclMin)
+        return refuse(site, "%s: only sums, maxima and means of float, double and unsigned are emulated", c.name);
+    if (!may(c)) return ncclInvalidArgument;
+    const size_t ranks = static_cast<size_t>(comm->ranks), bytes = count * size_of(type);
+    const char *given = static_cast<const char *>(from);
+    if (from != to) add_range(c, from, bytes, false, -1);
+    add_range(c, to, bytes, true, -1);
+    mine.open->wholes.push_back({collective::REDUCE, given, static_cast<char *>(to), bytes, type, op, {}});
+    for (int r = 0; r < comm->ranks; r++) {
+        if (r == comm->rank) continue;
+        add_part(c, true, given, bytes, r, OF_ALL);
+        add_part(c, false, nullptr, bytes, r, OF_ALL);
+    }
+    mine.sent += 2 * (ranks - 1) * bytes / ranks;
+    return done();
 }
 
 const char *ncclGetErrorString(ncclResult_t result)

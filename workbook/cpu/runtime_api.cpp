@@ -158,7 +158,6 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream, call_site site)
 {
     cudaError_t error = cudaSuccess;
-    note_filled(value);
     if (flying)
         flight_work("cudaMemset()", site, stream, {{static_cast<char *>(to), bytes, true, "cudaMemset()", site, -1}},
                     [=] { set(to, value, bytes, site); });

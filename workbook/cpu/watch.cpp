@@ -8,9 +8,6 @@
 // tile of queries that comes next, or in vain: the next shows it, or the block's end. With each new tile all pages
 // close again. So do they at each block's begin; launches run on one host thread here. Pages of keys that two heads
 // share are never closed.
-//
-// Queries can be touched for their keys' sake. What a block is for is told by the rows of outputs that it has changed:
-// when it ends, all that it has touched is judged once more, by these.
 #include "report.h"
 
 #include "../layer_requests.h"
@@ -33,15 +30,6 @@ static int count;                            // of tensors; 0: nobody watches
 static long touched, in_block;               // pages of keys; by this block
 static row_range in_hand[HANDS][MOST_SETS];  // of each host thread; its newest first
 static int hands, sets[HANDS];
-struct output {
-    std::vector<char> was;      // when the block began
-    std::vector<char *> pages;  // that it has touched since
-};
-static output &output_of(int k)
-{
-    static output *const all = new output[TENSORS];
-    return all[k];
-}
 static struct {
     row_range rows;
     bool ahead;  // of the queries that need them
@@ -60,7 +48,7 @@ static void judge_share()
 {
     long pages = 0;
     for (int k = 0; k < count; k++)
-        if (tensors[k].keys && tensors[k].tells) pages += static_cast<long>(tensors[k].bytes / page_bytes());
+        if (tensors[k].keys) pages += static_cast<long>(tensors[k].bytes / page_bytes());
     if (2 * in_block * watch.shares > 3 * pages)
         report("a block has more than its share", {nullptr, 0},
                "this block reads %ld of %ld pages of keys (limit %ld) while other blocks have nothing to do", in_block,
@@ -199,73 +187,6 @@ static void judge_both_ways()
     }
 }
 
-// The rows of this output that the block has changed among these bytes, which are its own.
-static uint64_t changed_part(int k, const char *at, const char *end)
-{
-    const wb_watched &t = tensors[k];
-    const char *const begin = static_cast<const char *>(t.at);
-    char *const was = output_of(k).was.data();
-    uint64_t bits = 0;
-    if (at < begin) at = begin;
-    if (end > begin + t.bytes) end = begin + t.bytes;
-    if (at >= end || !memcmp(at, was + (at - begin), static_cast<size_t>(end - at))) return 0;
-    for (const char *next; at < end; at = next) {
-        const size_t row = static_cast<size_t>(at - begin) / t.row_bytes;
-        const int n = static_cast<int>(row % static_cast<size_t>(t.rows));
-        next = begin + (row + 1) * t.row_bytes < end ? begin + (row + 1) * t.row_bytes : end;
-        const size_t bytes = static_cast<size_t>(next - at);
-        if (memcmp(at, was + (at - begin), bytes)) bits |= spans({n, n}), memcpy(was + (at - begin), at, bytes);
-    }
-    return bits;
-}
-
-// The same in all of the outputs of queries, or of keys: in pages that were touched, and in those that are never
-// closed.
-static uint64_t changed(bool keys)
-{
-    uint64_t bits = 0;
-    for (int k = 0; k < count; k++) {
-        output &o = output_of(k);
-        if (!tensors[k].output || tensors[k].keys != keys || o.was.empty()) continue;
-        for (char *page : o.pages) {
-            mprotect(page, page_bytes(), PROT_READ | PROT_WRITE);  // it may have been closed again
-            bits |= changed_part(k, page, page + page_bytes());
-        }
-        o.pages.clear();
-        row_range rows[2];
-        const char *const end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
-        for (const char *page = page_of(tensors[k].at); page < end; page += page_bytes())
-            if (!rows_of_page(tensors[k], page, rows)) bits |= changed_part(k, page, page + page_bytes());
-    }
-    return bits;
-}
-
-static void judge_by_outputs()
-{
-    bool any = false;
-    for (int side = 0; side < 2; side++) {
-        const uint64_t mine = changed(side), near = near_spans(mine, side);
-        any = any || mine;
-        for (int n = 0; mine && n < noted_count[!side]; n++) {
-            const row_range rows = noted[!side][n].rows;
-            if (spans(rows) & near) continue;
-            report_begin("a tile was read that should have been skipped");
-            report_line("a block that writes %s %d to %d has read %s %d to %d, but no query of them sees one of the "
-                        "keys. No query less than",
-                        side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
-                        (64 - __builtin_clzll(mine)) * watch.span - 1, side ? "queries" : "keys", rows.first,
-                        rows.last);
-            report_line("%d rows away sees a key less than %d away, so no tile of this size needs them", WB_NEAR,
-                        WB_NEAR);
-            report_end();
-        }
-    }
-    if (!any && noted_count[true] && !queries_came && !queries_in_hand())
-        report("keys were read for nothing", {nullptr, 0},
-               "a block has read keys %d to %d, but no queries, and it writes nothing", extent(true).first,
-               extent(true).last);
-}
-
 // Keys read ahead of the queries that need them: now these are in hand.
 static void judge_ahead()
 {
@@ -284,7 +205,6 @@ static void judge_noted()
         judge_both_ways();
     else
         judge_ahead();
-    if (!watch.on_host && !watch.shares) judge_by_outputs();
     noted_count[false] = noted_count[true] = 0;
 }
 
@@ -300,10 +220,6 @@ void watch_block()
     in_block = 0;
     queries_came = false;
     memset(sets, 0, sizeof sets);
-    for (int k = 0; k < count; k++) {
-        const char *const at = static_cast<const char *>(tensors[k].at);
-        if (tensors[k].output && output_of(k).was.empty()) output_of(k).was.assign(at, at + tensors[k].bytes);
-    }
     protect_pages(PROT_NONE);
 }
 
@@ -353,12 +269,9 @@ bool watch_touched(const char *at, void *code)
         const int ranges = rows_of_page(tensors[k], page, rows);
         if (!ranges) continue;
         while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
-        const bool keys = tensors[k].keys && tensors[k].tells;
+        const bool keys = tensors[k].keys;
         touched += keys, in_block += keys;
-        if (tensors[k].output) output_of(k).pages.push_back(page);
-        if (!tensors[k].tells)
-            ;  // an output, of which only what is written matters
-        else if (watch.shares)
+        if (watch.shares)
             judge_share();
         else if (watch.both_ways) {
             queries_came |= !tensors[k].keys;
@@ -379,7 +292,7 @@ void watch_copied(const void *from, size_t bytes, call_site site)
     const char *at = static_cast<const char *>(from);
     for (int k = 0; k < count; k++) {
         const char *keys = static_cast<const char *>(tensors[k].at);
-        if (tensors[k].keys && tensors[k].tells && at < keys + tensors[k].bytes && at + bytes > keys)
+        if (tensors[k].keys && at < keys + tensors[k].bytes && at + bytes > keys)
             report("keys were copied", site, "a copy reads these keys whether a query attends to them or not");
     }
 }

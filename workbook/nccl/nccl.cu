@@ -56,13 +56,6 @@ FORWARD(ncclAllReduce,
         (const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
          cudaStream_t stream),
         (from, to, n, type, op, comm, stream))
-FORWARD(ncclReduceScatter,
-        (const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-         cudaStream_t stream),
-        (from, to, n, type, op, comm, stream))
-FORWARD(ncclBroadcast,
-        (const void *from, void *to, size_t n, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream),
-        (from, to, n, type, root, comm, stream))
 
 extern "C" __attribute__((visibility("default"))) const char *ncclGetErrorString(ncclResult_t result)
 {

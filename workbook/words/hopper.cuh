@@ -19,7 +19,6 @@
 //   send, send_with, receive, release     one end of a ring and the other
 //   mma_ABt_async, mma_AB_async           begin C = A B^T, begin C += A B; the warpgroup goes on
 //   mma_AB_first_async                    begin C = A B
-//   mma_ABt_more_async                    begin C += A B^T
 //   products_done<Pending>                waits for all but the last Pending products
 //   round_to                              reg_tile -> weights
 //   register_shares, turns                of warpgroups: who has how many registers, who comes next
@@ -294,17 +293,6 @@ mma_ABt_async(reg_tile<16, Cols> &c, const weights<Depth> &a, const tma_tile<BRo
     static_assert(BRows == Cols && BCols == Depth, "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
     using namespace hopper_machine;
     product<form::ABt, Depth>(c, a.x, rows_of(b), false, from);
-}
-
-// Begin C += A B^T.
-template <int Cols, int ARows, int Depth, int BRows, int BCols>
-TILE_FN void mma_ABt_more_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a, const tma_tile<BRows, BCols> &b,
-                                call_site from = here())
-{
-    static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
-    static_assert(BRows == Cols && BCols == Depth, "C += A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
-    using namespace hopper_machine;
-    product<form::ABt, Depth>(c, rows_of(a), rows_of(b), true, from);
 }
 
 // Begin C += A B: C [64, Cols], A [64, Depth], B [Depth, Cols]. The outputs P V.

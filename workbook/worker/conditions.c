@@ -134,16 +134,14 @@ static wb_status begin_watch(wb_run *r)
         for (int k = 0; k < 2; k++) {
             const int n = wb_tensor_named(tensors, r->count, k ? "V" : "K");
             const size_t rows = tensors[n].count / tensors[n].dim[3];
-            caches[k] =
-                (wb_watched){pointers[n], tensors[n].bytes, tensors[n].bytes / rows, (int)rows, true, true, false};
+            caches[k] = (wb_watched){pointers[n], tensors[n].bytes, tensors[n].bytes / rows, (int)rows, true};
         }
         wb_watch_pages(&shares, caches, 2);
         return WB_OK;
     }
     const bool backward = wb_is_backward(problem);
-    enum { WATCHED = 8, TELL = 4 };
-    static const char *const which[2][WATCHED] = {{"O", "Q", "K", "V", "L"},
-                                                  {"Q", "dO", "K", "V", "dQ", "delta", "dK", "dV"}};
+    enum { WATCHED = 4 };
+    static const char *const which[2][WATCHED] = {{"O", "Q", "K", "V"}, {"Q", "dO", "K", "V"}};
     const attention_shape *s = &c->shape;
     wb_watch watch = {.span = (s->q_len - 1) / WB_SPANS + 1, .both_ways = backward, .on_host = problem->on_host};
     if (problem->signature == WB_BLOCK_MASK) {
@@ -157,26 +155,19 @@ static wb_status begin_watch(wb_run *r)
     for (int q = 0; q < WB_SPANS && !watch.exact; q++)
         watch.near[q] = near(problem, s, watch.span, q * watch.span, q * watch.span + watch.span - 1);
     wb_watched watched[WATCHED];
-    int number = 0;
-    for (; number < (problem->on_host ? TELL : WATCHED) && which[backward][number]; number++) {
+    for (int number = 0; number < WATCHED; number++) {
         const char *name = which[backward][number];
         const int n = wb_tensor_named(tensors, r->count, name);
         const wb_tensor *t = &tensors[n];
         const bool tiles =
             problem->signature == WB_FP8 && *name == 'V';  // of 64 keys each, as many bytes as that many rows
-        const bool vectors =
-            !tiles && t->dim[2] != (size_t)s->q_len && t->dim[2] != (size_t)s->kv_len;  // L and delta [.., N]
-        const size_t rows = vectors ? t->dim[3] : t->dim[2] * (tiles ? WB_FP8_KEYS : 1);
-        watched[number] = (wb_watched){pointers[n],
-                                       t->bytes,
-                                       tiles ? (size_t)s->head_dim : t->bytes / t->count * (vectors ? 1 : t->dim[3]),
-                                       (int)rows,
-                                       strpbrk(name, "KV") != NULL,
-                                       number < TELL,
-                                       t->output};
+        const size_t rows = t->dim[2] * (tiles ? WB_FP8_KEYS : 1);
+        watched[number] =
+            (wb_watched){pointers[n], t->bytes, tiles ? (size_t)s->head_dim : t->bytes / t->count * t->dim[3],
+                         (int)rows,   strpbrk(name, "KV") != NULL};
     }
     if (problem->on_host && openblas_set_num_threads) openblas_set_num_threads(1);  // one thread, one tile at a time
-    wb_watch_pages(&watch, watched, number);
+    wb_watch_pages(&watch, watched, WATCHED);
     return WB_OK;
 }
 

@@ -12,12 +12,8 @@ ncclResult_t ncclSend(const void *from_, size_t count_, ncclDataType_t type_, in
                       cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
 ncclResult_t ncclRecv(void *to_, size_t count_, ncclDataType_t type_, int peer_, ncclComm_t comm_, cudaStream_t stream_,
                       cudacpu::call_site site_ = cudacpu::here());
-ncclResult_t ncclBroadcast(const void *from_, void *to_, size_t count_, ncclDataType_t type_, int root_,
-                           ncclComm_t comm_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
 ncclResult_t ncclAllGather(const void *from_, void *to_, size_t count_, ncclDataType_t type_, ncclComm_t comm_,
                            cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
-ncclResult_t ncclReduceScatter(const void *from_, void *to_, size_t count_, ncclDataType_t type_, ncclRedOp_t op_,
-                               ncclComm_t comm_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
 ncclResult_t ncclAllReduce(const void *from_, void *to_, size_t count_, ncclDataType_t type_, ncclRedOp_t op_,
                            ncclComm_t comm_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
 
