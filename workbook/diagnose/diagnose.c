@@ -41,6 +41,7 @@ static const char *const needed[][2] = {
     {"finalize", "merge"},
     {"mask|tail|mask of the diagonal|mask of the window|mask of the sinks|mask of dK and dV|mask of dQ",
      "max|rescale|accumulate"},
+    {"product|keys|values|weights|row|pages", "owner"},
 };
 // These may stay empty: then more is done than needed, which is no mistake of results.
 static bool may_be_empty(const char *name) { return is_in(no_mask ? "ends|bound|mask" : "ends|bound", name); }
