@@ -328,30 +328,6 @@ static void say_which(report *r, const char *rows, const bool *is, size_t count,
         say(r, "\n  %s %zu, %zu, %zu ... %s", rows, first, first + step, first + 2 * step, what);
 }
 
-#define NONE (-1e300)
-
-// Whether all that is wrong is one number times what is right. The number, or NONE.
-static double common_factor(const worker_run *run, int k, const expected *e)
-{
-    const wb_tensor *t = &run->tensors[k];
-    const char *data = worker_tensor(run, k);
-    double both = 0, right = 0;
-    size_t telling = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < t->count; i++) {
-            const double got = element(t, data, i), want = e->want[i], c = right > 0 ? both / right : 0;
-            if (expected_is(e, i, got)) continue;
-            if (!isfinite(got) || !isfinite(want)) return NONE;
-            if (pass == 0)
-                both += got * want, right += want * want;
-            else if (fabs(got - c * want) > e->tolerance[i] * fmax(1, fabs(c)) * 1.5)
-                return NONE;
-            else
-                telling += fabs(want) > 8 * e->tolerance[i];
-        }
-    return right > 0 && (telling > 2 || (telling && both == 0)) && fabs(both / right - 1) > 0.01 ? both / right : NONE;
-}
-
 // Sums of a row of 02 that lack columns, or have some several times. load: which of the block's; thread: who has it.
 typedef enum columns {
     FIRST_WARP,
@@ -434,10 +410,10 @@ static void say_pattern(report *r, const worker_run *run, int k, const expected 
         say_which(r, rows, right, N, "are right");
         say_which(r, rows, unwritten, N, "were not written");
     }
-    const double factor = sums && !blank ? common_factor(run, k, e) : NONE;
+    const double factor = sums && !blank ? expected_factor(run, k, e) : NAN;
     if (factor == 0) say(r, "\n  each wrong element is 0");
-    if (factor != 0 && factor != NONE) say(r, "\n  each wrong element is %.4g times the correct one", factor);
-    if (sums && !blank && factor == NONE) say_columns(r, run, k, e);
+    if (fabs(factor) > 0) say(r, "\n  each wrong element is %.4g times the correct one", factor);
+    if (sums && !blank && isnan(factor)) say_columns(r, run, k, e);
     free(right), free(unwritten);
 }
 

@@ -12,6 +12,7 @@
 
 #include "layer_requests.h"
 #include "evidence.h"
+#include "results.h"
 
 // The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key
 // that a case may have.
@@ -40,6 +41,7 @@ static const char *const needed[][2] = {
     {"finalize", "merge"},
     {"mask|tail|mask of the diagonal|mask of the window|mask of the sinks|mask of dK and dV|mask of dQ",
      "max|rescale|accumulate"},
+    {"product|keys|values|weights|row|pages", "owner"},
 };
 // These may stay empty: then more is done than needed, which is no mistake of results.
 static bool may_be_empty(const char *name) { return is_in(no_mask ? "ends|bound|mask" : "ends|bound", name); }
@@ -103,19 +105,27 @@ static const int *ints(const worker_run *run, const char *name)
 // Where the record is; -1: there is none. It is the last tensor.
 static int worker_products(const worker_run *run) { return wb_tensor_named(run->tensors, run->count, "products"); }
 
-static bool is_wrong(const worker_run *run)
+// Whether the case ended well without a product.
+static bool has_no_products(void)
+{
+    return !wb_has_ranks(problem) && e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
+}
+
+static void judge_case(const worker_run *run)
 {
     expected outputs[WB_MAX_TENSORS] = {{0}};
     worker_run judged = *run;
-    bool wrong = false;
     if (worker_products(run) >= 0) judged.count--;  // without the record
     expect_outputs(&judged, outputs);
     for (int k = 0; k < judged.count; k++) {
-        for (size_t i = 0; outputs[k].want && i < run->tensors[k].count && !wrong; i++)
-            wrong = !expected_is(&outputs[k], i, wb_get(run->tensors[k].type, worker_tensor(run, k), i));
+        bool right = true;
+        for (size_t i = 0; outputs[k].want && i < run->tensors[k].count && right; i++)
+            right = expected_is(&outputs[k], i, wb_get(run->tensors[k].type, worker_tensor(run, k), i));
+        e.wrong |= !right;
+        if (!right && has_no_products()) look_at_results(&judged, k, &outputs[k]);
         free(outputs[k].want), free(outputs[k].tolerance);
     }
-    return wrong;
+    some_wrong |= e.wrong;
 }
 
 // A byte of an int8 cache counts as a 64th in products (int8.cuh).
@@ -142,7 +152,7 @@ static void read_case(const worker_run *run)
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
         e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k);
-    e.wrong = is_wrong(run), some_wrong |= e.wrong;
+    judge_case(run);
 }
 
 static void end_case(worker_run *run)
@@ -184,7 +194,7 @@ static void look_at_case(const char *text)
                 "a block loads tiles in which none of its rows sees a key: its loop begins too early or ends too late");
     } else if (went_well(&run)) {
         read_case(&run);
-        plain += !wb_has_ranks(problem) && e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
+        plain += has_no_products();
         (wb_has_ranks(problem)               ? look_at_ranks
          : problem->signature == WB_BACKWARD ? look_at_backward
                                              : look_at_forward)();
@@ -246,14 +256,18 @@ int main(int argc, char **argv)
         conclude();
     }
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched && !gaps[n].left;
-    if (!best.rank && plain)
-        printf("step by step: no result. Only products computed with %s can be checked, and there were none:\n"
-               "print S, m and l of a small case, and compare them with the lesson's example\n",
+    if (plain && (!best.rank || !best.gaps))
+        printf("step by step: no result. Only products computed with %s can be checked, and there were none:\n",
                problem->on_host ? "cblas_sgemm" : "the primitives of the lesson");
+    if (plain && !best.rank) puts("print S, m and l of a small case, and compare them with the lesson's example");
     if (!best.rank) return 1;
     FILE *const to = kept ? fopen(kept, "w") : NULL;
-    if (to) fprintf(to, "%s\t%s\n", best.rank <= BY_HEADS && *best.id ? "address" : "step", best.gaps), fclose(to);
+    if (to)
+        fprintf(to, "%s\t%s\n", best.rank <= BY_HEADS && *best.id && best.gaps ? "address" : "step",
+                best.gaps ? best.gaps : ""),
+            fclose(to);
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
+    if (!best.gaps) return printf("in %s: %s\n", best.shown, best.says), 0;
     printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
            has_gap(best.gaps) ? "look at: " : "look at the given code, outside of the gaps");
     int listed = 0;

@@ -223,4 +223,5 @@ bool look_at_pages(const record *r);                                            
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r);
-void look_at_e4m3(const record *r);  // e4m3.c
+void look_at_e4m3(const record *r);       // e4m3.c
+void look_at_fragments(const record *r);  // fragments.c: of products that are one mma each

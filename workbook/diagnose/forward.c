@@ -185,7 +185,10 @@ void look_at_forward(void)
         wide |= r.products[n].depth == e.s->head_dim || r.products[n].cols == e.s->head_dim;
         single &= r.products[n].depth == 16 && r.products[n].cols == 8;
     }
-    if (single) return;
+    if (single) {
+        look_at_fragments(&r);
+        return;
+    }
     if (!wide)
         find(BY_DELTA, "another D", "launch", "D is %d, but the products have another number of columns, such as %d",
              e.s->head_dim, r.products[0].depth);

@@ -433,3 +433,24 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
         insist_on_tolerances(run, k, &outputs[k]);
     }
 }
+
+double expected_factor(const worker_run *run, int k, const expected *e)
+{
+    const wb_tensor *t = &run->tensors[k];
+    double both = 0, right = 0;
+    size_t telling = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < t->count; i++) {
+            const double got = wb_get(t->type, worker_tensor(run, k), i), want = e->want[i];
+            const double c = right > 0 ? both / right : 0;
+            if (expected_is(e, i, got)) continue;
+            if (!isfinite(got) || !isfinite(want)) return NAN;
+            if (pass == 0)
+                both += got * want, right += want * want;
+            else if (fabs(got - c * want) > e->tolerance[i] * fmax(1, fabs(c)) * 1.5)
+                return NAN;
+            else
+                telling += fabs(want) > 8 * e->tolerance[i];
+        }
+    return right > 0 && (telling > 2 || (telling && both == 0)) && fabs(both / right - 1) > 0.01 ? both / right : NAN;
+}

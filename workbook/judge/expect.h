@@ -38,3 +38,6 @@ void expect_excused_keys(const worker_run *run, bool *excused);
 void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L);
 
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS]);
+
+// By which one number all that is wrong of output k is off; NaN: by none.
+double expected_factor(const worker_run *run, int k, const expected *e);

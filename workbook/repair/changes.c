@@ -189,7 +189,7 @@ static bool is_type(int t)
     if (is_one_of(t, TYPES) || (all[t].end - all[t].at > 2 && strncmp(text + all[t].end - 2, "_t", 2) == 0))
         return true;
     for (int k = 1; k < count; k++)
-        if (are_same(k, t) && is_one_of(k - 1, "|class|typename|struct|using|")) return true;
+        if (are_same(k, t) && is_one_of(k - 1, "|class|typename|struct|using|namespace|")) return true;
     return false;
 }
 static bool is_operand(int from, int end)
