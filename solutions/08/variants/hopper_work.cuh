@@ -165,16 +165,23 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
     return (double)last * unit;
 }
 
+// How many heads' Q, dO and sums of dQ fit into so many megabytes.
+static int cached_heads(const attention_shape *shape, int megabytes)
+{
+    return megabytes * 1000000 / 8 / shape->head_dim / shape->q_len;
+}
+
 // As many parts as end soonest. Where there is much work they make little difference.
 static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
 {
     // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
-    // In turns a group of four or more is cut at least once, however much work there is: D 32 gains nothing by it.
-    int heads = !shape->causal ? plan.group : ordered ? 2 : 4;
+    // In turns that counts more; D 32 gains nothing by it.
+    int heads = !shape->causal ? plan.group : 4;
+    if (ordered && shape->causal)
+        heads = shape->head_dim < 64 ? plan.group : max(1, min(256 / shape->head_dim, cached_heads(shape, 29)));
     while (plan.group % heads) heads--;
-    const int least = plan.group / heads,
-              fewest = ordered && shape->causal && plan.group > 3 && shape->head_dim > 32 ? 2 : 1;
-    int parts = ordered ? fewest : min(least, MOST_PARTS);
+    const int least = min(plan.group / heads, MOST_PARTS), fewest = ordered ? least : 1;
+    int parts = least;
     double best = 1e30;
     for (int n = fewest; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
         cut_group(plan, shape, n);
@@ -224,6 +231,20 @@ static void cut_windows(schedule &plan, const attention_shape *shape)
     plan.works += plan.far_tiles * plan.far_parts * plan.parts * plan.kv_heads;
 }
 
+// How many heads may stand side by side where blocks take turns. The more heads, the fewer tiles of each run at a time,
+// and each begins a step after the one before it. But the cache has to hold Q, dO and the sums of dQ, or, without a
+// mask, some tiles to share what they read. Of a group the parts, which follow each other, overlap as well.
+static int most_side(const schedule &plan, const attention_shape *shape)
+{
+    const int cached = cached_heads(shape, 26), side = plan.side;
+    if (!shape->causal) {
+        const int sharing = 8 * plan.processors / shape->head_dim;
+        return cached ? max(side, min(4 * side, max(cached / plan.group, sharing))) : max(side, 2);
+    }
+    if (plan.group == 1) return max(side, min(2 * side, cached));
+    return plan.group > 3 || shape->head_dim == 128 ? 1 : side;
+}
+
 static schedule plan_of(const attention_shape *shape, bool ordered)
 {
     schedule plan = {};
@@ -235,14 +256,8 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
     plan.blocks64 = 2 * ((shape->q_len - 1) / BK + 1);
     plan.side = shape->causal || ordered ? plan.processors / plan.key_tiles : 1;
     plan.side = max(plan.side, 1);
-    if (ordered && !window) {
-        // The more heads, the fewer tiles of each run at a time, and each begins a step after the one before it. But
-        // the cache has to hold Q, dO and the sums of dQ, or, without a mask, eight tiles to share what they read.
-        const int cached = 26000000 / 8 / shape->head_dim / shape->q_len / plan.group;  // in half of it
-        const int most = !shape->causal    ? min(4 * plan.side, max(cached, plan.processors / 8))
-                         : plan.group == 1 ? min(2 * plan.side, cached)
-                                           : 1;
-        const int rows = (plan.kv_heads - 1) / max(plan.side, most) + 1;
+    if (ordered) {
+        const int most = most_side(plan, shape), rows = (plan.kv_heads - 1) / most + 1;
         plan.side = (plan.kv_heads - 1) / rows + 1;
     }
     plan.side = min(plan.side, plan.kv_heads);
