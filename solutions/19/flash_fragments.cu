@@ -63,7 +63,7 @@ template <int ROWS, int COLS> struct alignas(128) shared_tile {
     static constexpr int CHUNKS = COLS / 8;  // of a row
     bf16 at[ROWS][COLS];
 
-    TILE_FN bf16 *chunk(int row, int number)
+    TILE_FN bf16 *chunk(unsigned row, int number)
     {
         int slot = number;  // which of its row's CHUNKS places it has
         //{ swizzle
@@ -81,13 +81,20 @@ template <int THREADS, int ROWS, int COLS> TILE_FN void copy(shared_tile<ROWS, C
     const int row0 = threadIdx.x / CHUNKS, number = threadIdx.x % CHUNKS;
     static_assert(
         THREADS % CHUNKS == 0 && ROWS % STEP == 0, "the block copies whole rows, and as often as all threads");
+    const auto begin = [&](int r) {
+        __pipeline_memcpy_async(tile.chunk(row0 + r, number), src + threadIdx.x * 8 + r * COLS, 16);
+    };
+    if (rows >= ROWS) {  // nearly always: no test for each row
+        TILE_UNROLL
+        for (int r = 0; r < ROWS; r += STEP) begin(r);
+        return;
+    }
     TILE_UNROLL
     for (int r = 0; r < ROWS; r += STEP) {
-        bf16 *to = tile.chunk(row0 + r, number);
-        if (rows >= ROWS || row0 + r < rows)
-            __pipeline_memcpy_async(to, src + threadIdx.x * 8 + r * COLS, 16);
+        if (row0 + r < rows)
+            begin(r);
         else
-            *reinterpret_cast<uint4 *>(to) = make_uint4(0, 0, 0, 0);
+            *reinterpret_cast<uint4 *>(tile.chunk(row0 + r, number)) = make_uint4(0, 0, 0, 0);
     }
 }
 
