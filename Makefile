@@ -26,9 +26,9 @@ demo:  ## see it work: every reference solution against its naive baseline, and 
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 setup:  ## install what is missing (setup.sh); offers to compile the test machinery
 	@./setup.sh
-next: $B/score  ## the next thing to do, and a question; P=03: in that problem
+next: $B/wb  ## the next thing to do, and a question; P=03: in that problem
 	@$< next
-progress: $B/score  ## the state, points and next step of each problem; runs nothing
+progress: $B/wb  ## the state, points and next step of each problem; runs nothing
 	@$< progress
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" \
@@ -38,22 +38,22 @@ book:  ## the lessons as a site, opened from the disk; EDITION=instructors: with
 
 # ------------------------------------------------------------------------------ work on a problem
 
-test-%: $B/suite FORCE  ## test-03 [COVERAGE=1]: the tests of one problem (and your lines that no case runs)
-	@workbook/loop/test.sh $(BACKEND) $(IMPL) $*
-test: $B/suite  ## the tests of all problems; fails if a started problem fails
-	@workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
-watch: $B/suite  ## watch P=03: runs the tests of a problem at every save, until Ctrl-C
-	@exec workbook/loop/watch.sh $(NUMBERS)
-hint-%: $B/score FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer
+test-%: $B/wb FORCE  ## test-03 [COVERAGE=1]: the tests of one problem (and your lines that no case runs)
+	@$< test $(BACKEND) $(IMPL) $*
+test: $B/wb  ## the tests of all problems; fails if a started problem fails
+	@$< test $(BACKEND) $(IMPL) $(NUMBERS)
+watch: $B/wb  ## watch P=03: runs the tests of a problem at every save, until Ctrl-C
+	@exec $< watch $(BACKEND)
+hint-%: $B/wb FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer
 	@$< hint $*
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once and print its results
 	@+$(BUILD) -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
 ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17 or 18 on RANKS ranks; checks the results
 	@workbook/start/ring.sh $(BACKEND) $(IMPL) $(call given,N D HEADS CAUSAL RUNS PASS)
-sanitize-%: $B/score FORCE  ## sanitize-03: checks every memory access: races, stray accesses, barriers
+sanitize-%: $B/wb FORCE  ## sanitize-03: checks every memory access: races, stray accesses, barriers
 	@workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
-sanitize: $B/score  ## the same for all problems
+sanitize: $B/wb  ## the same for all problems
 	@workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8, mask-15 mask=tree/7: which query attends to which key; also an SVG
 	@mkdir -p build/plots
@@ -68,17 +68,17 @@ reset-%: FORCE  ## reset-03: restore the shipped skeleton; your file is kept bes
 	@workbook/loop/reset.sh $*
 blank-%: FORCE  ## blank-03: a file without gaps, with the contract only; reset-03 restores the gaps
 	@workbook/loop/reset.sh $* blank
-start-%: $B/score FORCE  ## start-04: the shipped file with your code from the problem before
+start-%: $B/wb FORCE  ## start-04: the shipped file with your code from the problem before
 	@workbook/loop/reset.sh $* start
-diff-%: $B/score FORCE  ## diff-03: your file against the reference solution; asks first, unless YES=1
+diff-%: $B/wb FORCE  ## diff-03: your file against the reference solution; asks first, unless YES=1
 	@workbook/loop/diff.sh $*
-step-%: FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: reference solutions)
+step-%: $B/wb FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: reference solutions)
 	@workbook/loop/step.sh $*
-predict-%: $B/score FORCE  ## predict-04 GUESS=0.5: answers make next's question; shows your number and the counted one
+predict-%: $B/wb FORCE  ## predict-04 GUESS=0.5: answers make next's question; shows your number and the counted one
 	@workbook/loop/predict.sh $*
-report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
+report: $B/wb  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
-handin: $B/score $B/suite  ## tests what you have started, and packs what counts: build/handin.tar.gz, OUT=FILE
+handin: $B/wb  ## tests what you have started, and packs what counts: build/handin.tar.gz, OUT=FILE
 	@workbook/loop/handin.sh $(BACKEND) $(if $(filter OUT,$(COMMANDED)),"$$OUT",build/handin.tar.gz) $(NUMBERS)
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled
 	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
@@ -102,7 +102,7 @@ duel: $B/lib/libworkbook_all.so  ## the library against others on random shapes:
 	@PYTHON=$(PYTHON) workbook/bench/duel.sh $(BACKEND)
 record:  ## records the reference solutions on a GPU; PART=suites, bench, peers ... (record.sh)
 	@workbook/bench/record.sh $(BACKEND) build/record $$PART
-bundle: $B/score  ## programs for a GPU machine without our tools: make bundle BACKEND=cuda ARCH=90a
+bundle: $B/wb  ## programs for a GPU machine without our tools: make bundle BACKEND=cuda ARCH=90a
 	@workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for four generations of GPUs; needs no GPU
 	@ls $(wildcard $(addsuffix /*.cu,workbook workbook/* reference problems/* solutions/* \
@@ -147,7 +147,7 @@ grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submi
 grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name REPLACE=1 ROSTER=file SEED= CASES= ...]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
-gradescope: $B/score  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=minutes]: for Gradescope
+gradescope: $B/wb  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=minutes]: for Gradescope
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
 
 # ------------------------------------------------------------------------------ the workbook itself
@@ -156,7 +156,7 @@ check:  ## tests the workbook (tests/proofs.txt); ONLY=wrong/06: these rows; ALL
 	@tests/prove/prove.sh $(BACKEND) $(if $(filter STAGE,$(COMMANDED)),"$$STAGE",check) $(NUMBERS)
 check-all:  ## tests the whole workbook, as for a release
 	@tests/prove/prove.sh $(BACKEND) release $(NUMBERS)
-class-test: $B/suite  ## a simulated class, attacks included, must get the grades it deserves
+class-test: $B/wb  ## a simulated class, attacks included, must get the grades it deserves
 	@tests/class/run.sh
 new-problem:  ## N=20 NAME=flash_copy FROM=03: a new problem, as a copy (workbook/README.md)
 	@workbook/loop/new_problem.sh "$$N" "$$NAME" "$$FROM"

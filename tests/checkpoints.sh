@@ -6,12 +6,12 @@ set -u
 out=build/${BACKEND:-cpu}
 [ $# -gt 0 ] || set -- $(cd problems && echo [0-9][0-9])
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/score" "$out/suite" \
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/wb" \
     $(printf "$out/tests/%s_test " "$@") >"$said" 2>&1
 verdict $? "suites are built"
 for number; do
     points=problems/$number/checkpoints.txt lesson=problems/$number/README.md
-    "$out/suite" --list "$out/tests/${number}_test" | sort >"$scratch/suite"
+    "$out/wb" list "$out/tests/${number}_test" | sort >"$scratch/suite"
     awk -F'|' '!/^#/ { print $3 }' "$points" | tr -s ' ' '\n' | sed 's/^if://; /^$/d' | sort >"$scratch/table"
     awk '/^[^# ]/ { print tolower($1) }' "$points" | sort >"$scratch/names"
     {
@@ -22,7 +22,7 @@ for number; do
     } >"$said"
     [ ! -s "$said" ]
     verdict $? "$number: the tests of the suite (<) are those of the table (>), each once"
-    "$out/score" lesson "$number" >"$scratch/section"
+    "$out/wb" lesson "$number" >"$scratch/section"
     { [ -s "$scratch/section" ] || echo nothing; } >"$said"
     sed -n '/^## Points$/,/^## [^P]/p' "$lesson" | sed '$d' | sed '${/^$/d}' | diff - "$scratch/section" >>"$said"
     [ ! -s "$said" ]

@@ -2,22 +2,21 @@
 # points.sh - the grader's arithmetic, on records written by hand: what is won, what is not, and that nothing is
 # won by silence.
 set -u
-score=build/${BACKEND:-cpu}/score
+score=build/${BACKEND:-cpu}/wb
 . tests/prove/frame.sh
 said=$scratch/table
 record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a private case is NAME@CHECKPOINT
     number=$1
-    echo "$2" >"$scratch/$number.state"
-    shift 2
-    { # in the form of score/results.h
-        printf 'status\ttest\tline\tseconds\tcase\tcheckpoint\tmessage\n'
+    { # in the form of score/outcome.h
+        printf '{"state": "%s", "report": "said \\u001b[1m \\"this\\" <\377>\\n", "tests": [' "$2"
+        shift 2
         for test; do
             case $test in *:*) status=${test%%:*} test=${test#*:} ;; *) status=ok ;; esac
             case $test in *@*) checkpoint=${test#*@} ;; *) checkpoint= ;; esac
-            printf '%s\t%s\t0\t0\t\t%s\t\n' "$status" "${test%@*}" "$checkpoint"
+            printf '{"status": "%s", "test": "%s", "checkpoint": "%s"}, ' "$status" "${test%@*}" "$checkpoint"
         done
-    } >"$scratch/$number.results"
-    printf 'said \033[1m "this" <\377>\n' >"$scratch/$number.report"
+        printf 'null]}\n'
+    } >"$scratch/$number.json"
 }
 all_of() { awk -F'|' '!/^#/ { gsub(/if:/, "", $3); print $3 }' "problems/$1/checkpoints.txt" | tr '\n' ' '; }
 won() { # POINTS NN WHAT STATE [TEST...]: of such a record

@@ -5,7 +5,7 @@ set -u
 out=build/cpu
 . tests/prove/frame.sh
 make_it() { ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
-make_it "$out/needs" "$out/suite" "$out/tests/03_test" "$out/profiling/known/known_worker" \
+make_it "$out/needs" "$out/wb" "$out/tests/03_test" "$out/profiling/known/known_worker" \
     "$out/profiling/solutions/02_worker" "$out/profiling/solutions/03_worker" || { show; exit 1; }
 
 # ------------------------ lines
@@ -71,7 +71,7 @@ make_it $(for n in $names; do echo "$out/profiling/slow/$n/03_worker" "$out/slow
     workbook/profile/lab.sh record $right >"$said" && diff problems/lab.txt "$said" >"$scratch/differs"
 verdict $? "problems/lab.txt is what lab.sh record$right prints"
 for name in $names; do
-    "$out/suite" "$out/tests/03_test" "$out/slow/$name/03_worker" cpu >"$said" 2>&1
+    "$out/wb" suite "$out/tests/03_test" "$out/slow/$name/03_worker" cpu >"$said" 2>&1
     verdict $? "$name passes the suite of 03"
 done
 exit $failed

@@ -2,7 +2,7 @@
 # record.sh - workbook/bench/record.sh goes on whatever fails, says at the end what did, and keeps its output to two
 # files. Everything that it would run is a stand-in here, in a folder that looks like a bundle.
 set -u
-record=$PWD/workbook/bench/record.sh suite=$PWD/build/${BACKEND:-cpu}/suite
+record=$PWD/workbook/bench/record.sh wb=$PWD/build/${BACKEND:-cpu}/wb
 . tests/prove/frame.sh
 said=$scratch/out/results.txt
 stand_in() { # FILE, its text from stdin
@@ -21,7 +21,7 @@ echo "memory" >build/cuda/variants/03/variants/other/exempt
 mkdir -p workbook/bench workbook/loop
 cp "$record" .
 cp "$(dirname "$record")/../loop/source.sh" workbook/loop
-cp "$suite" build/cuda/suite
+cp "$wb" build/cuda/wb
 for test in 01 02 03 04 own; do
     stand_in build/cuda/tests/${test}_test <<'END'
 case "$0 $WB_WORKER" in
@@ -31,12 +31,11 @@ case "$0 $WB_WORKER" in
 *) failed= ;;
 esac
 {
-    echo
-    for name in a b c d e; do printf 'ok\t%s\t1\t0\t\t\t\n' $name; done
-    printf 'SKIP\tf\t1\t0\t\t\ta path: %s\n' "$PWD/x"
-    [ -z "$failed" ] || printf 'FAIL\t%s\t1\t0\t\t\t\n' $failed
-    echo end
-} >"$WB_RESULTS"
+    for name in a b c d e; do printf '{"status": "ok", "test": "%s"}\n' $name; done
+    printf '{"status": "SKIP", "test": "f", "message": "a path: %s"}\n' "$PWD/x"
+    [ -z "$failed" ] || printf '{"status": "FAIL", "test": "%s"}\n' $failed
+    echo '{"end": true}'
+} >&3
 END
 done
 stand_in build/cuda/bench <<'END'

@@ -19,16 +19,19 @@ verdict $? "without records it says what to run"
 evil='</pre></script><!-- <script> --> <script>document.title = "evil"</script>'
 evil="$evil<img src=x onerror=\"document.title = 1\"> &lt; @runs@"
 mkdir "$base/grade"
-record() { # NN STATE, and a report from standard input
-    echo "$2" >"$base/grade/$1.state"
-    cat >"$base/grade/$1.report"
-    printf 'date\t2026-01-%s\nbackend\tcpu\nseed\t7\nmachine\t%s\n' "$1" "$evil" >"$base/grade/$1.run"
+quoted() { printf '%s' "$1" | sed 's/[\\"]/\\&/g; 1s/^/"/; $s/$/"/' | sed '$!s/$/\\n/' | tr -d '\n'; } # for JSON
+record() { # NN STATE [TESTS], and a report from standard input
+    {
+        printf '{"state": %s, "tests": [%s], "date": "2026-01-%s", "machine": %s, "report": ' "$(quoted "$2")" "${3:-}" \
+            "$1" "$(quoted "$evil")"
+        quoted "$(cat)"
+        echo '}'
+    } >"$base/grade/$1.json"
 }
 tests=$(awk -F'|' '!/^#/ { print $3 }' problems/01/checkpoints.txt | tr ' ' '\n' | sed 's/^if://; /^$/d')
-{ echo; echo "$tests" | awk -v OFS='\t' '{ print "ok", $1, NR, 0, "", "", "" }'; } >"$base/grade/01.results"
-echo "all passed" | record 01 passed
-{ printf 'what the suite said %s\001\033[2J\377\355\240\200\342\200\256\000 end\n@runs@\n' "$evil"; } | record 03 failed
-printf '\nFAIL\tO_of_one_tile\t9\t0\t%s\t\t%s\n' "$evil" "$evil" >"$base/grade/03.results"
+echo "all passed" | record 01 passed "$(echo "$tests" | sed 's/.*/{"status": "ok", "test": "&"},/') null"
+{ printf 'what the suite said %s\001\033[2J\377\355\240\200\342\200\256 end\n@runs@\n' "$evil"; } | record 03 failed \
+    "{\"status\": \"FAIL\", \"test\": \"O_of_one_tile\", \"case\": $(quoted "$evil"), \"message\": $(quoted "$evil")}"
 echo "$evil" | record 04 "$evil"
 echo "not yet" | record 05 "not started"
 
@@ -62,7 +65,7 @@ shown=$scratch/shown
 verdict $? "$browser shows the page"
 ! grep CONSOLE "$scratch/errors"
 verdict $? "without a complaint"
-score=$("$out/score" total "$base/grade")
+score=$("$out/wb" total "$base/grade")
 says "<p id=\"score\">$score</p>" "$shown"
 verdict $? "the score is the one of make test: $score"
 for number in $(ls problems | grep -x '[0-9][0-9]'); do

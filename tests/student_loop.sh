@@ -1,6 +1,6 @@
 #!/bin/sh
 # student_loop.sh - make progress, next, hint-NN, reset-NN, step-NN, start-NN, diff-NN and watch do what they promise,
-# on a copy without git and without a build; nothing that a student wrote is lost. Each target is asked through make
+# on a copy without git, with nothing built but wb; nothing that a student wrote is lost. Each target is asked through make
 # once, then its script.
 set -u
 . tests/prove/frame.sh
@@ -13,7 +13,8 @@ for skeleton in $(sed 's/.*  //' workbook/loop/shipped.sha256); do
     workbook/loop/shipped.sh "$number" "$scratch/wb/$skeleton" || exit 1
     cp "$scratch/wb/$skeleton" "$scratch/shipped/$number"
 done
-cp -R Makefile .gitignore workbook "$scratch/wb"
+cp -Rp Makefile .gitignore workbook "$scratch/wb"
+mkdir -p "$scratch/wb/${built#"$PWD"/}" && cp -p "$built/wb" "$scratch/wb/${built#"$PWD"/}" || exit 1
 cp problems/questions.txt "$scratch/wb/problems"
 mkdir "$scratch/wb/tests"
 for suite in tests/[0-9]*_*.c; do : >"$scratch/wb/$suite"; done # their names alone matter
@@ -22,7 +23,7 @@ cd "$scratch/wb" || exit 1
 rm -rf workbook/loop/shipped
 status=0 numbers=$(cd problems && echo [0-9][0-9] | tr ' ' '\n')
 export BACKEND=${BACKEND:-cpu}
-score=build/$BACKEND/score
+wb=build/$BACKEND/wb
 
 run() { "$@" >"$said" 2>&1 </dev/null; status=$?; }
 show() { echo "      it ended with $status and said:"; sed 's/^/      /' "$said"; }
@@ -31,7 +32,7 @@ says() { grep -qE -- "$1" "$said"; }
 asked() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" says "$pattern"; }
 refused() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" eval '[ $status -ne 0 ] && says "$pattern"'; }
 has_lines() { [ "$(grep -cE -- "$1" "$said")" -eq "$2" ]; }
-tested() { MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems "$@"; }
+tested() { MAKE=true WB_JOBS=1 "$wb" test "$BACKEND" problems "$@"; }
 same() { cmp -s "$1" "$2"; }
 
 # ------------------------ progress and next
@@ -42,12 +43,15 @@ check "progress, of a fresh copy: no points" says '^Score: 0/[1-9][0-9]* \(\+ bo
 check "progress builds no problem" test ! -e "build/$BACKEND/problems"
 asked "next, of a fresh copy: problem 01" '^Now: 01 tiled_attention\. not started' make next
 
-record() { # NN STATE, and what make test would leave behind: lines of status, test, line, case
+record() { # NN STATE [MORE], as make test would leave it: lines of status, test, line, case
     mkdir -p build/grade
-    { echo; awk -v OFS='\t' '{ print $1, $2, $3, 0, $4, "", "" }'; } >"build/grade/$1.results"
-    echo "$2" >"build/grade/$1.state"
-    echo "$2" >"build/grade/$1.log"
+    {
+        printf '{"state": "%s", %s "tests": [' "$2" "${3:-}"
+        awk '{ printf "{\"status\": \"%s\", \"test\": \"%s\", \"line\": %d, \"case\": \"%s\"}, ", $1, $2, $3, $4 }'
+        echo 'null]}'
+    } >"build/grade/$1.json"
 }
+now_is() { sed -i.bak "s/\"state\": \"[a-z ]*\"/\"state\": \"$2\"/" "build/grade/$1.json"; } # NN STATE
 tests_of() { # NN
     awk -F'|' '!/^#/ && NF > 1 { print $3 }' "problems/$1/checkpoints.txt" | tr -s ' ' '\n' | sed 's/^if://; /^$/d'
 }
@@ -65,14 +69,14 @@ edit 06 mine
 skipped=$(tests_of 07 | tail -n 1)
 edit 07 mine && passing 07 | sed "s/ok $skipped/SKIP $skipped/" | record 07 passed
 asked "progress: with untouched gaps: unfinished, with the next checkpoint" \
-    '^01 .* unfinished +[0-9]+ / [0-9]+  [a-z]' "$score" progress
+    '^01 .* unfinished +[0-9]+ / [0-9]+  [a-z]' "$wb" progress
 check "progress: passed" says '^02 .* passed +([0-9]+) / +\1  done$'
 check "progress: does not compile, so no points" says '^03 .* compile error +0 / [0-9]+  make test-03$'
 check "progress: reset since, so not started and without points" \
     says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
 check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  changed since: make test-05$'
-sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
-"$score" progress >"$scratch/touched"
+passing 05 | head -n 3 | record 05 failed "\"sum\": \"$(sha256sum <problems/05/flash_gqa.cu | cut -d ' ' -f 1)\","
+"$wb" progress >"$scratch/touched"
 ! grep -q '^05 .*changed since' "$scratch/touched"
 verdict $? "progress: a touched or restored file is unchanged"
 check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
@@ -81,33 +85,33 @@ check "progress: passed, except for tests that cannot run here" \
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
 asked "next: the command has the case of the missing test, not of the first failure" \
     'make test-01 CASE=B=1,Nq=6,D=16$' \
-    "$score" next
+    "$wb" next
 check "next: says what is missing" says "test +$(test_of 01 2)\$"
 passing 01 | record 01 passed
-asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$score" next
-asked "after the tests of 01 and 02: 03" '^Next: .*make test-03$' "$score" after build/grade 01 02
+asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$wb" next
+asked "after the tests of 01 and 02: 03" '^Next: .*make test-03$' "$wb" after build/grade 01 02
 { passing 05 | head -n 3; echo "FAIL $(test_of 05 4) 9 B=2,D=16"; } | record 05 failed
 touch -t 202001010000 problems/05/flash_gqa.cu
 asked "after the tests of 05: 05 again, with the case" '^Next: 05, .*make test-05 CASE=B=2,D=16$' \
-    "$score" after build/grade 05
+    "$wb" after build/grade 05
 asked "next P=5: of that problem, though an earlier one is not done" '^Now: 05 flash_gqa\. unfinished, ' \
-    env P=5 "$score" next
-refused "next: a problem that is not there" 'no problem 98' env P=98 "$score" next
-echo "step	head mapping" >build/grade/05.step
+    env P=5 "$wb" next
+refused "next: a problem that is not there" 'no problem 98' env P=98 "$wb" next
+{ passing 05 | head -n 3; echo "FAIL $(test_of 05 4) 9 B=2,D=16"; } | record 05 failed '"step": "step",'
+touch -t 202001010000 problems/05/flash_gqa.cu
 asked "after a named cause: that, and not the next checkpoint" '^Next: 05, the cause named above; ' \
-    "$score" after build/grade 05
-rm build/grade/05.step
+    "$wb" after build/grade 05
 asked "the table: unfinished, where gaps are untouched" '^  05  flash_gqa +unfinished ' \
-    "$score" points build/grade 05
-sum=$("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')
+    "$wb" points build/grade 05
+sum=$("$wb" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')
 check "its sum agrees with progress: nothing for 04, which was reset" says "^Score: $sum/"
 touch -t 203001010000 problems/02/weighted_row_sum.cu
-asked "next: 02 has changed since it passed" '^Now: 02 ' "$score" next
+asked "next: 02 has changed since it passed" '^Now: 02 ' "$wb" next
 for number in $numbers; do
     edit "$number" mine
     passing "$number" | record "$number" passed
 done
-asked "next: everything has passed" '^Everything has passed' "$score" next
+asked "next: everything has passed" '^Everything has passed' "$wb" next
 check "next: and a question about the problem that passed last" says '^A question about 19 that no test asks'
 
 # ------------------------ predict
@@ -119,35 +123,35 @@ asked "predict: without a number the question alone" 'How many times as many' ma
 asked "predict: the count is shown next to the prediction" '^  counted    2$' predict 3
 asked "predict: accepts per cents" '^  counted    2: right$' predict 200%
 refused "predict: a GUESS that is not a number" 'GUESS=a lot must be a number' predict 'a lot'
-echo failed >build/grade/05.state
+now_is 05 failed
 refused "predict: counts nothing before the problem has passed" 'must pass before .* .state: unfinished' \
     env GUESS=1 workbook/loop/predict.sh 5
-echo passed >build/grade/05.state
-run env P=03 "$score" next
+now_is 05 passed
+run env P=03 "$wb" next
 check "next: an answered question is not asked again" eval '! says "A question about"'
 
 # ------------------------ hint
 copy() { cp "$scratch/shipped/$1"/* "problems/$1/"; }
 copy 03
 for level in 1 2 3; do
-    asked "hint, level $level" "gap \"max\".*level $level of 3" env LEVEL=$level "$score" hint 03
+    asked "hint, level $level" "gap \"max\".*level $level of 3" env LEVEL=$level "$wb" hint 03
 done
 mkdir -p workbook/loop/shipped && cp -R "$scratch/shipped/03" workbook/loop/shipped
 sed -i.bak 's/TODO(03) max:/now max:/' problems/03/flash_forward.cu
-asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$score" hint 03
+asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$wb" hint 03
 asked "gaps: those that are as shipped, in a line" \
     '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' \
-    "$score" gaps 03
+    "$wb" gaps 03
 sed -i.bak 's/$/\r/' problems/03/flash_forward.cu
-asked "gaps: and of a file that an editor of Windows has saved" 'not written yet: rescale, ' "$score" gaps 03
+asked "gaps: and of a file that an editor of Windows has saved" 'not written yet: rescale, ' "$wb" gaps 03
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
-run "$score" hint 03
+run "$wb" hint 03
 check "hint: with every gap touched, lists them" has_lines 'make hint-03 GAP=' 5
-run "$score" gaps 03
+run "$wb" gaps 03
 check "gaps: prints nothing if every gap is touched" test ! -s "$said"
 asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
     make hint-08 GAP="dS for" LEVEL=2
-refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$score" hint 06
+refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$wb" hint 06
 rm -rf workbook/loop/shipped
 
 # ------------------------ reset
@@ -158,9 +162,9 @@ refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loo
     workbook/loop/reset.sh 03
 check "reset: the file is unchanged" same $mine "$scratch/mine"
 cp -R "$scratch/shipped/03" workbook/loop/shipped
-echo failed >build/grade/03.state
+now_is 03 failed
 run make reset-03
-check "reset: removes the old file's reports" [ ! -e build/grade/03.state ]
+check "reset: removes the old file's report" [ ! -e build/grade/03.json ]
 check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
 asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
@@ -168,8 +172,8 @@ run make blank-03
 grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.2 ] && same $mine.1 "$scratch/mine"
 verdict $? "blank: the contract alone, the other file is kept beside the backup before"
 asked "blank: a hint by the name of its gap" 'gap "rescale" \(problems/03/flash_forward.cu\), level 1 of 3' \
-    env GAP=rescale "$score" hint 03
-asked "blank: hints without a name" 'has no gaps' "$score" hint 03
+    env GAP=rescale "$wb" hint 03
+asked "blank: hints without a name" 'has no gaps' "$wb" hint 03
 run workbook/loop/reset.sh 03
 check "blank: reset goes back" same $mine "$scratch/shipped/03/flash_forward.cu"
 for number in $numbers; do
@@ -185,7 +189,6 @@ check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/fl
 echo "// an attempt" >problems/03/attempt.cu
 asked "neither a backup nor another file is the source" "^$mine\$" \
     make -s --eval='show:;@echo $(call source,problems,03)' show
-cp "$built/suite" build/"$BACKEND"
 asked "test-3 is test-03; with a file beside the skeleton nothing is started" \
     '^  not started: open problems/03/flash_forward.cu' \
     tested 3
@@ -193,8 +196,14 @@ check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 refused "test-98: there is no such problem" 'no problem 98, only 01 02 .* 10 11' tested 98
 rm problems/03/attempt.cu
 # What has just passed: a suite that passes everything.
-printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
-mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
+suite=build/$BACKEND/tests/03_test
+mkdir -p build/"$BACKEND"/problems build/"$BACKEND"/tests && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
+cat >"$suite" <<'end'
+#!/bin/sh
+echo '{"status": "ok", "test": "a"}
+{"end": true}' >&3
+end
+chmod +x "$suite"
 asked "a problem that has passed: races were not checked" 'races were not checked \(make sanitize-03' tested 03
 sha256sum <$mine >build/grade/clean.03
 run tested 03
@@ -266,38 +275,29 @@ if [ -d "$scratch/solutions" ]; then
 fi
 
 # ------------------------ watch
-# In the place of the tests is a program that notes what it is given, and does not end.
-mv workbook/loop/test.sh . && printf '#!/bin/sh\necho $$ >pid; echo "$@" >>asked; exec sleep 3600\n' >workbook/loop/test.sh
-chmod +x workbook/loop/test.sh
-make watch P=3 >"$said" 2>&1 &
+# In the place of the tests is a program that notes who it is, and does not end.
+mkdir -p build/"$BACKEND"/problems build/"$BACKEND"/tests && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
+printf '#!/bin/sh\necho $$ >pid; echo "$0" >>asked; exec sleep 3600\n' >"$suite" && chmod +x "$suite"
+MAKE=true P=3 "$wb" watch "$BACKEND" >"$said" 2>&1 &
 watcher=$!
 asked_times() { until [ -f asked ] && [ "$(grep -c . asked)" -eq "$1" ]; do kill -0 $watcher && sleep 0.1 || return; done; }
 asked_times 1
 first=$(cat pid) && echo "// saved" >>"$mine" && asked_times 2 && ! kill -0 $first 2>/dev/null
 verdict $? "watch: a save ends the tests that run, and starts them again"
 kill $watcher && wait $watcher
-[ "$(sort -u asked)" = "$BACKEND problems 03" ] && ! grep -q Terminated "$said"
-verdict $? "watch: of the problem asked for, and no shell says how they ended"
-mv -f test.sh workbook/loop/
+[ "$(sort -u asked)" = "$suite" ] && ! grep -q 'Terminated\|Score' "$said" && [ -z "$(ls -d build/grade/.run.* 2>/dev/null)" ]
+verdict $? "watch: of the problem asked for, and what is ended says and leaves nothing"
 
 # ------------------------ after a failure
-mkdir -p "build/$BACKEND/problems" && : >"build/$BACKEND/problems/03_worker" && echo "// mine" >>$mine
-rm -f "build/$BACKEND/suite"
-cat >"build/$BACKEND/suite" <<'end'
+cat >"$suite" <<'end'
 #!/bin/sh
-case "$1 ${3:-}" in
-"--show case") echo N=1 ;;
-"--show message") echo "it printed  cudacpu: deadlock in kernel f, block (0,0,0)" ;;
-"--plain "*) cat ;;
---*) ;;
-*) : >"$WB_RESULTS"; exit 1 ;;
-esac
+echo '{"status": "FAIL", "test": "a", "case": "N=1", "message": "it printed  cudacpu: deadlock in kernel f, block"}
+{"end": true}' >&3
 end
 cat >workbook/sanitize/sanitize.sh <<'end'
 #!/bin/sh
 printf '  sanitize: %s in kernel f_kernel, block (0,0,0)\n     who waits\n     read     page, "Signals"\n' "$FOUND"
 end
-chmod +x "build/$BACKEND/suite"
 export FOUND=deadlock
 run tested 03
 says 'reports the same for N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'

@@ -8,7 +8,7 @@ define own_suite
 $B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) \
   $(MACHINERY),$(patsubst workbook/%,$B/machinery/%.o,$(basename \
   $(wildcard $(foreach e,c cu,workbook/$(1).$e workbook/*/$(1).$e))))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
-	$Q$$(LINK) $$^ -lcriterion $(LIBS) -o $$@
+	$Q$$(LINK) $$^ -lcriterion -lcjson $(LIBS) -o $$@
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 
@@ -39,8 +39,9 @@ $B/wrong/%.o: KERNELFLAGS = -O0
 $B/wrong/%_worker: LINK += -Wl,--strip-debug
 
 # What scripts and graders ask for.
-suites: $B/suite $B/diagnose $(MACHINERY) $(NUMBERS:%=$B/tests/%_test)
-own: $B/suite $(OWN:%=$B/tests/%_test)
+wb: $B/wb
+suites: $B/wb $B/diagnose $(MACHINERY) $(NUMBERS:%=$B/tests/%_test)
+own: $B/wb $(OWN:%=$B/tests/%_test)
 everything: $(EVERYTHING) $(RINGS:%=$B/solutions/%) hostile own suites variants lib $B/lib/libworkbook_all.so \
   $(LIBRARY_WORKERS) $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$B/$i/$n_worker $B/$i/$n.so))
 lib: $B/lib/libworkbook.so

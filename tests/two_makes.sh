@@ -4,7 +4,7 @@
 # nothing. On a copy that shares what is built here.
 set -u
 . tests/prove/frame.sh
-programs="build/cpu/score build/cpu/suite build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker"
+programs="build/cpu/wb build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker"
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -s BACKEND=cpu $programs >"$said" 2>&1
 verdict $? "shared files build"
@@ -39,9 +39,10 @@ two() {
 both() { [ "$(grep -c "$1" "$scratch/said1" "$scratch/said2" 2>/dev/null | tr '\n' ' ')" \
     = "$scratch/said1:1 $scratch/said2:1 " ]; }
 ended_with() { [ "$(cat "$scratch/status1" "$scratch/status2" | tr '\n' ' ')" = "$1 $1 " ]; }
+told() { build/cpu/wb show build/grade/02.json "$1"; }
 whole() { # the record is of one run: the counts of the report are those of the results
-    [ "$(ls -d build/grade/.run.* 2>/dev/null)" = "" ] && [ "$(cat build/grade/02.state)" = "$1" ] &&
-        [ "$(grep -c '^ok' build/grade/02.results)" = "$(sed -n 's/^\([0-9]*\) passed.*/\1/p' build/grade/02.report)" ]
+    [ "$(ls -d build/grade/.run.* 2>/dev/null)" = "" ] && [ "$(told state)" = "$1" ] &&
+        [ "$(told ok | grep -c .)" = "$(told report | sed -n 's/^\([0-9]*\) passed.*/\1/p')" ]
 }
 
 echo "// edited" >>$kernel

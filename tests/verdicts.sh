@@ -9,7 +9,7 @@ built() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said"
 wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many
     01/O_not_rescaled 18/waits_before_the_products 18/nothing_under_the_way_home"
 # shellcheck disable=SC2046
-built "$out/suite" "$out/hostile/01_worker" "$out/hostile/17_worker" "$out/solutions/13_worker" \
+built "$out/wb" "$out/hostile/01_worker" "$out/hostile/17_worker" "$out/solutions/13_worker" \
     $(printf "$out/tests/%s_test " 01 03 11 17 18) \
     $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
 verdict $? "programs are built"
@@ -24,8 +24,8 @@ verdicts() { # SOURCE NN SUITE CASE
         (export HOSTILE="$name" WB_TIMEOUT=2 WB_CASE="$given"
         judge "$out/tests/$2_test" "$out/hostile/$2_worker" "$BACKEND" ${test:+--filter "$3/$test"}) >"$said" 2>&1
         status=$?
-        of=$("$out/suite" --show "$record" case)
-        [ $status -eq 1 ] && "$out/suite" --show "$record" message | grep -qF -e "$want" && { [ -z "$given" ] ||
+        of=$("$out/wb" show "$record" case)
+        [ $status -eq 1 ] && "$out/wb" show "$record" message | grep -qF -e "$want" && { [ -z "$given" ] ||
             [ "${of:-$4}" = "$4" ]; }
         verdict $? "$name: $want"
         tried=$((tried + 1))
@@ -71,7 +71,7 @@ fi
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
 says() { # NN/WRONG CASE: what make test-NN prints for a wrong solution
     number=${1%/*}
-    WB_CASE=$2 WB_WORKER_SHOWN=build/cpu/problems/${number}_worker judge "$out/tests/${number}_test" \
+    WB_CASE=$2 judge --shown build/cpu/problems/${number}_worker "$out/tests/${number}_test" \
         "$out/wrong/$1/${number}_worker" cpu >"$said" 2>&1
 }
 if [ "$BACKEND" = cpu ]; then # whose layer sees launches

@@ -90,7 +90,7 @@ $B/machinery/%.o: workbook/%.c $B/flags.mk
 # What computes for no long time is compiled in half of it.
 # What gcc says at -O1 of variables that may be uninitialized is a guess.
 BRIEFLY := $(if $(DEBUG),,-O1 -g1 $(if $(CLANG),,-Wno-maybe-uninitialized))
-$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score loop mask judge class timeline profile) case/cover.o): \
+$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge class timeline profile) case/cover.o): \
   BRIEF = $(BRIEFLY)
 $B/machinery/judge/expect.o: BRIEF =
 $B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
@@ -172,7 +172,7 @@ $B/machinery/judge_$(1)_counted.o: $B/machinery/tested_$(1).o $(WORKER) $(MACHIN
 	$Q$$(judge_object)
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
-	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@
+	$Q$$(LINK) $$^ -lcriterion -lcjson -ldl -lm -o $$@
 endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 

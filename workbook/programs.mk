@@ -2,13 +2,14 @@
 
 # Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/diagnose 03.
 $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) \
-  $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o score/results.o)
-	$Q$(LINK) $^ -lmd -lm -o $@
+  $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o score/results.o \
+  score/outcome.o score/safe_text.o)
+	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 # Looks for a change that mends a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
 # this makes its worker, which stops at a wide load that is not aligned. What is in C is read as C++ (repair/choice.h).
 $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*.c)) $(JUDGE) \
-  $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o)
-	$Q$(LINK) $^ -lm -o $@
+  $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o score/outcome.o score/safe_text.o)
+	$Q$(LINK) $^ -lcjson -lm -o $@
 $(foreach n,$(NUMBERS),$(eval $(call implementation,repaired,$n,$B/repaired/$n.cu)))
 STOPS_AT = -fsanitize=alignment -fsanitize-undefined-trap-on-error
 $B/repaired/%.o: KERNELFLAGS = -w -O0 $(STOPS_AT) -Iproblems/$* -Isolutions/$*
@@ -36,17 +37,11 @@ ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
 $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
   $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
 
-# Points and what to do next: one program.
-SCORE := $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/score/*.c)) $B/machinery/problems.o
-$B/score: $(SCORE)
+# What a person types about their work, and what grades: one program.
+$B/wb: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/wb/*.c workbook/score/*.c)) \
+  $(addprefix $B/machinery/,problems.o judge/spent.o)
 	$(call say,LINK,$@)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
-
-# Runs a suite and prints what it says: build/cpu/suite build/cpu/tests/03_test build/cpu/problems/03_worker cpu. What
-# calls it wants to see points, too.
-$B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o judge/spent.o score/results.o score/safe_text.o) | \
-  $B/score
-	$Q$(LINK) $^ -o $@
 
 $B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o validate.o) $(CASE_OF) $B/reference/oracle.o
 	$Q$(LINK) $^ -lm -o $@
@@ -64,9 +59,9 @@ $B/confine: workbook/class/confine.c $B/flags.mk
 $B/within: workbook/judge/within.c $B/machinery/judge/spent.o
 	$Q$(C) $^ -o $@
 
-EVERYTHING := $(addprefix $B/,within bench diagnose repair score suite mask timeline needs)
+EVERYTHING := $(addprefix $B/,within bench diagnose repair wb mask timeline needs)
 # What a submission is judged with (class/grade_base.sh).
-judges: $(addprefix $B/,score suite confine within machinery/worker/coverage.o) $(MACHINERY) \
+judges: $(addprefix $B/,wb confine within machinery/worker/coverage.o) $(MACHINERY) \
   check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \
   $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/tested_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))

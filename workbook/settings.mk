@@ -103,7 +103,7 @@ endif
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s) $(if \
   $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j"$$WB_JOBS")
 BUILT := $(filter build/% everything hostile own variants judges check-machinery train-test train-layers \
-  train-ranks suites,$(MAKECMDGOALS))
+  train-ranks suites wb,$(MAKECMDGOALS))
 ifndef WB_BUILDING
 $(BUILT): together ;
 together: FORCE
@@ -111,10 +111,10 @@ together: FORCE
 build/tools.mk: ;
 build/%: FORCE
 	@+$(BUILD) $@
-# What keeps score is compiled where it is older than its source: a hint waits for nobody's build.
-ifeq ($(filter $B/score,$(BUILT)),)
-$B/score: $(wildcard workbook/score/*.[ch] workbook/problems.[ch])
-	@$(if $(wildcard $@),,echo "compiling the score program$(comma) once: a dozen files" >&2)
+# wb is compiled where it is older than its source: a hint waits for nobody's build.
+ifeq ($(filter $B/wb,$(BUILT)),)
+$B/wb: $(wildcard workbook/wb/*.[ch] workbook/score/*.[ch] workbook/judge/spent.[ch] workbook/problems.[ch])
+	@$(if $(wildcard $@),,echo "compiling wb$(comma) the program behind these commands$(comma) once: two dozen files" >&2)
 	@+$(BUILD) $@
 endif
 endif

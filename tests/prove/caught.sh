@@ -12,9 +12,9 @@ caught=0
 [ $caught = 1 ] || { judge --first "$out/tests/${number}_test" "$worker" "$BACKEND"; caught=$?; }
 case $caught in
 1)
-    "$out/suite" --show "$record" message | sed "1s/^/caught by $("$out/suite" --show "$record" FAIL | head -n 1): /; q"
+    "$out/wb" show "$record" message | sed "1s/^/caught by $("$out/wb" show "$record" FAIL | head -n 1): /; q"
     # What a test says to try again asks what that test has asked.
-    given=$("$out/suite" --show "$record" case)
+    given=$("$out/wb" show "$record" case)
     case $before$given in
     bytes_and_overlap*overlapped*)
         WB_CASE=$given judge --first "$out/tests/${number}_test" "$worker" "$BACKEND"

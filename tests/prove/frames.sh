@@ -8,6 +8,6 @@ for skeleton in problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu; do
     verdict $? "$skeleton differs from its reference solution only in the gaps"
     echo "run: sha256sum problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu | sort -k 2 > workbook/loop/shipped.sha256" \
         >"$said"
-    check "$skeleton is recorded as shipped" "build/${BACKEND:-cpu}/score" untouched "$skeleton"
+    check "$skeleton is recorded as shipped" "build/${BACKEND:-cpu}/wb" untouched "$skeleton"
 done
 exit $failed

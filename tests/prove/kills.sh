@@ -11,11 +11,11 @@ mkdir -p $out
 make="${MAKE:-make} --no-print-directory -s -k -j${WB_JOBS:-2} BACKEND=cpu"
 # The suite with one worker; of a mistake that never ends each case may take two seconds.
 judge() { # NN NAME WORKER
-    WB_TIMEOUT=${TIMEOUT:-2} WB_BACKEND=cpu WB_RESULTS="$out/$1.$2.results" \
-        $B/suite "$B/tests/$1_test" "$3" cpu >/dev/null 2>&1
-    awk -F '\t' -v OFS='\t' -v name="$2" '$1 == "ok" || $1 == "FAIL" { print name, $2, $1, $4 }' \
-        "$out/$1.$2.results" >"$out/$1.$2.tsv"
-    rm -f "$out/$1.$2.results"
+    WB_TIMEOUT=${TIMEOUT:-2} WB_BACKEND=cpu WB_RESULTS="$out/$1.$2.json" \
+        $B/wb suite "$B/tests/$1_test" "$3" cpu >/dev/null 2>&1
+    $B/wb show "$out/$1.$2.json" rows |
+        awk -F '\t' -v OFS='\t' -v name="$2" '$1 != "SKIP" { print name, $2, $1, $3 }' >"$out/$1.$2.tsv"
+    rm -f "$out/$1.$2.json"
 }
 if [ "$edits" = one ]; then judge "$@"; exit; fi
 for n; do
@@ -23,7 +23,7 @@ for n; do
         echo "wrong/$n/$entry/${n}_worker"
     done
     echo "tests/${n}_test" "solutions/${n}_worker"
-done | xargs -n 1 echo $B | tr ' ' / | xargs $make $B/suite $B/repair >$out/build.log 2>&1
+done | xargs -n 1 echo $B | tr ' ' / | xargs $make $B/wb $B/repair >$out/build.log 2>&1
 
 for n; do
     rm -f $out/"$n".*.tsv

@@ -11,7 +11,7 @@ show() { tail -n 20 "$said" | sed 's/^/      /'; }
 check() { what=$1; shift; "$@" >"$said" 2>&1; verdict $? "$what"; }
 made() { ${MAKE:-make} --no-print-directory BACKEND="$backend" "$@"; }
 
-made "$out/score" "$out/suite" "$out/diagnose" "$out/mask" "$out/bench" "$out/tests/02_test" \
+made "$out/wb" "$out/diagnose" "$out/mask" "$out/bench" "$out/tests/02_test" \
     "$out/solutions/02_worker" >"$said" 2>&1
 verdict $? "the copied problems build"
 mkdir -p "$copy/$out" || exit 2

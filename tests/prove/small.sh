@@ -13,6 +13,6 @@ fi
 for kilobytes in 64 99; do
     WB_SHARED_KB=$kilobytes judge "$out/tests/$1_test" "$2" "$BACKEND" \
         --filter '*/@(many_tiles|every_input|wide_windows|no_window|whole_function|long_sequence)' || exit 1
-    [ "$("$out/suite" --show "$record" ok | grep -c .)" -ge 2 ] || exit 1
+    [ "$("$out/wb" show "$record" ok | grep -c .)" -ge 2 ] || exit 1
     echo "$kilobytes KB: $(counts)"
 done

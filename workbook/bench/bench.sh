@@ -10,7 +10,7 @@ shift 2
 out=build/$backend
 failed=0
 mkdir -p "$out/results"
-not_started() { if [ -f Makefile ]; then "$out/score" untouched "$file"; else [ ! -f "$out/problems/$number.so" ]; fi; }
+not_started() { if [ -f Makefile ]; then "$out/wb" untouched "$file"; else [ ! -f "$out/problems/$number.so" ]; fi; }
 for number; do
     echo "FlashAttention workbook: bench of problem $number, $backend backend. Next: make plot-$number"
     key=
@@ -25,7 +25,7 @@ for number; do
             sed "s|.*|$out/slow/&/03.so|")
     # A bundle (run.sh) has all that it can have.
     # shellcheck disable=SC2086
-    if [ -f Makefile ] && ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" \
+    if [ -f Makefile ] && ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/wb" "$out/bench" \
         "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1

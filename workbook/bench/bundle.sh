@@ -10,7 +10,7 @@ out=build/$backend bundle=build/$backend/bundle
 impls=problems
 [ -d solutions ] && impls="problems solutions"
 
-targets="$out/bench $out/suite $out/within"
+targets="$out/bench $out/wb $out/within"
 if [ -d solutions ]; then
     targets="$targets $out/lib/libworkbook.so $out/lib/libworkbook_all.so $out/lib/libkernels.so"
     targets="$targets $(WB_BUILDING=yes $MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
@@ -20,7 +20,7 @@ for number; do
     targets="$targets $out/tests/${number}_test"
     for impl in $impls; do
         # What is not started stays here: there is nothing to test or time.
-        if [ "$impl" = problems ] && "$out/score" untouched "$file"; then continue; fi
+        if [ "$impl" = problems ] && "$out/wb" untouched "$file"; then continue; fi
         targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
         ring=$(ring_of "$number")
         [ -z "$ring" ] || targets="$targets $out/$impl/$ring"

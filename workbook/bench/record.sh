@@ -46,7 +46,7 @@ seconds=${WB_RECORD_SECONDS:-3600} begun=$(date +%s)
 ok=0 failed='' not_run=''
 
 say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
-passed() { [ ! -f "$log.results" ] || "$out/suite" --show "$log.results" counts; }
+passed() { [ ! -f "$log.json" ] || "$out/wb" show "$log.json" counts; }
 
 # What the first lines of results and tables say.
 gpu=none driver=none
@@ -85,9 +85,9 @@ step() { # SECONDS NAME COMMAND...
         return
     fi
     [ "$limit" -lt $left ] || limit=$left
-    rm -f "$log.results"
+    rm -f "$log.json"
     # In braces: bash would say "Killed".
-    { WB_RESULTS=$log.results timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null
+    { WB_RESULTS=$log.json timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     say "$(tr '\r' '\n' <"$log")"
     took=$(($(date +%s) - from)) detail=$(passed)
@@ -148,7 +148,7 @@ exempt_of() { cat "$2/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutio
 
 suite_on() { # NN WORKER WHAT EXEMPT
     exempt=$4
-    step 300 "suite $1${3:+ on $3}" "$out/suite" --exempt "$exempt" "$out/tests/$1_test" "$2" "$backend"
+    step 300 "suite $1${3:+ on $3}" "$out/wb" suite --exempt "$exempt" "$out/tests/$1_test" "$2" "$backend"
     exempt=
 }
 suites() {
@@ -168,7 +168,7 @@ suites() {
     for program in "$out"/tests/[!0-9]*_test; do
         own=$(basename "$program" _test)
         [ "$backend" = cuda ] && [ "$own" = layer ] && continue # of the other backend
-        [ -x "$program" ] && step 60 "own suite $own" "$out/suite" "$program" none "$backend"
+        [ -x "$program" ] && step 60 "own suite $own" "$out/wb" suite "$program" none "$backend"
     done
 }
 

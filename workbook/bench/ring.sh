@@ -12,7 +12,7 @@ out=build/$backend program=$(ring_of "$number")
 find_source problems $number
 table=${4:-$out/results/${number}_$name${LONG:+_long}.tsv}
 programs=
-if [ "$impl" = problems ] && [ -x "$out/score" ] && "$out/score" untouched "$file"; then
+if [ "$impl" = problems ] && [ -x "$out/wb" ] && "$out/wb" untouched "$file"; then
     echo "  your function is not started: only the reference solution"
 elif [ "$impl" = problems ]; then programs=yours=$out/problems/$program
 fi

@@ -27,7 +27,7 @@ test)
     for n in ${*:-$numbers}; do
         echo "== $n ($impl)"
         [ -f "$out/$impl/${n}_worker" ] || { echo "  not started"; continue; }
-        "$out/suite" "$out/tests/${n}_test" "$out/$impl/${n}_worker" "$backend" || failed=1
+        "$out/wb" suite "$out/tests/${n}_test" "$out/$impl/${n}_worker" "$backend" || failed=1
     done
     exit $failed ;;
 bench)

@@ -6,7 +6,7 @@
 # container exists for one submission.
 #
 # WB_BASE: what it is judged with, build/grades/base, made if it is not there (grade_base.sh). WB_AGAIN=yes: even if OUT
-# has the grade of the same sources. Limits: see below. WB_SEED, WB_CASES, SANITIZE=1, COVERAGE=1: see loop/test.sh.
+# has the grade of the same sources. Limits: see below. WB_SEED, WB_CASES, SANITIZE=1, COVERAGE=1: see wb/test.c.
 #
 # Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
 # runs there, and what runs there sees no test, no oracle and no reference solution.
@@ -86,7 +86,7 @@ attended() { # SECONDS FILE COMMAND...
 [ -n "${WB_BASE:-}" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
     fail 1 "the grader cannot be built"
 cp "$base/build/cpu/confine" "$base/build/cpu/within" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
-plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
+plain() { "$base/build/cpu/wb" plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
 eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true" ||
     fail 3 "the sandbox does not work on this system, see above"
@@ -194,7 +194,7 @@ fi
 mkdir -m 711 "$scratch/workers"
 cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 1
 ln -s "$base/workbook" "$base/tests" "$tree/"
-for judge in tests score suite diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
+for judge in tests wb diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
 [ -z "$one" ] || numbers=$P out=$scratch/one # tried, and recorded nowhere
 mkdir -p "$out" && rm -rf "$out"/[0-9][0-9].* "$out/sources" && mv "$scratch/shown" "$out/sources" || exit 1
 for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$kept"; done
@@ -204,11 +204,11 @@ for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$k
     [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason"
 } | plain >"$out/00.note"
 build=workbook/class/grade_build.sh
-export sandbox sandbox_uid WB_SPENT="$scratch/spent" WB_GRADE="$out" WB_SOURCES=problems WB_BUILD=$build \
-    WB_LOOK="$build look" WB_WORKERS=build/cpu/problems WB_GCOV="$build gcov"
+export sandbox sandbox_uid WB_SPENT="$scratch/spent"
 cd "$tree" || exit 1
 # shellcheck disable=SC2086
-attended $((2 * WB_TOTAL_SECONDS + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
+attended $((2 * WB_TOTAL_SECONDS + 600)) /dev/null build/cpu/wb test --grade "$out" "$build" cpu problems $numbers \
+    >"$out/log" 2>&1
 judged=$?
 cd "$home" || exit 1
 [ -z "$one" ] || plain <"$out/log"
@@ -224,7 +224,7 @@ esac
 [ -z "$calls" ] || reason="${reason:+$reason; }$calls"
 
 # The record: a line with the fingerprint, a line for the table.
-score() { (cd "$base" && build/cpu/score "$@"); }
+score() { (cd "$base" && build/cpu/wb "$@"); }
 { echo "$print" && score row "$out" "$reason"; } >"$out/record.new" && mv "$out/record.new" "$out/record" ||
     fail 1 "there are no scores in $out"
 total=$(score total "$out")

@@ -76,7 +76,7 @@ count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 [ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
 others=$(listed ! \( "$@" \) -printf '%P\0' | LC_ALL=C sort -z | tr '\n\0' '?\n' | paste -s -d , - | sed 's/,/, /g')
 [ -z "$others" ] ||
-    printf 'grade-all: ignored, neither folders nor archives: %s\n' "$others" | "$base/build/cpu/suite" --plain
+    printf 'grade-all: ignored, neither folders nor archives: %s\n' "$others" | "$base/build/cpu/wb" plain
 echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in $out/reports"
 
 # Each grader keeps to cores of its own, so that a submission cannot take time from another.
@@ -107,7 +107,7 @@ one='
         [ $status -eq 4 ] || said="could not be graded (exit status $status)"
     fi
     # One write a line, also of several graders at once.
-    shown=$(printf "%s" "$name" | tr "\n" "?" | "$WB_BASE/build/cpu/suite" --plain)
+    shown=$(printf "%s" "$name" | tr "\n" "?" | "$WB_BASE/build/cpu/wb" plain)
     printf "%s: %s\n" "$shown" "$(printf "%s" "$said" | head -n 1)"'
 begun=$(date +%s)
 grade_these() { # NAMES GRADERS
@@ -123,7 +123,7 @@ if [ -s "$scratch/busy" ]; then
 fi
 
 table=$out/grades.csv
-(cd "$base" && build/cpu/score class "$work" <"$scratch/names") >"$table.new" || exit 1
+(cd "$base" && build/cpu/wb class "$work" <"$scratch/names") >"$table.new" || exit 1
 if [ "$work" != "$out" ]; then
     diff "$table" "$table.new" | grep '^[<>]' >"$scratch/changed"
     changed=$(grep '^<' "$scratch/changed" | grep -vc ',"*not graded')
@@ -138,8 +138,9 @@ if [ "$work" != "$out" ]; then
 fi
 mv "$table.new" "$table" || exit 1
 rm -f "$out/coverage.txt"
-[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].coverage' -exec grep -H . {} +) |
-    LC_ALL=C sort | "$base/build/cpu/suite" --plain >"$out/coverage.txt"
+[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].json' | LC_ALL=C sort | while IFS= read -r of; do
+    "$base/build/cpu/wb" show "$of" coverage | awk -v of="${of%.json}" '{ print of ": " $0 }'
+done) | "$base/build/cpu/wb" plain >"$out/coverage.txt"
 [ -z "${ROSTER:-}" ] ||
     LC_ALL=C awk -v roster="$ROSTER" -f "$home/workbook/score/roster.awk" "$table" >"$out/roster.csv" || exit 1
 failed=$(wc -l <"$scratch/failed")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# grade_build.sh - what test.sh has done in the sandbox for grade.sh, in a submission's tree:
+# grade_build.sh - what wb test has done in the sandbox for grade.sh, in a submission's tree:
 #   NN         compiles problem NN, and leaves in build/cpu/problems/NN_worker a script that starts the worker in the
 #              sandbox
 #   look NN    where SANITIZE=1: compiles its check build (workbook/sanitize), and has the judge give it the small cases
@@ -89,15 +89,15 @@ for program in "check/problems/${number}_worker" "check/problems/${number}_threa
     *) echo "  the check build does not compile"; head -n 40 look.built; exit 1 ;;
     esac
     (cd "$tree" && WB_CASE=small WB_EXACT=1 WB_TIMEOUT=$((3 * WB_TIMEOUT)) WB_RESULTS=$GRADE_SCRATCH/look.results \
-        build/cpu/suite "build/cpu/tests/${number}_test" "build/cpu/$program" cpu) >look.said 2>&1
+        build/cpu/wb suite "build/cpu/tests/${number}_test" "build/cpu/$program" cpu) >look.said 2>&1
     case $? in
     0) continue ;;
     3) sed -n 's/^  harness: could not be judged: //p' look.said | tail -n 1; exit 3 ;;
     esac
-    case=$("$tree/build/cpu/suite" --show look.results case)
+    case=$("$tree/build/cpu/wb" show look.results case)
     echo "  case $case"
     # What AddressSanitizer and its kin have to say, in our words.
-    "$tree/build/cpu/suite" --show look.results message | sed 's/^              //' | tee look.said |
+    "$tree/build/cpu/wb" show look.results message | sed 's/^              //' | tee look.said |
         awk -v pwd="$built_in" -f "$tree/workbook/sanitize/sanitize_c.awk" >look.report
     [ -s look.report ] || mv look.said look.report
     sed 's/^/  /' look.report

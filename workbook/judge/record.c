@@ -1,5 +1,5 @@
-// record.c - linked into every test program: starts the tests in the order of the source, simple ones first, and writes
-// the record of the run (score/results.h) into the file that WB_RESULTS names, a row as soon as a test has ended.
+// record.c - linked into every test program: starts the tests in the order of the source, simple ones first, and says
+// what they come to (score/results.h) on the descriptor that WB_TOLD numbers, a row as soon as a test has ended.
 // Criterion calls this in the process that starts the tests; a test itself runs in another.
 //
 // A failure's message may begin with the case that it is about and RECORD_GIVEN (record.h), which make the row's field
@@ -9,6 +9,7 @@
 #include "score/results.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,15 +75,11 @@ static void sort_by_place(struct criterion_ordered_set *tests)
 ReportHook(PRE_ALL)(struct criterion_test_set *set)
 {
     FOREACH_SET(struct criterion_suite_set * suite, set->suites) { sort_by_place(suite->tests); }
-    const char *path = getenv("WB_RESULTS");
-    if (!path || !*path) return;
-    record = fopen(path, "we");  // not open in tests, nor in what they start
-    if (!record) {
-        perror(path);
-        return;
-    }
-    unsetenv("WB_RESULTS");
-    results_begin(record);
+    const char *told = getenv("WB_TOLD");
+    if (!told || fcntl(atoi(told), F_SETFD, FD_CLOEXEC)) return;  // not open in tests, nor in what they start
+    record = fdopen(atoi(told), "w");
+    if (!record) abort();
+    unsetenv("WB_TOLD");
     if (!getenv("WB_LIST")) return;
     FOREACH_SET(struct criterion_suite_set * suite, set->suites)
     {

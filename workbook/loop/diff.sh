@@ -20,7 +20,7 @@ if [ "${YES:-}" != 1 ]; then
         echo "diff-$number: this shows the reference solution and cannot ask without a terminal; YES=1 confirms" >&2
         exit 1
     fi
-    state=$("build/${BACKEND:-cpu}/score" standing "$number")
+    state=$("build/${BACKEND:-cpu}/wb" standing "$number")
     case $state in
     passed,*) ;;
     *) echo "$number has not passed (its state: $state). make hint-$number reveals less." ;;

@@ -8,18 +8,18 @@ shift 2
 files='' numbers=''
 for number; do
     find_source problems "$number"
-    [ -z "$file" ] || "build/$backend/score" untouched "$file" || files="$files $file" numbers="$numbers $number"
+    [ -z "$file" ] || "build/$backend/wb" untouched "$file" || files="$files $file" numbers="$numbers $number"
 done
 [ -n "$files" ] || { echo "handin: no problem is started: every file is as shipped" >&2; exit 1; }
 # shellcheck disable=SC2086
-REPAIR=${REPAIR:-0} SANITIZE=${SANITIZE:-0} workbook/loop/test.sh "$backend" problems $numbers
+REPAIR=${REPAIR:-0} SANITIZE=${SANITIZE:-0} "build/$backend/wb" test "$backend" problems $numbers
 # shellcheck disable=SC2086
 tar -czf "$to" $files || exit 1
 echo
 echo "handin: packed into $to, to be handed in as it is:"
 for file in $files; do
     number=${file#problems/} number=${number%%/*}
-    echo "  $file  $("build/$backend/score" standing "$number")"
+    echo "  $file  $("build/$backend/wb" standing "$number")"
     [ "$(wc -c <"$file")" -le 262144 ] || echo "  $file has more than 256 KB, and will not be graded" >&2
 done
 for file in $(find problems -name '*.c' -o -name '*.cu' -o -name '*.h' -o -name '*.cuh'); do

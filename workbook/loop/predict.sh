@@ -5,7 +5,7 @@ set -u
 number=$1
 case $number in [1-9]) number=0$number ;; esac
 . workbook/loop/source.sh
-score=build/${BACKEND:-cpu}/score worker=build/cpu/problems/${number}_worker
+score=build/${BACKEND:-cpu}/wb worker=build/cpu/problems/${number}_worker
 [ -n "${GUESS:-}" ] || exec "$score" predicted "$number"
 cases=$("$score" cases "$number") && state=$("$score" standing "$number") || exit 1
 case $state in

@@ -2,9 +2,9 @@
 # source.sh - for scripts that run in the workbook's root. find_source FOLDER NN sets `name`, the problem's, and `file`,
 # FOLDER/NN/name.cu or name.c; an empty one if there is none. What else lies there, an attempt for example, is nobody's
 # source. ring_of NN prints which program starts the ranks of a problem that wants several processes, and nothing for
-# the others. from_of NN prints the number of the problem that NN grows out of (workbook/problems.c), if there is one;
-# grows_from NN puts it into `from`, or into `why` a sentence if there is none. changed_lines OLD NEW prints how many
-# lines of code change, both those that go and those that come; it wants a folder `scratch`.
+# the others. from_of NN asks wb for the number of the problem that NN grows out of, if there is one; grows_from NN puts
+# it into `from`, or into `why` a sentence if there is none. changed_lines OLD NEW prints how many lines of code change,
+# both those that go and those that come; it wants a folder `scratch`.
 : "${MAKE:=make}" "${WB_JOBS:=2}" # make says both; a script may be run by hand
 find_source() {
     for name in tests/"$2"_*.c; do :; done
@@ -17,11 +17,7 @@ ring_of() {
     18) echo ring_backward ;;
     esac
 }
-from_of() {
-    from=
-    case $1 in [0-9][0-9]) from=$(sed -n "s/^    {${1#0}, .*, \([1-9][0-9]*\)},$/\1/p" workbook/problems.c) ;; esac
-    [ -z "$from" ] || printf '%02d\n' "$from"
-}
+from_of() { "build/${BACKEND:-cpu}/wb" from "$1"; }
 grows_from() {
     from=$(from_of "$1")
     [ -z "$from" ] || return 0

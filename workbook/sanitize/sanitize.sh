@@ -1,7 +1,7 @@
 #!/bin/sh
 # sanitize.sh BACKEND IMPL NN... - runs each problem on a few small cases in a build that looks at every access, and
 # prints the first report. CASE (WB_CASE) names one case instead.
-# sanitize.sh BACKEND IMPL --after NN CASE - for test.sh, after a failure: the report alone, if there is one.
+# sanitize.sh BACKEND IMPL --after NN CASE - for wb, after a failure: the report alone, if there is one.
 # Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; 3 if the machine was too
 # busy to tell, or, after a failure, it took too long.
 #
@@ -91,7 +91,7 @@ for number; do
     [ -n "$file" ] || continue  # no reference solution yet
     say
     say "== $number $name"
-    if [ "$impl$after" = problems ] && "build/$backend/score" untouched "$file"; then
+    if [ "$impl$after" = problems ] && "build/$backend/wb" untouched "$file"; then
         say "  not started: open $file, and read problems/$number/README.md"
         continue
     fi
@@ -112,7 +112,7 @@ for number; do
     if ! $MAKE --no-print-directory BACKEND=$back "$worker" $made "build/$back/within" \
         >"$scratch/log" 2>&1; then
         say "  $file does not compile"
-        [ -n "$after" ] || LC_ALL=C awk -f workbook/loop/errors.awk "$scratch/log"
+        [ -n "$after" ] || build/$backend/wb errors <"$scratch/log"
         failed=1
         continue
     fi

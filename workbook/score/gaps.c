@@ -35,21 +35,17 @@ static const char *find(const char *source, const char *name, size_t *length, in
     return inside ? inside : "";
 }
 
-// The skeleton as it was shipped, "" if it is not to be had. What shipped.sh finds is kept.
-static char *skeleton_of(const wb_problem *p, const char *file)
+const char *gaps_skeleton(const wb_problem *p)
 {
-    char kept[64], command[160];
+    static char kept[64];
+    char command[160], file[64];
     snprintf(kept, sizeof kept, "build/shipped/%02d", p->number);
-    if (!standing_is_shipped(kept)) {
-        mkdir("build", 0777);
-        mkdir("build/shipped", 0777);
-        snprintf(command, sizeof command, "workbook/loop/shipped.sh %02d %s 2>/dev/null", p->number, kept);
-        if (standing_is_shipped(file))
-            snprintf(kept, sizeof kept, "%s", file);
-        else if (system(command) != 0 || !standing_is_shipped(kept))
-            *kept = 0;
-    }
-    return grades_read_file("%s", kept);
+    if (standing_is_shipped(kept)) return kept;
+    if (standing_file(p, file) && standing_is_shipped(file)) return strcpy(kept, file);
+    mkdir("build", 0777);
+    mkdir("build/shipped", 0777);
+    snprintf(command, sizeof command, "workbook/loop/shipped.sh %02d %s 2>/dev/null", p->number, kept);
+    return system(command) == 0 && standing_is_shipped(kept) ? kept : "";
 }
 
 // An editor of Windows may have saved it.
@@ -86,7 +82,8 @@ int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
 
 int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
 {
-    char *const mine = without_returns(grades_read_file("%s", file)), *const skeleton = skeleton_of(p, file),
+    char *const mine = without_returns(grades_read_file("%s", file)),
+                *const skeleton = grades_read_file("%s", gaps_skeleton(p)),
                 *const hints = grades_read_file("problems/%02d/hints.txt", p->number);
     int count = 0;
     for (char *line = strtok(hints, "\n"); line && count < MAX_GAPS; line = strtok(NULL, "\n")) {
@@ -114,4 +111,24 @@ const gap *gaps_first(const gap *gaps, int count)
     for (int i = 0; i < count; i++)
         if (gaps[i].untouched) return &gaps[i];
     return NULL;
+}
+
+char *gaps_sentence(const wb_problem *p)
+{
+    char *text = NULL;
+    size_t size;
+    gap gaps[MAX_GAPS];
+    const int count = gaps_of(p, gaps);
+    const gap *const first = gaps_first(gaps, count);
+    FILE *const to = open_memstream(&text, &size);
+    if (!to) abort();
+    for (int i = 0; i < count; i++)
+        if (gaps[i].untouched) fprintf(to, "%s%s", &gaps[i] == first ? "  not written yet: " : ", ", gaps[i].name);
+    if (first) fprintf(to, "  (make hint-%02d)\n", p->number);
+    for (int i = 0; i < count; i++)
+        if (gaps[i].left)
+            fprintf(to, "  line %d of gap %s is still the skeleton's: the function returns there, before your code\n",
+                    gaps[i].left, gaps[i].name);
+    fclose(to);
+    return text;
 }

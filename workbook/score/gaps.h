@@ -22,3 +22,10 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS]);
 
 // The first that is untouched, or null.
 const gap *gaps_first(const gap *gaps, int count);
+
+// A line that names the gaps that are as shipped, and what else keeps code from running; "" if there is nothing. To be
+// freed by the caller.
+char *gaps_sentence(const wb_problem *p);
+
+// A file with the skeleton as it was shipped; "" if it is not to be had. What shipped.sh finds is kept.
+const char *gaps_skeleton(const wb_problem *p);

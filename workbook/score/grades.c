@@ -8,11 +8,11 @@
 
 checkpoint grades_table[MAX_CHECKPOINTS];
 int grades_checkpoints;
-record grades_records[WB_PROBLEMS];
+outcome grades_records[WB_PROBLEMS];
 
 void grades_give_up(const char *what)
 {
-    fprintf(stderr, "score: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "wb: %s: %s\n", what, strerror(errno));
     exit(2);
 }
 
@@ -84,28 +84,6 @@ char *grades_read_file(const char *format, ...)
         if (!text[i]) text[i] = '?';
     if (file) fclose(file);
     return text;
-}
-
-static const char *known_state(const char *read)
-{
-    static const char *const states[] = {"not started", "compile error", "could not run", "could not be judged",
-                                         "failed",      "passed",        "interrupted"};
-    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        if (strcmp(read, states[i]) == 0) return states[i];
-    return "not run";
-}
-
-static void read_record(const char *folder, int number)
-{
-    record *r = &grades_records[number];
-    char path[4096];
-    char *state = grades_read_file("%s/%02d.state", folder, number);
-    state[strcspn(state, "\n")] = 0;
-    r->state = known_state(state);
-    snprintf(path, sizeof path, "%s/%02d.results", folder, number);
-    results_read(path, &r->results);
-    results_sort(&r->results);
-    free(state);
 }
 
 // ------------------------ scoring
@@ -247,9 +225,14 @@ void grades_print_total(FILE *to)
 
 void grades_read(const char *folder)
 {
+    grades_checkpoints = 0;
     EACH_PROBLEM (p) {
+        char path[4096];
+        outcome *const o = &grades_records[p->number];
         read_checkpoints(p->number);
-        read_record(folder, p->number);
+        snprintf(path, sizeof path, "%s/%02d.json", folder, p->number);
+        outcome_read(path, o);
+        results_sort(&o->results);
     }
     for (int i = 0; i < grades_checkpoints; i++) is_earned(&grades_table[i]);
 }

@@ -1,15 +1,13 @@
 // grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
 //
-// A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results (results.h), NN.report, what was
-// said as it was said, and its parts NN.compiler, NN.sanitize, NN.mistake and NN.coverage; NN.step, which gaps a named
-// mistake can come from; NN.sum, the sha256 of a file of one's own that was tested; and, by grade.sh, 00.note if there
-// is something to say of a submission as a whole. Any of them may be missing, and hold any bytes. A checkpoint is
-// earned if each of its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the
-// table does not allow for one (if:).
+// A folder of records (build/grade) holds the outcome of each problem, NN.json (outcome.h), and, of a submission, 00.note
+// if there is something to say of it as a whole. Any of them may be missing. A checkpoint is earned if each of its tests
+// is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table does not allow for one
+// (if:).
 #pragma once
 
 #include "problems.h"
-#include "score/results.h"
+#include "score/outcome.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,11 +22,6 @@ typedef struct checkpoint {
     bool earned, judged;
 } checkpoint;
 
-typedef struct record {
-    const char *state;  // "not run" if there is no record, or none of test.sh's states in it
-    results results;
-} record;
-
 typedef struct score {
     int earned, possible;
     const checkpoint *next;  // the first that is not earned; null if all are, or for a sum
@@ -36,7 +29,7 @@ typedef struct score {
 
 extern checkpoint grades_table[MAX_CHECKPOINTS];
 extern int grades_checkpoints;
-extern record grades_records[WB_PROBLEMS];  // by the problem's number
+extern outcome grades_records[WB_PROBLEMS];  // by the problem's number
 
 // The checkpoint after c of a problem, the first if c is null; null after the last.
 checkpoint *grades_next(checkpoint *c, int number);

@@ -132,19 +132,10 @@ int score_hint(char **given)
     return 0;
 }
 
-// A line that names the gaps that are as shipped; nothing if there are none.
 int score_gaps(char **given)
 {
-    const wb_problem *p = score_problem(given[0]);
-    gap gaps[MAX_GAPS];
-    const int count = gaps_of(p, gaps);
-    const gap *const first = gaps_first(gaps, count);
-    for (int i = 0; i < count; i++)
-        if (gaps[i].untouched) printf("%s%s", &gaps[i] == first ? "  not written yet: " : ", ", gaps[i].name);
-    if (first) printf("  (make hint-%02d)\n", p->number);
-    for (int i = 0; i < count; i++)
-        if (gaps[i].left)
-            printf("  line %d of gap %s is still the skeleton's: the function returns there, before your code\n",
-                   gaps[i].left, gaps[i].name);
+    char *const sentence = gaps_sentence(score_problem(given[0]));
+    fputs(sentence, stdout);
+    free(sentence);
     return 0;
 }

@@ -112,7 +112,7 @@ static void ask(const wb_problem *only)
 {
     char number[16] = "";
     EACH_PROBLEM (p) {
-        const standing s = standing_of(p, OWN_RECORDS);
+        const standing s = standing_of(p);
         if ((!only || p == only) && strcmp(s.state, "passed") == 0 && !s.changed && is_open(p->number))
             snprintf(number, sizeof number, "%02d", p->number);
     }
@@ -150,7 +150,7 @@ static void say_from(const wb_problem *p)
 {
     const wb_problem *from = wb_problem_number(p->from);
     if (!from) return;
-    const standing s = standing_of(from, OWN_RECORDS);
+    const standing s = standing_of(from);
     char line[16], *const travels = grades_read_file("workbook/loop/travels.txt");
     snprintf(line, sizeof line, "\n%02d ", p->number);
     if (strcmp(s.state, "passed") != 0)
@@ -160,7 +160,7 @@ static void say_from(const wb_problem *p)
     free(travels);
 }
 
-static int now(char **given)
+static int now(void)
 {
     static const bool none[WB_PROBLEMS];
     static const char *const ours[WB_GROUPS] = {"", ", a bonus problem", ", beyond the assignment"};
@@ -169,12 +169,8 @@ static int now(char **given)
     char how[256];
     standing_read(OWN_RECORDS);
     const char *wanted = getenv("P");
-    bool any = standing_next(OWN_RECORDS, none, &s);
-    if (wanted && *wanted) s = standing_of(score_problem(wanted), OWN_RECORDS), any = true;
-    if (*given) {
-        if (any) printf("%02d\n", s.problem->number);
-        return 0;
-    }
+    bool any = standing_next(none, &s);
+    if (wanted && *wanted) s = standing_of(score_problem(wanted)), any = true;
     if (!any) {
         printf("Everything has passed. ");
         grades_print_total(stdout);
@@ -227,8 +223,9 @@ static int now(char **given)
 int score_next(char **given)
 {
     const char *wanted = getenv("P");
-    const int status = now(given);
-    if (!*given) ask(wanted && *wanted ? score_problem(wanted) : NULL);
+    const int status = now();
+    (void)given;
+    ask(wanted && *wanted ? score_problem(wanted) : NULL);
     return status;
 }
 
@@ -239,7 +236,7 @@ int score_after(char **given)
     char step[256], how[256];
     score_numbers(given + 1, wanted);
     standing_read(given[0]);
-    if (!standing_next(given[0], wanted, &s)) {
+    if (!standing_next(wanted, &s)) {
         printf("Next: every problem has passed; make next lists what else you can do\n");
         return 0;
     }
@@ -247,10 +244,8 @@ int score_after(char **given)
     const bool failed = strcmp(s.state, "failed") == 0 && s.points.next && !s.changed;
     missing_test(&s, how);
     // A cause that the run has named, by a step or by the check build, comes before the next checkpoint.
-    char *const steps = grades_read_file("%s/%02d.step", given[0], s.problem->number);
-    char *const found = grades_read_file("%s/%02d.sanitize", given[0], s.problem->number);
-    printf("Next: %02d, %s", s.problem->number, failed && (*steps || *found) ? "the cause named above" : step);
-    free(steps), free(found);
+    const outcome *const o = &grades_records[s.problem->number];
+    printf("Next: %02d, %s", s.problem->number, failed && (*o->step || *o->sanitize) ? "the cause named above" : step);
     if (failed)
         write_form(stdout, LINE, "; make hint-%02d helps, then make test-%02d %s", s.problem->number, s.problem->number,
                    how);

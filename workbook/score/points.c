@@ -38,11 +38,11 @@ static void write_table(FILE *f, const char *folder, const bool shown[WB_PROBLEM
     const bool own = f == stdout && strcmp(folder, OWN_RECORDS) == 0;
     fprintf(f, "\n      %-26s %-15s  points\n", "problem", "state");
     EACH_PROBLEM (p) {
-        const record *r = &grades_records[p->number];
+        const outcome *r = &grades_records[p->number];
         const score s = grades_of(p->number);
         const char *group = grades_group_name(p->group);
         if (!shown[p->number]) continue;
-        const bool unfinished = own && strcmp(r->state, "failed") == 0 && standing_of(p, folder).unfinished;
+        const bool unfinished = own && strcmp(r->state, "failed") == 0 && standing_of(p).unfinished;
         fprintf(f, "  %02d  %-26s %-15s %3d / %d%s%s", p->number, p->name, unfinished ? "unfinished" : r->state,
                 s.earned, s.possible, *group ? "  " : "", group);
         fprintf(f, "\n");
@@ -77,10 +77,8 @@ static void write_report(FILE *f, const char *folder)
     free(note);
     write_table(f, folder, all);
     EACH_PROBLEM (p) {
-        char *const report = grades_read_file("%s/%02d.report", folder, p->number);
-        if (*report)
-            write_form(f, PLAIN, "\n== %02d %s: %s\n%s", p->number, p->name, grades_records[p->number].state, report);
-        free(report);
+        const outcome *const o = &grades_records[p->number];
+        if (*o->report) write_form(f, PLAIN, "\n== %02d %s: %s\n%s", p->number, p->name, o->state, o->report);
     }
 }
 

@@ -8,7 +8,7 @@ if [ "$2" = problems ]; then base=build with=; else base=$out/$2 with=" IMPL=$2"
 records=$base/grade page=${3:-$base/report.html}
 
 give_up() { echo "report: $*" >&2; exit 2; }
-ls "$records"/[0-9][0-9].state >/dev/null 2>&1 ||
+ls "$records"/[0-9][0-9].json >/dev/null 2>&1 ||
     give_up "nothing is recorded in $records yet; run make test$with first"
 [ ! -d "$page" ] || give_up "$page is a folder; OUT=FILE names the page"
 [ ! -e "$page" ] || grep -q '^<meta name="generator" content="FlashAttention workbook' "$page" 2>/dev/null ||
@@ -20,16 +20,15 @@ picture() { # SVG NN WHAT: an image, in which no script runs
     [ ! -f "$1" ] || printf '<figure data-problem="p%s"><img alt="%s" src="data:image/svg+xml;base64,%s"></figure>\n' \
         "$2" "$3" "$(base64 <"$1" | tr -d '\n')"
 }
-started() { # NN of each problem that is recorded as more than "not started" and "not run"
-    grep -L '^not ' "$records"/[0-9][0-9].state | sed 's/.*\(..\)\.state$/\1/'
-}
-"$out/score" points "$records" >/dev/null || give_up "the records in $records cannot be read"
+started= # the problems that are recorded as more than "not started" and "not run"
+for record in "$records"/[0-9][0-9].json; do
+    case $("$out/wb" show "$record" state) in 'not '*) ;; *) started="$started $(basename "$record" .json)" ;; esac
+done
+"$out/wb" points "$records" >/dev/null || give_up "the records in $records cannot be read"
 # In JSON a "<" stands in strings alone. Without any, no text can end the script or begin a comment.
 sed 's/</\\u003c/g' "$records/results.json" >"$work/results"
-for number in $(started); do
-    [ ! -f "$records/$number.run" ] || echo "$number: $(cut -f 2- "$records/$number.run" | paste -s -d ' ' -)"
-done | "$out/suite" --plain | sed 's/&/\&amp;/g; s/</\&lt;/g' >"$work/runs"
-for number in $(started); do
+for number in $started; do echo "$number: $("$out/wb" show "$records/$number.json" run)"; done | "$out/wb" plain | sed 's/&/\&amp;/g; s/</\&lt;/g' >"$work/runs"
+for number in $started; do
     for chart in build/plots/"$number"_*.svg; do
         picture "$chart" "$number" "Chart of problem $number: $(basename "$chart" .svg | sed 's/.*_//') against size"
     done

@@ -1,125 +1,102 @@
 #include "results.h"
 
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 7 };
-static const char header[] = "status\ttest\tline\tseconds\tcase\tcheckpoint\tmessage\n", end[] = "end\n",
-                  hunger[] = "starved\n";
-
 const char *const result_words[RESULT_STATUSES] = {"ok", "FAIL", "SKIP"};
+
+result_status results_status(const char *word)
+{
+    int s = 0;
+    while (s < RESULT_STATUSES && strcmp(word, result_words[s])) s++;
+    return (result_status)s;
+}
+
+static const struct {
+    const char *name;
+    size_t at;
+} texts[] = {{"test", offsetof(result, test)},
+             {"case", offsetof(result, given)},
+             {"checkpoint", offsetof(result, checkpoint)},
+             {"message", offsetof(result, message)}};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+static char **text_of(result *row, int t) { return (char **)(void *)((char *)row + texts[t].at); }
 
 // ------------------------ writing
 
-static void write_field(FILE *to, const char *text)
+cJSON *results_row(const result *row)
 {
-    for (; text && *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '\t' || c == '\n' || c == '\\')
-            fprintf(to, "\\%c", c == '\t' ? 't' : c == '\n' ? 'n' : '\\');
-        else
-            fputc(c < 32 || c == 127 ? '?' : c, to);
-    }
-}
-
-void results_begin(FILE *to)
-{
-    fputs(header, to);
-    fflush(to);
+    cJSON *const object = cJSON_CreateObject();
+    result copy = *row;
+    cJSON_AddStringToObject(object, "status", result_words[row->status]);
+    for (int t = 0; t < TEXTS; t++)
+        if (*text_of(&copy, t) && **text_of(&copy, t))
+            cJSON_AddStringToObject(object, texts[t].name, *text_of(&copy, t));
+    cJSON_AddNumberToObject(object, "line", row->line);
+    cJSON_AddNumberToObject(object, "seconds", row->seconds);
+    return object;
 }
 
 void results_write(FILE *to, const result *row)
 {
-    fprintf(to, "%s\t", result_words[row->status]);
-    write_field(to, row->test);
-    fprintf(to, "\t%d\t%.3f\t", row->line, row->seconds);
-    write_field(to, row->given);
-    fputc('\t', to);
-    write_field(to, row->checkpoint);
-    fputc('\t', to);
-    write_field(to, row->message);
-    fputc('\n', to);
+    cJSON *const object = results_row(row);
+    char *const line = cJSON_PrintUnformatted(object);
+    if (!line) abort();
+    fprintf(to, "%s\n", line);
     fflush(to);
+    cJSON_free(line);
+    cJSON_Delete(object);
 }
 
 void results_end(FILE *to, bool starved)
 {
-    fputs(starved ? hunger : end, to);
+    fprintf(to, "{\"%s\": true}\n", starved ? "starved" : "end");
     fflush(to);
 }
 
 // ------------------------ reading
 
-// Cuts the next field off the line, in place; null if there is none.
-static char *next_field(char **line)
+void results_add(results *r, const result *row)
 {
-    char *field = *line, *to = field, *from = field;
-    if (!from) return NULL;
-    for (; *from && *from != '\t' && *from != '\n'; from++) {
-        if (*from == '\\' && from[1]) {
-            from++;
-            *to++ = *from == 't' ? '\t' : *from == 'n' ? '\n' : *from;
-        } else
-            *to++ = *from;
+    r->rows = realloc(r->rows, (size_t)(r->count + 1) * sizeof *r->rows);
+    if (!r->rows) abort();
+    result *const made = &r->rows[r->count++];
+    *made = *row;
+    for (int t = 0; t < TEXTS; t++) {
+        const char *const text = *text_of(made, t);
+        if (!(*text_of(made, t) = strdup(text ? text : ""))) abort();
     }
-    *line = *from == '\t' ? from + 1 : NULL;
-    *to = 0;
-    return field;
 }
 
-static char *copy(const char *text)
+static double number(const cJSON *object, const char *name)
 {
-    char *made = strdup(text);
-    if (!made) abort();
-    return made;
+    const cJSON *const n = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(n) && fabs(n->valuedouble) < 1e9 ? n->valuedouble : 0;
 }
 
-static bool read_row(char *line, result *row)
+bool results_take(results *r, const cJSON *said)
 {
-    char *field[FIELDS];
-    for (int i = 0; i < FIELDS; i++)
-        if (!(field[i] = next_field(&line))) return false;
-    *row = (result){.status = RESULT_STATUSES, .line = atoi(field[2]), .seconds = atof(field[3])};
-    for (int s = 0; s < RESULT_STATUSES; s++)
-        if (strcmp(field[0], result_words[s]) == 0) row->status = (result_status)s;
-    if (row->status == RESULT_STATUSES || !*field[1]) return false;
-    row->test = copy(field[1]);
-    row->given = copy(field[4]);
-    row->checkpoint = copy(field[5]);
-    row->message = copy(field[6]);
-    return true;
-}
-
-bool results_read(const char *path, results *r)
-{
-    *r = (results){0};
-    FILE *file = fopen(path, "r");
-    char *line = NULL;
-    size_t room = 0;
-    if (!file) return false;
-    for (bool first = true; getline(&line, &room, file) > 0; first = false) {
-        result row;
-        if (first) continue;
-        r->ended |= strcmp(line, end) == 0;
-        r->starved |= strcmp(line, hunger) == 0;
-        if (!strchr(line, '\n') || !read_row(line, &row)) continue;
-        r->rows = realloc(r->rows, (size_t)(r->count + 1) * sizeof *r->rows);
-        if (!r->rows) abort();
-        r->rows[r->count++] = row;
-    }
-    free(line);
-    fclose(file);
+    const char *const status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(said, "status"));
+    result row = {.status = results_status(status ? status : ""),
+                  .line = (int)number(said, "line"),
+                  .seconds = number(said, "seconds")};
+    for (int t = 0; t < TEXTS; t++)
+        *text_of(&row, t) = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(said, texts[t].name));
+    r->ended |= cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "end"));
+    r->starved |= cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "starved"));
+    if (row.status == RESULT_STATUSES || !row.test || !*row.test) return false;
+    results_add(r, &row);
     return true;
 }
 
 void results_free(results *r)
 {
-    for (int i = 0; i < r->count; i++) {
-        free(r->rows[i].test);
-        free(r->rows[i].given);
-        free(r->rows[i].checkpoint);
-        free(r->rows[i].message);
-    }
+    for (int i = 0; i < r->count; i++)
+        for (int t = 0; t < TEXTS; t++) free(*text_of(&r->rows[i], t));
     free(r->rows);
     *r = (results){0};
 }

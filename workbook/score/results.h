@@ -1,10 +1,7 @@
-// results.h - the record of a suite's run, NN.results: written and read here and nowhere else.
-//
-// A file of lines, a row each, fields separated by tabs; the first line names the fields. In a field \t, \n and
-// \\ stand for a tab, a newline and a backslash; any other control character is written as "?". Rows stand in the order
-// in which tests ended; whoever shows them sorts by `line`. A test program writes a row as soon as its test has ended,
-// and a last row, `end`, when all have: a file without it is that of a run that was ended from outside, or, with
-// `starved` in its place, of one that the machine was too busy for.
+// results.h - what the tests of a suite come to. A test program says it a row a line, each a JSON object, as the record of
+// a problem (outcome.h) has them: as soon as a test has ended, so in the order in which they end; whoever shows them
+// sorts by `line`. A last line says {"end": true}: without it the run was ended from outside, or, with "starved" in its
+// place, the machine was too busy for it.
 #pragma once
 
 #include <stdbool.h>
@@ -28,14 +25,16 @@ typedef struct results {
     bool ended, starved;  // the run came to its end; it got nothing of the machine
 } results;
 
-extern const char *const result_words[RESULT_STATUSES];  // "ok", "FAIL", "SKIP", as in the file
+extern const char *const result_words[RESULT_STATUSES];  // "ok", "FAIL", "SKIP"
 
-void results_begin(FILE *to);                     // the line that names the fields
-void results_write(FILE *to, const result *row);  // one row, flushed
+// A test program's lines, flushed.
+void results_write(FILE *to, const result *row);
 void results_end(FILE *to, bool starved);
 
-// Reads a file. A row that is damaged is left out. Returns false if there is no such file; what is read is then empty.
-bool results_read(const char *path, results *r);
+struct cJSON *results_row(const result *row);  // in JSON; a text that is "" is left out
+// Adds what such an object says; true if it is a row, and a whole one.
+bool results_take(results *r, const struct cJSON *said);
+void results_add(results *r, const result *row);  // a copy of it; texts may be null
 void results_free(results *r);
 
 // Whether it is a failure because earlier cases gave no answer: its own was not tried (judge/worker_run.c).
@@ -43,3 +42,5 @@ bool results_not_run(const result *row);
 
 // Sorts by line of the source, what has none last.
 void results_sort(results *r);
+
+result_status results_status(const char *word);  // RESULT_STATUSES if it is none of them

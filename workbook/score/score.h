@@ -1,11 +1,18 @@
-// score.h - the commands of the program `score` (score.c says what they do and what they are given, up to a null), a
-// file each. They print to stdout and return an exit status.
+// score.h - commands of wb about points and what to do next (wb/wb.c says what they do and what they are given, up to a
+// null), a file each, the smaller ones in score.c. They print to stdout and return an exit status.
 #pragma once
 
 #include "score/grades.h"
 
 #define OWN_RECORDS "build/grade"  // of the student's own work
 
+int score_total(char **given);
+int score_possible(char **given);
+int score_standing(char **given);
+int score_lesson(char **given);
+int score_progress(char **given);
+int score_from(char **given);
+int score_untouched(char **given);
 int score_points(char **given);
 int score_next(char **given);
 int score_after(char **given);

@@ -31,34 +31,17 @@ bool standing_is_shipped(const char *path)
     return found;
 }
 
-// What was tested is still there: NN.sum has its sha256, if anybody noted it.
-static bool is_as_tested(const char *file, const char *folder, int number)
+// A file that was only touched, or put back as it was, has not changed.
+static bool saved_since(const char *file, const outcome *o)
 {
     char sum[SHA256_DIGEST_STRING_LENGTH];
-    char *const tested = grades_read_file("%s/%02d.sum", folder, number);
-    const bool same = *tested && SHA256File(file, sum) && strncmp(tested, sum, strlen(sum)) == 0;
-    free(tested);
-    return same;
-}
-
-// Tests begin when the file is compiled, which writes NN.log. A file that was only touched, or put back as it was, has
-// not changed.
-static bool saved_since(const char *file, const char *folder, int number)
-{
-    char tested[4096];
-    struct stat mine, then;
-    snprintf(tested, sizeof tested, "%s/%02d.log", folder, number);
-    if (stat(tested, &then)) {
-        snprintf(tested, sizeof tested, "%s/%02d.state", folder, number);
-        if (stat(tested, &then)) return false;
-    }
+    struct stat mine;
     if (stat(file, &mine)) return false;
-    const bool later = mine.st_mtim.tv_sec > then.st_mtim.tv_sec ||
-                       (mine.st_mtim.tv_sec == then.st_mtim.tv_sec && mine.st_mtim.tv_nsec > then.st_mtim.tv_nsec);
-    return later && !is_as_tested(file, folder, number);
+    return (double)mine.st_mtim.tv_sec + 1e-9 * (double)mine.st_mtim.tv_nsec > o->began &&
+           !(SHA256File(file, sum) && strcmp(o->sum, sum) == 0);
 }
 
-standing standing_of(const wb_problem *p, const char *folder)
+standing standing_of(const wb_problem *p)
 {
     const char *state = grades_records[p->number].state;
     const bool judged = strncmp(state, "not ", 4) != 0 && strcmp(state, "interrupted") != 0;
@@ -68,7 +51,7 @@ standing standing_of(const wb_problem *p, const char *folder)
     else if (standing_is_shipped(s.file))
         s.state = "not started";
     else
-        s.changed = judged && saved_since(s.file, folder, p->number);
+        s.changed = judged && saved_since(s.file, &grades_records[p->number]);
     gap gaps[MAX_GAPS];
     s.unfinished = strcmp(s.state, "failed") == 0 && gaps_first(gaps, gaps_of(p, gaps));
     return s;
@@ -106,7 +89,7 @@ void standing_step(const standing *s, char step[256])
         snprintf(step, 256, "make test-%02d", number);
 }
 
-bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next)
+bool standing_next(const bool wanted[WB_PROBLEMS], standing *next)
 {
     bool any = false, behind = false;
     int last = 0;
@@ -114,7 +97,7 @@ bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing 
         if (wanted[p->number]) last = p->number;
     EACH_PROBLEM (p) {
         if ((p->number > last ? behind : any) && !wanted[p->number]) continue;
-        const standing s = standing_of(p, folder);
+        const standing s = standing_of(p);
         if (strcmp(s.state, "passed") == 0 && !s.changed) continue;
         *next = s;
         if (wanted[p->number]) return true;

@@ -17,7 +17,7 @@ typedef struct standing {
 // grades_read; but a file that is as shipped again is not started, and without a file of one's own nothing is earned.
 void standing_read(const char *folder);
 
-standing standing_of(const wb_problem *p, const char *folder);
+standing standing_of(const wb_problem *p);
 
 // The state as a student reads it: "unfinished" for a file that fails while some of its gaps are as shipped.
 const char *standing_word(const standing *s);
@@ -33,4 +33,4 @@ bool standing_file(const wb_problem *p, char file[64]);
 
 // What is to be done first: of those of the problems in `wanted` that are not done, else of those behind the last of
 // them, else of all. False if all are done.
-bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next);
+bool standing_next(const bool wanted[WB_PROBLEMS], standing *next);

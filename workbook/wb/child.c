@@ -1,0 +1,134 @@
+#include "wb/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = 8 };
+static volatile pid_t running[MOST];
+static volatile sig_atomic_t interrupt;
+static void (*end_of_all)(void);
+
+void child_give_up(const char *what)
+{
+    fprintf(stderr, "wb: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+static void on_signal(int signal)
+{
+    interrupt = signal;
+    for (int i = 0; i < MOST; i++)
+        if (running[i] > 0) kill(running[i], signal);
+}
+
+void child_interrupted(void (*end)(void))
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    end_of_all = end;
+    for (int i = 0; i < 3; i++) sigaction(signals[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
+}
+
+void child_check(void)
+{
+    if (!interrupt) return;
+    void (*const end)(void) = end_of_all;
+    interrupt = 0;
+    for (int i = 0; i < MOST; i++)
+        if (running[i] > 0) waitpid(running[i], NULL, 0), running[i] = 0;
+    if (end) end();
+    exit(2);
+}
+
+void child_pipe(int ends[2])
+{
+    if (pipe(ends)) child_give_up("a pipe");
+    for (int i = 0; i < 2; i++) fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+}
+
+static void give(int from, int to)
+{
+    const int null = from ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (from == to)
+        fcntl(to, F_SETFD, 0);
+    else
+        dup2(from ? from : null, to);
+}
+
+pid_t child_start(const child *c)
+{
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid < 0) child_give_up(c->words[0]);
+    if (pid == 0) {
+        static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+        for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL);
+        for (char *const *e = c->environment; e && *e; e++) putenv(*e);
+        const int error = c->error == 1 ? fcntl(1, F_DUPFD_CLOEXEC, 3) : c->error;  // before 1 is another
+        give(c->in, 0);
+        give(c->out, 1);
+        give(error, 2);
+        if (c->before) c->before();
+        execvp(c->words[0], c->words);
+        dprintf(2, "wb: %s: %s\n", c->words[0], strerror(errno));
+        _exit(127);
+    }
+    for (int i = 0; i < MOST; i++)
+        if (!running[i]) {
+            running[i] = pid;
+            break;
+        }
+    if (interrupt) kill(pid, SIGTERM);
+    return pid;
+}
+
+int child_wait(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) status = 127 << 8, errno = 0;
+    for (int i = 0; i < MOST; i++)
+        if (running[i] == pid) running[i] = 0;
+    child_check();
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int child_run(const child *c) { return child_wait(child_start(c)); }
+
+char *child_read(int from, void (*seen)(const char *line))
+{
+    FILE *const in = fdopen(from, "r");
+    char *line = NULL, *text = NULL;
+    size_t room = 0, size;
+    FILE *const to = open_memstream(&text, &size);
+    if (!in || !to) child_give_up("memory");
+    for (ssize_t n; (n = getline(&line, &room, in)) > 0 || (ferror(in) && errno == EINTR);) {
+        clearerr(in);
+        for (ssize_t i = 0; i < n; i++)
+            if (!line[i]) line[i] = '?';
+        if (n > 0 && seen) seen(line);
+        if (n > 0) fputs(line, to);
+    }
+    free(line);
+    fclose(in);
+    fclose(to);
+    return text;
+}
+
+char *child_output(const child *c, int *status, void (*seen)(const char *line))
+{
+    child mine = *c;
+    int ends[2];
+    child_pipe(ends);
+    mine.out = mine.error = ends[1];
+    const pid_t pid = child_start(&mine);
+    close(ends[1]);
+    char *const text = child_read(ends[0], seen);
+    *status = child_wait(pid);
+    return text;
+}

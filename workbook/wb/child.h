@@ -1,0 +1,30 @@
+// child.h - other programs: started, listened to, ended. An interrupt (INT, TERM, HUP) goes to those that run; what is
+// to be said then, child_interrupted says, once they have ended.
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct child {
+    char *const *words;        // the program, found in PATH, and its arguments; null behind the last
+    char *const *environment;  // more of it, "NAME=value", null behind the last; null: no more
+    int in, out, error;        // descriptors; 0: /dev/null
+    void (*before)(void);      // called in the new process; null: nothing is
+} child;
+
+pid_t child_start(const child *c);
+int child_wait(pid_t pid);      // its exit status, or 128 + the signal that ended it
+int child_run(const child *c);  // both
+
+// What it writes to both descriptors, to be freed by the caller; `seen`, if that is not null, gets each line as it comes.
+char *child_output(const child *c, int *status, void (*seen)(const char *line));
+
+// Reads until all who write there have ended, and closes it. Zeros become '?'.
+char *child_read(int from, void (*seen)(const char *line));
+void child_pipe(int ends[2]);  // which programs do not inherit, but as their own descriptors
+
+// From now on interrupts are caught, and end this program by this.
+void child_interrupted(void (*end)(void));
+void child_check(void);  // ends it, if there was one
+
+void child_give_up(const char *what) __attribute__((noreturn));  // with errno's sentence and status 2

@@ -1,0 +1,280 @@
+// suite.c - says what a suite comes to: the first failure in full as soon as its test has ended, then, when all have, a
+// line a test in the order of the source, simple cases first. Of later failures one more is told in full, all of them
+// if VERBOSE=1 is set. The last line of a suite is "N passed, N failed, N skipped", and behind it, where a suite gave
+// up, ", N not run": these are failures in the record.
+#include "wb/suite.h"
+
+#include "score/outcome.h"
+#include "score/safe_text.h"
+#include "wb/child.h"
+#include "wb/say.h"
+#include "wb/wb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ------------------------ printing
+
+typedef struct counts {
+    int of[RESULT_STATUSES], not_run;
+} counts;
+
+static counts count(const results *r)
+{
+    counts c = {{0}, 0};
+    for (int i = 0; i < r->count; i++) {
+        if (*r->rows[i].checkpoint) continue;
+        if (results_not_run(&r->rows[i]))
+            c.not_run++;
+        else
+            c.of[r->rows[i].status]++;
+    }
+    return c;
+}
+
+void suite_say_counts(const results *r)
+{
+    const counts c = count(r);
+    say("%d passed, %d failed, %d skipped", c.of[RESULT_OK], c.of[RESULT_FAIL], c.of[RESULT_SKIP]);
+    if (c.not_run) say(", %d not run", c.not_run);
+    say("\n");
+}
+
+static void print_row(const result *row) { say("  %-4s  %s\n", result_words[row->status], row->test); }
+
+// The problem that a test program, .../03_test, is about; 0: none.
+static int number_of(const char *program)
+{
+    const char *name = strrchr(program, '/');
+    return atoi(name ? name + 1 : program);
+}
+
+// The message, which may quote a student's program, all of it or its first line.
+static void print_message(const result *row, bool all)
+{
+    char *message = safe_text(row->message, PLAIN);
+    for (const char *line = message, *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (end > line) say("        %.*s\n", (int)(end - line), line);
+        if (!all) break;
+        end += *end == '\n';
+    }
+    free(message);
+}
+
+static void print_in_full(const suite *s, const result *row)
+{
+    const int number = number_of(s->run.program);
+    print_row(row);
+    print_message(row, true);
+    if (!*row->given) return;
+    // The test asks again what it has asked; its case, whether the results are right.
+    const bool is_case = strcmp(row->test, "given_case") == 0;
+    const char *seed = getenv(getenv("WB_SEED_SHOWN") ? "WB_SEED_SHOWN" : "WB_SEED");
+    if (number && !is_case)
+        say("          test again  make test-%02d TEST=%s%s%s\n", number, row->test, seed && *seed ? " SEED=" : "",
+            seed ? seed : "");
+    if (number)
+        say("          %s  make test-%02d CASE=%s\n", is_case ? "test again" : "its case  ", number, row->given);
+    say("          by hand     %s --case %s\n", s->shown ? s->shown : s->run.worker, row->given);
+}
+
+// ------------------------ a suite
+
+typedef struct screen {
+    const suite *of;
+    char *early;  // the test whose failure is printed before the others are known
+} screen;
+
+static const char *const blank = "\r                      \r";
+
+static void show_progress(const results *r, void *context)
+{
+    screen *s = context;
+    const bool terminal = isatty(2);
+    for (int i = 0; i < r->count && !s->early; i++) {
+        if (r->rows[i].status != RESULT_FAIL) continue;
+        s->early = strdup(r->rows[i].test);
+        if (!s->early) abort();
+        if (terminal) fputs(blank, stderr);
+        print_in_full(s->of, &r->rows[i]);
+        say("\n");
+        fflush(stdout);
+    }
+    if (terminal) fprintf(stderr, "\r  %d tests done \r", r->count);
+}
+
+// One more name on the line that holds `column` characters of names with this word, or on a new one. Returns the new
+// column.
+static int print_name(const result *row, const char *word, bool goes_on, int column)
+{
+    enum { WIDTH = 100 };
+    const int length = (int)strlen(row->test) + 1;
+    if (goes_on && column + length <= WIDTH) {
+        say(" %s", row->test);
+        return column + length;
+    }
+    say("%s  %-4s  %s", column ? "\n" : "", goes_on ? "" : word, row->test);
+    return 7 + length;
+}
+
+// Those that were not tried, and why.
+static void print_not_run(const results *r)
+{
+    int column = 0;
+    for (int i = 0; i < r->count; i++) {
+        if (!results_not_run(&r->rows[i])) continue;
+        if (!column) say("  %.*s:\n", (int)strcspn(r->rows[i].message, "\n"), r->rows[i].message);
+        column = print_name(&r->rows[i], "", column, column);
+    }
+    if (column) say("\n");
+}
+
+// A line a test. Where much has failed, names stand side by side, so that what is printed in full stays on the screen.
+static void print_suite(const screen *s, const results *r)
+{
+    enum { MUCH = 6 };
+    const char *text = getenv("VERBOSE");
+    const bool verbose = text && *text, brief = !verbose && count(r).of[RESULT_FAIL] > MUCH;
+    int in_full = verbose ? r->count : s->early ? 1 : 2, column = 0;
+    bool shortened = false;
+    for (int i = 0, last = -1; i < r->count; i++) {
+        const result *row = &r->rows[i];
+        if (results_not_run(row)) continue;
+        const bool early = s->early && strcmp(row->test, s->early) == 0;
+        const bool full = row->status == RESULT_FAIL && !early && in_full-- > 0;
+        shortened |= row->status == RESULT_FAIL && !early && !full;
+        if (brief && row->status != RESULT_SKIP && !early && !full) {
+            column = print_name(row, result_words[row->status], column && r->rows[last].status == row->status, column);
+            last = i;
+            continue;
+        }
+        if (column) say("\n");
+        column = 0;
+        if (full)
+            print_in_full(s->of, row);
+        else if (!early)
+            print_row(row), print_message(row, row->status == RESULT_SKIP);
+        else if (r->count > 1)
+            say("  FAIL  %s (above)\n", row->test);
+    }
+    if (column) say("\n");
+    print_not_run(r);
+    if (shortened) say("  (two failures in full; VERBOSE=1 shows them all)\n");
+    suite_say_counts(r);
+}
+
+// Whether the blank-separated list has the word.
+static bool has_word(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == 0 || at[length] == ' ')) return true;
+    return false;
+}
+
+// Tries the private cases of this problem, and adds them to the results. Returns a status as suite_run_all does.
+static int hold_out(const suite *s, results *all)
+{
+    char line[1024], checkpoint[64], given[512], test[64];
+    int number, held = 0, right = 0;
+    FILE *from = fopen(s->cases, "r");
+    if (!from) return fprintf(stderr, "wb: %s: %s\n", s->cases, strerror(errno)), 2;
+    while (fgets(line, sizeof line, from)) {
+        if (sscanf(line, "%d %63s %511s", &number, checkpoint, given) != 3) continue;
+        if (number != number_of(s->run.program)) continue;
+        suite_run one = s->run;
+        results r;
+        one.given = given;
+        const bool ok = listen_to(&one, &r) && count(&r).of[RESULT_OK] == 1 && r.count == 1, starved = r.starved;
+        results_free(&r);
+        if (starved) return fclose(from), 3;
+        snprintf(test, sizeof test, "private case %d", ++held);
+        right += ok;
+        results_add(all, &(result){.status = ok ? RESULT_OK : RESULT_FAIL, .test = test, .checkpoint = checkpoint});
+    }
+    fclose(from);
+    if (held) say("  private cases: %d of %d correct\n", right, held);
+    return right == held ? 0 : 1;
+}
+
+int suite_run_all(suite *s, results *r)
+{
+    screen shown = {.of = s};
+    s->run.seen = show_progress, s->run.context = &shown;
+    const bool ran = listen_to(&s->run, r);
+    s->run.seen = NULL;
+    if (isatty(2)) fputs(blank, stderr);
+    results_sort(r);
+    print_suite(&shown, r);
+    free(shown.early);
+    bool failed = false;
+    for (int i = 0; i < r->count; i++)
+        failed |= r->rows[i].status == RESULT_FAIL && !has_word(s->exempt ? s->exempt : "", r->rows[i].test);
+    if (!ran) return r->starved ? 3 : 2;
+    if (count(r).of[RESULT_OK] == 0 && !failed) return 2;
+    const int held_out = s->cases ? hold_out(s, r) : 0;
+    return held_out > 1 ? held_out : failed || held_out;
+}
+
+const result *suite_failure(const results *r, bool with_case)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->rows[i].status == RESULT_FAIL && (!with_case || *r->rows[i].given)) return &r->rows[i];
+    return NULL;
+}
+
+void suite_names(const char *program, results *r)
+{
+    listen_to(&(suite_run){.program = program, .worker = "none", .backend = "cpu", .names = true}, r);
+    results_sort(r);
+}
+
+// ------------------------ commands
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: wb suite [--first] [--exempt \"TEST...\"] [--cases FILE] [--shown WORKER] TEST_PROGRAM "
+                    "WORKER BACKEND [CRITERION OPTION...]\n");
+    return 2;
+}
+
+static void ended(void)
+{
+    listen_clean();
+    exit(2);
+}
+
+int wb_suite(char **given)
+{
+    static const char *const states[] = {"passed", "failed", "could not run", "could not be judged"};
+    suite s = {.cases = NULL};
+    for (; *given && strncmp(*given, "--", 2) == 0; given++) {
+        const char **const to = strcmp(*given, "--exempt") == 0  ? &s.exempt
+                                : strcmp(*given, "--cases") == 0 ? &s.cases
+                                : strcmp(*given, "--shown") == 0 ? &s.shown
+                                                                 : NULL;
+        if (to && given[1])
+            *to = *++given;
+        else if (strcmp(*given, "--first") == 0)
+            s.run.first = true;
+        else
+            return usage();
+    }
+    for (int i = 0; i < 3; i++)
+        if (!given[i]) return usage();
+    s.run.program = given[0], s.run.worker = given[1], s.run.backend = given[2], s.run.options = given + 3;
+    s.run.coverage = getenv("WB_COVERAGE");
+    char *const record = strdup(getenv("WB_RESULTS") ? getenv("WB_RESULTS") : "");
+    if (!record) abort();
+    unsetenv("WB_RESULTS");  // neither a test nor what it starts knows where that is
+    outcome o = {.began = 0};
+    child_interrupted(ended);
+    const int status = suite_run_all(&s, &o.results);
+    o.state = states[status];
+    if (*record && !outcome_write(record, &o)) return perror(record), 2;
+    return status;
+}

@@ -1,0 +1,19 @@
+// suite.h - runs a suite and says what it comes to.
+#pragma once
+
+#include "wb/listen.h"
+
+typedef struct suite {
+    suite_run run;
+    const char *exempt;  // tests, blanks between them, that this worker fails by design: they make no failure
+    const char *cases;   // a file of private cases, a line each: "NN checkpoint CASE"; what they are is not told
+    const char *shown;   // the worker that "by hand" names; null: run.worker
+} suite;
+
+// 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 it could not be judged, since the
+// machine was too busy. The caller frees the results, which private cases join.
+int suite_run_all(suite *s, results *r);
+
+const result *suite_failure(const results *r, bool with_case);  // the first (that has a case); null: there is none
+void suite_say_counts(const results *r);
+void suite_names(const char *program, results *r);  // its tests, each as if it had been skipped

@@ -1,0 +1,47 @@
+// test.h - one problem on its way through make test: what all of its stages know. A stage a file: build.c compiles it,
+// suite.c runs its suite, explain.c looks for the cause of a failure, test.c goes through them and keeps the outcome.
+#pragma once
+
+#include "problems.h"
+#include "score/outcome.h"
+
+#include <stdbool.h>
+
+// What all problems of a run have in common.
+typedef struct wb_run {
+    const char *backend, *impl;
+    char out[64];         // build/BACKEND
+    char record[3800];    // the folder of outcomes
+    char work[3900];      // in it, this run's own: of two at once none touches what is the other's
+    const char *builder;  // of a grader (class/grade_build.sh); null: there is none
+    const char *one;      // CASE or TEST: a single case or test is tried, and not recorded; null: all is
+    const char *counted;  // "_counted": the worker counts what runs of its source (COVERAGE=1); "": it does not
+    bool own;             // the student's own work, tested by themselves
+    bool watched;         // by make watch: an interrupt ends the run without a word
+} wb_run;
+extern wb_run run;
+
+typedef struct attempt {
+    const wb_problem *problem;
+    char number[4];
+    char file[256];                 // its source; "" if there is none
+    char worker[256], tried[4096];  // what is built, and this run's link to it
+    char *unwritten;                // a line for its gaps that are as shipped; "" if there are none
+    outcome *outcome;
+} attempt;
+
+// NAME=value, or a path: text in memory, never freed.
+char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *setting(const char *name, const char *otherwise);  // of the environment; empty is none
+
+// Makes these programs of `backend`, as far as they are not made, and returns what make said; *status: how it ended.
+// What is compiled for the first time takes a while: unless `quiet`, that is said.
+char *build_programs(const char *backend, char *const programs[], bool quiet, int *status);
+// Compiles the attempt: what the compiler said is in its outcome. make's status.
+int build(attempt *a);
+// Of what a compiler says the first error whole, of the others a line each, "" if it says nothing.
+char *build_errors(const char *log);
+char *build_warnings(const char *log);
+
+// After a failure: says its cause, if it can be named, and a change that fixes it.
+void explain(attempt *a);

@@ -1,0 +1,51 @@
+// wb.c - the program behind make test, watch, next, progress, hint and report, and behind grading: its commands. It runs
+// in the workbook's root.
+#include "score/score.h"
+#include "wb/wb.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *given;
+    int least;  // how many must be given
+    int (*run)(char **);
+    const char *what;
+} commands[] = {
+    {"test", "[--grade FOLDER BUILDER] BACKEND IMPL NN...", 2, wb_test, "builds and tests problems (test.c)"},
+    {"watch", "BACKEND", 1, wb_watch, "the same of one problem at every save (watch.c)"},
+    {"suite", "[OPTION...] TEST_PROGRAM WORKER BACKEND [OPTION...]", 1, wb_suite,
+     "runs a suite on a worker; WB_RESULTS: where to keep its record (suite.c)"},
+    {"list", "TEST_PROGRAM", 1, wb_list, "the names of its tests"},
+    {"show", "RECORD WHAT", 2, wb_show,
+     "tests: the names of all; ok, FAIL, SKIP: of these; counts; rows; case, message: of the first failure; or a text"},
+    {"plain", "", 0, wb_plain, "text that nobody trusts, from standard input, as safe_text.h makes it"},
+    {"errors", "", 0, wb_errors, "what a compiler said, from standard input, in brief"},
+    {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
+    {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
+    {"total", "FOLDER", 1, score_total, "Score: ..."},
+    {"row", "FOLDER REASON", 2, score_row, "a row of the class's table, for the submission in FOLDER"},
+    {"class", "OUT <NAMES", 1, score_class, "prints grades.csv for the submissions in OUT/reports"},
+    {"possible", "", 0, score_possible, "a line per group: its name, a tab, its points"},
+    {"lesson", "NN", 1, score_lesson, "the section Points of the lesson"},
+    {"progress", "", 0, score_progress, "the student's own work: a line per problem"},
+    {"next", "", 0, score_next, "the next thing to do"},
+    {"standing", "NN", 1, score_standing, "the state and the points of problem NN"},
+    {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
+    {"gaps", "NN", 1, score_gaps, "a line with its untouched gaps, if there are any"},
+    {"cases", "NN", 1, score_cases, "the cases in which the answer is counted, for the worker"},
+    {"predicted", "NN [COUNTS]", 1, score_predicted,
+     "the question of make predict; with COUNTS, stores GUESS and compares it with what was counted"},
+    {"from", "NN", 1, score_from, "the number of the problem that NN grows out of, if there is one"},
+    {"untouched", "FILE", 1, score_untouched, "exit status 0 if FILE is an unmodified skeleton"},
+};
+
+int main(int argc, char **argv)
+{
+    const size_t count = sizeof commands / sizeof *commands;
+    for (size_t i = 0; argc > 1 && i < count; i++)
+        if (strcmp(argv[1], commands[i].name) == 0 && argc - 2 >= commands[i].least) return commands[i].run(argv + 2);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "wb %s %s\n    %s\n", commands[i].name, commands[i].given, commands[i].what);
+    return 2;
+}
