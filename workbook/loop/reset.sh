@@ -35,7 +35,7 @@ start)
     [ "$(changed_lines "$tried/${path##*/}" "$scratch/skeleton")" -gt 0 ] ||
         refuse "$number uses none of your code in $file"
     if ! $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" >"$tried/log" 2>&1; then
-        "$out/wb" errors <"$tried/log" >&2
+        LC_ALL=C awk -f workbook/loop/errors.awk "$tried/log" >&2
         refuse "$number does not compile with your code from $file"
     fi
     mv "$tried/${path##*/}" "$scratch/skeleton" && rm -rf "$tried"

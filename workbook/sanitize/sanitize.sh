@@ -112,7 +112,7 @@ for number; do
     if ! $MAKE --no-print-directory BACKEND=$back "$worker" $made "build/$back/within" \
         >"$scratch/log" 2>&1; then
         say "  $file does not compile"
-        [ -n "$after" ] || build/$backend/wb errors <"$scratch/log"
+        [ -n "$after" ] || LC_ALL=C awk -f workbook/loop/errors.awk "$scratch/log"
         failed=1
         continue
     fi

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,99 +105,15 @@ int build(attempt *a)
     return status;
 }
 
-// ------------------------ what a compiler says
-
-enum { AN_ERROR, A_STEP_TO_IT, BEHIND_IT, EXPRESSIONS };
-
-static bool matches(const char *line, int which)
+char *build_brief(const char *log, bool failed)
 {
-    static const char *const expressions[EXPRESSIONS] = {
-        "(^|[^a-z])error: ", "required (from|by)|: In (instantiation|substitution) of|^make",
-        "^[^ ].*: (In|At) |required from|^In file included|^ +from "};
-    static regex_t compiled[EXPRESSIONS];
-    static bool ready[EXPRESSIONS];
-    if (!ready[which] && regcomp(&compiled[which], expressions[which], REG_EXTENDED | REG_NOSUB)) abort();
-    ready[which] = true;
-    return regexec(&compiled[which], line, 0, NULL, 0) == 0;
-}
-
-// Whether this list of lines has this one.
-static bool has_line(const char *lines, const char *line)
-{
-    const size_t length = strlen(line);
-    for (const char *at = lines; (at = strstr(at, line)); at++)
-        if ((at == lines || at[-1] == '\n') && at[length] == '\n') return true;
-    return false;
-}
-
-typedef struct compiler_said {
-    FILE *to;
-    char *seen;  // lines with an error, each once
-    int errors, lines;
-    bool inside;  // the first error
-} compiler_said;
-
-// Most errors come from the first. What has no line "error:", a linker's words for example, is cut off after 40 lines.
-static void shorten(compiler_said *c, const char *line)
-{
-    enum { MOST = 40 };
-    if (matches(line, AN_ERROR)) {
-        if (!has_line(c->seen, line)) {
-            char *const more = text_of("%s%s\n", c->seen, line);
-            c->seen = more;
-            c->errors++;
-        }
-        c->inside = c->errors == 1;
-        if (c->errors > 1) return;
-    }
-    if (matches(line, A_STEP_TO_IT) && !strstr(line, "required from here")) return;
-    if (c->errors && matches(line, BEHIND_IT)) c->inside = false;
-    if ((!c->errors || c->inside) && ++c->lines <= MOST) fprintf(c->to, "%s\n", line);
-}
-
-// Calls this with each line of a text.
-static void each_line(const char *text, void (*visit)(compiler_said *, const char *), compiler_said *c)
-{
-    char *const copy = strdup(text);
-    if (!copy) abort();
-    for (char *line = copy, *end; *line; line = end) {
-        end = line + strcspn(line, "\n");
-        if (*end) *end++ = 0;
-        visit(c, line);
-    }
-    free(copy);
-}
-
-char *build_errors(const char *log)
-{
-    enum { OTHERS = 6 };
-    char *text = NULL;
-    size_t size;
-    compiler_said c = {.to = open_memstream(&text, &size), .seen = ""};
-    if (!c.to) abort();
-    each_line(log, shorten, &c);
-    const char *other = c.seen + strcspn(c.seen, "\n");  // behind the first
-    for (int i = 0; i < OTHERS && *other && other[1]; i++, other += 1 + strcspn(other + 1, "\n"))
-        fprintf(c.to, "%.*s\n", (int)strcspn(other + 1, "\n"), other + 1);
-    if (c.errors > OTHERS + 1) fprintf(c.to, "and %d more errors\n", c.errors - 1 - OTHERS);
-    fclose(c.to);
-    return text;
-}
-
-static void warn(compiler_said *c, const char *line)
-{
-    if (!strstr(line, "warning:") || has_line(c->seen, line)) return;
-    c->seen = text_of("%s%s\n", c->seen, line);
-    fprintf(c->to, "%s\n", line);
-}
-
-char *build_warnings(const char *log)
-{
-    char *text = NULL;
-    size_t size;
-    compiler_said c = {.to = open_memstream(&text, &size), .seen = ""};
-    if (!c.to) abort();
-    each_line(log, warn, &c);
-    fclose(c.to);
-    return text;
+    int status;
+    if (!failed && !strstr(log, "warning:")) return "";
+    FILE *const whole = tmpfile();
+    if (!whole || fputs(log, whole) < 0 || fflush(whole) || lseek(fileno(whole), 0, SEEK_SET)) child_give_up("a log");
+    char *const words[] = {"awk", "-v", failed ? "of=errors" : "of=warnings", "-f", "workbook/loop/errors.awk", NULL};
+    char *const brief = child_output(
+        &(child){.words = words, .environment = (char *[]){"LC_ALL=C", NULL}, .in = fileno(whole)}, &status, NULL);
+    fclose(whole);
+    return brief;
 }

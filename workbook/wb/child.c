@@ -69,10 +69,9 @@ pid_t child_start(const child *c)
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL);
         for (char *const *e = c->environment; e && *e; e++) putenv(*e);
-        const int error = c->error == 1 ? fcntl(1, F_DUPFD_CLOEXEC, 3) : c->error;  // before 1 is another
         give(c->in, 0);
         give(c->out, 1);
-        give(error, 2);
+        give(c->error, 2);
         if (c->before) c->before();
         execvp(c->words[0], c->words);
         dprintf(2, "wb: %s: %s\n", c->words[0], strerror(errno));
@@ -120,15 +119,26 @@ char *child_read(int from, void (*seen)(const char *line))
     return text;
 }
 
-char *child_output(const child *c, int *status, void (*seen)(const char *line))
+pid_t child_begin(const child *c, int *from)
 {
     child mine = *c;
     int ends[2];
     child_pipe(ends);
-    mine.out = mine.error = ends[1];
+    mine.out = ends[1];
+    if (c->error == CHILD_OUT) mine.error = ends[1];
     const pid_t pid = child_start(&mine);
     close(ends[1]);
-    char *const text = child_read(ends[0], seen);
+    *from = ends[0];
+    return pid;
+}
+
+char *child_output(const child *c, int *status, void (*seen)(const char *line))
+{
+    child mine = *c;
+    int from;
+    mine.error = CHILD_OUT;
+    const pid_t pid = child_begin(&mine, &from);
+    char *const text = child_read(from, seen);
     *status = child_wait(pid);
     return text;
 }

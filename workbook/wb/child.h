@@ -5,10 +5,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+enum { CHILD_OUT = -1 };
+
 typedef struct child {
     char *const *words;        // the program, found in PATH, and its arguments; null behind the last
     char *const *environment;  // more of it, "NAME=value", null behind the last; null: no more
-    int in, out, error;        // descriptors; 0: /dev/null
+    int in, out, error;        // descriptors; 0: /dev/null; error may be CHILD_OUT: where child_begin leads `out`
     void (*before)(void);      // called in the new process; null: nothing is
 } child;
 
@@ -16,12 +18,15 @@ pid_t child_start(const child *c);
 int child_wait(pid_t pid);      // its exit status, or 128 + the signal that ended it
 int child_run(const child *c);  // both
 
+// Starts it with a pipe in place of `out`, whose other end is *from.
+pid_t child_begin(const child *c, int *from);
+
 // What it writes to both descriptors, to be freed by the caller; `seen`, if that is not null, gets each line as it comes.
 char *child_output(const child *c, int *status, void (*seen)(const char *line));
 
 // Reads until all who write there have ended, and closes it. Zeros become '?'.
 char *child_read(int from, void (*seen)(const char *line));
-void child_pipe(int ends[2]);  // which programs do not inherit, but as their own descriptors
+void child_pipe(int ends[2]);  // that programs inherit as `in`, `out` or `error` alone
 
 // From now on interrupts are caught, and end this program by this.
 void child_interrupted(void (*end)(void));

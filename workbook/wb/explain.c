@@ -32,22 +32,17 @@ static bool says(const cause *c, const char *words) { return strstr(c->failure, 
 
 // ------------------------ the check build
 
-static pid_t begin_check(const cause *c, int *from)
+static void begin_check(cause *c)
 {
-    int ends[2];
     char *const words[] = {"workbook/sanitize/sanitize.sh",
                            (char *)run.backend,
                            (char *)run.impl,
                            "--after",
-                           (char *)c->a->number,
+                           c->a->number,
                            (char *)c->given,
                            NULL};
-    child_pipe(ends);
-    *from = ends[0];
-    const pid_t pid = child_start(
-        &(child){.words = words, .environment = (char *[]){"WB_CASE=", NULL}, .out = ends[1], .error = ends[1]});
-    close(ends[1]);
-    return pid;
+    c->checking = child_begin(&(child){.words = words, .environment = (char *[]){"WB_CASE=", NULL}, .error = CHILD_OUT},
+                              &c->report);
 }
 
 // The kind of a report: "sanitize: race in kernel f, ..."
@@ -113,12 +108,9 @@ static void diagnose(cause *c, const char *looker)
                                  "OMP_WAIT_POLICY=passive",
                                  NULL};
     if (access(program, X_OK) || access(looker, X_OK)) return;
-    int ends[2];
-    child_pipe(ends);
-    const pid_t pid =
-        child_start(&(child){.words = words, .environment = environment, .out = ends[1], .before = limits});
-    close(ends[1]);
-    c->steps = child_read(ends[0], NULL);
+    int said;
+    const pid_t pid = child_begin(&(child){.words = words, .environment = environment, .before = limits}, &said);
+    c->steps = child_read(said, NULL);
     child_wait(pid);
     FILE *const from = fopen(step, "r");
     char kind[16], gaps[512];
@@ -177,12 +169,8 @@ static void begin_repair(cause *c)
         (char *)c->given,
         NULL};
     char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BACKEND=cpu", "OMP_WAIT_POLICY=passive", NULL};
-    int ends[2];
-    child_pipe(ends);
-    c->tried = ends[0];
     c->searching =
-        child_start(&(child){.words = words, .environment = environment, .out = ends[1], .error = 2, .before = nicely});
-    close(ends[1]);
+        child_begin(&(child){.words = words, .environment = environment, .error = 2, .before = nicely}, &c->tried);
     close(lock);
 }
 
@@ -265,7 +253,7 @@ void explain(attempt *a)
     if (!run.builder && (access(programs[0], F_OK) || access(programs[1], F_OK)))
         free(build_programs(run.backend, programs, false, &status));
     char *const looker = find_looker(a);  // first: with it, what the search compiles without a lock is there
-    if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) c.checking = begin_check(&c, &c.report);
+    if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
     begin_repair(&c);
     diagnose(&c, looker);
     tell(&c, end_check(&c));

@@ -102,6 +102,7 @@ bool listen_to(const suite_run *run, results *r)
     FILE *const from = fdopen(ends[0], "r");
     if (!errors || !from) child_give_up("a suite");
     fcntl(fileno(errors), F_SETFL, O_APPEND);
+    fcntl(fileno(errors), F_SETFD, FD_CLOEXEC);
     running = start(run, ends[1], fileno(errors));
     close(ends[1]);
     while (getline(&line, &room, from) > 0 || (ferror(from) && errno == EINTR)) {

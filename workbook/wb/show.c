@@ -1,8 +1,6 @@
 // show.c - what scripts ask: of a suite, of the record of a run, of a text.
 #include "score/outcome.h"
 #include "score/safe_text.h"
-#include "wb/child.h"
-#include "wb/say.h"
 #include "wb/suite.h"
 #include "wb/test.h"
 #include "wb/wb.h"
@@ -10,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int wb_list(char **given)
 {
@@ -74,12 +71,5 @@ int wb_plain(char **given)
         write_text(stdout, line, PLAIN);
     }
     free(line);
-    return 0;
-}
-
-int wb_errors(char **given)
-{
-    (void)given;
-    fputs(build_errors(child_read(dup(0), NULL)), stdout);
     return 0;
 }

@@ -200,11 +200,11 @@ static const char *compile(attempt *a)
     const int built = build(a);
     if (built == 3 && run.builder) return too_busy(text_of("compiling it: %s", last_line(o->log)));
     if (built) {
-        say_plain("", build_errors(o->log));
+        say_plain("", build_brief(o->log, true));
         say("  %s does not compile\n", a->file);
         return "compile error";
     }
-    say_plain("", build_warnings(o->log));
+    say_plain("", build_brief(o->log, false));
     return NULL;
 }
 

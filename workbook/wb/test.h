@@ -39,9 +39,8 @@ const char *setting(const char *name, const char *otherwise);  // of the environ
 char *build_programs(const char *backend, char *const programs[], bool quiet, int *status);
 // Compiles the attempt: what the compiler said is in its outcome. make's status.
 int build(attempt *a);
-// Of what a compiler says the first error whole, of the others a line each, "" if it says nothing.
-char *build_errors(const char *log);
-char *build_warnings(const char *log);
+// Of what a compiler said the first error whole, of the others a line each; or, if it did not fail, its warnings.
+char *build_brief(const char *log, bool failed);
 
 // After a failure: says its cause, if it can be named, and a change that fixes it.
 void explain(attempt *a);

@@ -20,7 +20,6 @@ static const struct {
     {"show", "RECORD WHAT", 2, wb_show,
      "tests: the names of all; ok, FAIL, SKIP: of these; counts; rows; case, message: of the first failure; or a text"},
     {"plain", "", 0, wb_plain, "text that nobody trusts, from standard input, as safe_text.h makes it"},
-    {"errors", "", 0, wb_errors, "what a compiler said, from standard input, in brief"},
     {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
     {"total", "FOLDER", 1, score_total, "Score: ..."},

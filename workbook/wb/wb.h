@@ -7,4 +7,3 @@ int wb_suite(char **given);  // suite.c
 int wb_list(char **given);
 int wb_show(char **given);  // show.c
 int wb_plain(char **given);
-int wb_errors(char **given);
