@@ -67,8 +67,9 @@ static wb_status bomb(void)
 }
 
 // bomb: endless_output
-// rule: every case has a time limit, and what is printed without end costs nothing
+// rule: every case has a time limit, and each problem; what is printed without end costs nothing
 // expect: no answer in
+// expect: used up the 2 s of this problem
 static wb_status bomb(void)
 {
     for (;;) puts("Score: 100/100");
@@ -197,14 +198,5 @@ __global__ void leaves_early(int *)
 static wb_status bomb(void)
 {
     leaves_early<<<1, 64>>>(nullptr);
-    return WB_OK;
-}
-
-// bomb: sleeps_a_little
-// rule: seconds that are slept add up, as those of a processor do
-// expect: used up the 2 s of this problem
-static wb_status bomb(void)
-{
-    usleep(400000);
     return WB_OK;
 }

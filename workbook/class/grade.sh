@@ -25,7 +25,7 @@ case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
 [ "${1:-}" != -- ] || shift
 [ $# -eq 2 ] && [ -n "$1" ] || fail 2 "name the submission: make grade SUBMISSION=handed-in/ada"
 one=${WB_CASE:-}${WB_TEST:-}
-case ${one:+one}${P:+P} in '' | oneP) ;; *) fail 2 "P= wants CASE= or TEST=, and these want P=" ;; esac
+case ${one:+one}${P:+P} in '' | oneP) ;; *) fail 2 "P= needs CASE= or TEST=, and these need P=" ;; esac
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=${1%/} out=$2
 if ! [ -e "$submission" ] && ! [ -L "$submission" ]; then # ada is ada.zip

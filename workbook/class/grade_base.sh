@@ -18,7 +18,7 @@ trap 'exit 130' INT TERM HUP
 QUIET=1 workbook/class/class_copy.sh "$new" || exit 1
 # What a grade depends on: not the lessons, nor how a machine is set up.
 print=$(cd "$new" && {
-    find Makefile problems/*/*.c* reference tests workbook -type f ! -name '*.md' -exec sha256sum {} + |
+    find Makefile problems/*/*.[ct]* reference tests workbook -type f ! -name '*.md' -exec sha256sum {} + |
         LC_ALL=C sort -k 2
     echo "${CC:-}" "${CXX:-}" "${MARCH:-}"
     "${CC:-cc}" --version

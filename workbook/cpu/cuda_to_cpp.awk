@@ -20,6 +20,7 @@ BEGIN { if (makes) printf "" > makes }
 {
     if (NR == 1) sub(/^\357\273\277/, "")  # a byte order mark
     sub(/\r$/, "")
+    gsub(/\r/, "\n")  # lines that end with CR LF, or with CR alone
     source = source (is_include($0) ? text_of($0, FILENAME, NR) : $0) "\n"
 }
 
