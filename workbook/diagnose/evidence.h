@@ -85,11 +85,11 @@ typedef struct form {
 enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
-// sentence and its case. Said is the sentence, `joint` (": that is " where there is none; `zero` before "0") and how the
-// form reads. others: the gaps where no form fits, if these are more. mute: another fit says it.
+// sentence and its case. Said is the sentence, `joint` (": that is " where there is none) and how the form
+// reads; of "0" `zero` instead, and of no form `none`. others: the gaps where no form fits, if these are more. mute: another fit says it.
 typedef struct fit {
     int rank;
-    const char *gaps, *others, *joint, *zero;
+    const char *gaps, *others, *joint, *zero, *none;
     bool known, mute;  // known: something was seen of it
     form forms[MAX_FORMS];
     int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some

@@ -188,11 +188,11 @@ static void conclude_fit(const fit *f)
         if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             other = &f->forms[n];
-    const char *joint = f->joint ? f->joint : "; it equals ";
-    if (is && f->zero && strcmp(is->says, "0") == 0) joint = f->zero;
+    const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
+    const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : "; it equals ";
     memcpy(e.text, f->shown, sizeof e.text);
-    find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, is ? joint : "",
-         is ? is->says : "", other ? "; or, with the same effect, " : "", other ? other->says : "");
+    find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, joint,
+         is && !zero ? is->says : "", other ? "; or, with the same effect, " : "", other ? other->says : "");
 }
 
 void conclude(void)

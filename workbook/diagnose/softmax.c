@@ -12,15 +12,16 @@
 static fit fit_slope = FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
                            .joint = "; the exponent contains ");
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
-static fit fit_alpha =
-    FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
-        .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled, or by 2 to the power of ");
-static fit fit_l = FIT(BY_SUM, NULL, .zero = "; nothing was added to l, which is ");
+static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
+                           .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled");
+static fit fit_l = FIT(BY_SUM, NULL, .zero = "; nothing was added to l, which is 0");
 static fit fit_L = FIT(BY_L, "finalize|empty rows|logit");
 
 static fit at_start = {.mute = true};  // the first sentence about a row that begins with another m than its maximum
 static double start;                   // that m
+static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
+static int beyond;                     // rows that subtract more than any of their scores
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -130,6 +131,7 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     const bool stays = t > 0 && fabs(m - before) < 0.012;
+    if (fresh && before == -INFINITY) lowest = fmin(lowest, m);
     if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
@@ -140,6 +142,7 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
             t, q, m, run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
+    beyond += m > run;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
             e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
                                : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
@@ -334,12 +337,16 @@ void look_at_softmax(const record *r)
 
 void settle_softmax(void)
 {
+    static const char over_more[] = "; no score of the row is that large: is the maximum taken over more than these?";
     const form *const l = fit_form(&fit_l);
+    char begins[100];
+    snprintf(begins, sizeof begins, ": m begins at about %.3g, and stays there in rows whose scores are all lower",
+             fabs(start) < 0.02 ? 0 : start);
+    memcpy(e.text, at_start.shown, sizeof e.text);
     if (starts > 2 && !fit_m.wrong)
-        memcpy(e.text, at_start.shown, sizeof e.text),
-            find(BY_MAXIMUM, "m starts too high", "max|rescale|accumulate|softmax",
-                 "%s: m begins at about %.3g, and stays there in rows whose scores are all lower", at_start.says,
-                 fabs(start) < 0.02 ? 0 : start);
+        find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
+             start > lowest ? over_more : begins);
+    if (beyond == fit_m.wrong) fit_m.none = over_more;
     fit_l.gaps = e.problem->sink_logits       ? "finalize|logit"
                  : l && !strcmp(l->says, "1") ? "finalize|empty rows"
                                               : "finalize|accumulate|rescale|softmax|empty rows";

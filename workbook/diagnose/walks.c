@@ -114,7 +114,7 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
             APPEND(text, " %d", steps[t].first);
         }
     }
-    return *text ? text : " none";
+    return text;
 }
 
 // Whether any row of this walk's block sees anything of a step.
@@ -197,11 +197,12 @@ void look_at_walks(const record *r, bool keys)
         if (worst && worst <= rank) continue;
         worst = rank;
         const char *begin = walk_of(r, keys, q, k);
-        if (strstr(begin, "none") && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+        if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
-             "%squery %d of head %d %s key %d, although it sees the key; the tiles in the loop for this %s begin at:%s",
-             where, query_of(q), head_of(q), missing ? "never meets" : "counts more than once", k,
-             keys ? "key" : "query", begin);
+             "%squery %d of head %d %s key %d, although it sees the key; %s that %s%s%s", where, query_of(q),
+             head_of(q), missing ? "never meets" : "counts more than once", k,
+             *begin ? "the tiles in the loop for" : "no block computes", keys ? "key" : "query",
+             *begin ? " begin at:" : "", begin);
     }
     free(met), free(given);
 }
