@@ -169,26 +169,6 @@ Test(block_mask, counts_of_the_lesson)
         }
 }
 
-// Documents partition the tokens; their mean is what was asked for; padding is at the end alone.
-Test(block_mask, documents)
-{
-    enum { N = 40000, MEAN = 100 };
-    wb_named_mask m = drawn(WB_MASK_DOCUMENTS, MEAN, 2, 1, N, N);
-    int documents = 0;
-    for (int t = 0; t < N; t++) {
-        documents += m.table[t] == t;
-        cr_assert(m.table[t] == t || (t > 0 && m.table[t] == m.table[t - 1]));
-    }
-    cr_expect(documents > N / MEAN * 9 / 10 && documents < N / MEAN * 11 / 10, "%d documents", documents);
-    wb_named_mask_free(&m);
-    m = drawn(WB_MASK_PADDED, MEAN, 1, 1, N, N);
-    int end = N;
-    while (end > 0 && !wb_named_mask_sees(&m, 0, end - 1, end - 1)) end--;
-    cr_expect(end < N && end >= N / 2);
-    for (int t = 0; t < end; t++) cr_assert(wb_named_mask_sees(&m, 0, t, t));
-    wb_named_mask_free(&m);
-}
-
 // As text and back; what a case says twice is the same mask, and other words another.
 Test(block_mask, cases)
 {

@@ -70,28 +70,6 @@ Test(pages, shared_and_cut)
     cr_assert(wb_case_cut(&c, &t[wb_tensor_named(t, count, "Q")]) == 0);
 }
 
-// A function that takes the table's -1 for the end of a sequence finds others behind it.
-Test(pages, what_lies_behind_the_keys_tells_nothing)
-{
-    const wb_problem *problem = wb_find_problem("flash_decode");
-    const wb_case c = of(20, 700, 16, WB_LENS_MIXED);
-    wb_tensor tensors[WB_MAX_TENSORS];
-    const wb_tensor *t = &tensors[wb_tensor_named(tensors, wb_case_tensors(problem, &c, tensors), "page_table")];
-    wb_pages p = wb_pages_make(&c);
-    int *table = malloc(t->bytes), behind[2] = {0};
-    wb_case_fill(problem, &c, t, table);
-    for (int entry = 0; entry < 20 * p.shape.max_pages; entry++) {
-        cr_assert(table[entry] >= -1 && table[entry] < p.shape.pages);
-        if (p.table[entry] == -1)
-            behind[table[entry] >= 0]++;
-        else
-            cr_assert(table[entry] == p.table[entry]);
-    }
-    cr_assert(behind[0] > 20 && behind[1] > 20, "%d are -1, %d pages", behind[0], behind[1]);
-    free(table);
-    wb_pages_free(&p);
-}
-
 Test(pages, a_case_survives_its_text)
 {
     const wb_problem *problem = wb_find_problem("flash_decode");

@@ -127,26 +127,3 @@ Test(validate, inputs_are_as_described)
                   logit[255], last);
     }
 }
-
-Test(types, elements_come_back)
-{
-    const struct {
-        wb_type type;
-        size_t bytes;
-        double values[3], back[3];
-    } types[] = {{WB_FLOAT32, 4, {-1.5, 16777216, 0x1p-140}, {-1.5, 16777216, 0x1p-140}},
-                 {WB_BFLOAT16, 2, {-1.5, 257, 259}, {-1.5, 256, 260}},  // halfway cases go to the even neighbour
-                 {WB_INT32, 4, {-1, 2147483647, -2147483648.0}, {-1, 2147483647, -2147483648.0}},
-                 {WB_INT8, 1, {-127, 127, -128}, {-127, 127, -128}}};
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
-        char array[4 * 4];
-        memset(array, 0x55, sizeof array);
-        cr_expect(wb_type_bytes(types[k].type) == types[k].bytes);
-        for (size_t i = 0; i < 3; i++) wb_put(types[k].type, array, i, types[k].values[i]);
-        for (size_t i = 0; i < 3; i++)
-            cr_expect(wb_get(types[k].type, array, i) == types[k].back[i], "%s: element %zu is %g",
-                      wb_type_name(types[k].type), i, wb_get(types[k].type, array, i));
-        for (size_t i = 3 * types[k].bytes; i < sizeof array; i++)
-            cr_expect(array[i] == 0x55, "%s: wrote past its elements", wb_type_name(types[k].type));
-    }
-}

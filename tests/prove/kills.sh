@@ -1,6 +1,6 @@
 #!/bin/sh
 # kills.sh EDITS NN... - which test finds which mistake, and at what price: each wrong solution of problem NN, and EDITS
-# random edits of its reference solution (those that repair/ tries), against every test of its suite. Prints a row a
+# edits of its reference solution (drawn by SEED of those that repair/ tries), against every test of its suite. Prints a row a
 # test: problem, test, seconds that the reference solution takes, mistakes that it finds, how many of these no cheaper
 # test finds, and which; and a row of those that none finds. Leaves build/cpu/kills/NN.tsv: mistake, test, ok or FAIL.
 #   WB_JOBS=n  so many at once
@@ -30,7 +30,7 @@ for n; do
     source=$(ls solutions/"$n"/*.c*)
     made=$out/repaired_$n.cu
     mkdir -p build/shipped && workbook/loop/shipped.sh "$n" "build/shipped/$n" 2>/dev/null
-    [ "$edits" = 0 ] || WB_WORKER=$B/repaired/${n}_worker $B/repair --choose "$edits" "$source" "$B/repaired/$n.cu" \
+    [ "$edits" = 0 ] || WB_WORKER=$B/repaired/${n}_worker $B/repair --seconds 3600 --choose "$edits" --seed "${SEED:-1}" "$source" "$B/repaired/$n.cu" \
         "$make $B/repaired/${n}_worker 2>&1" "$n" >"$made.ids" 2>/dev/null
     TIMEOUT=20 judge "$n" reference "$B/solutions/${n}_worker"
     {

@@ -447,20 +447,35 @@ static void say(const trial *t)
     if (t->constant) printf(", which makes the condition constant: the change may only hide the bug");
 }
 
-// For who asks which test finds which mistake (tests/prove/kills.sh): so many of the changes, chosen at random, a line
-// each, and for each a file BUILT.ID that turns it on in the worker that finds the file's name in WB_REPAIR.
-static int choose(int count, const char *built)
+// Whether the change that is on makes a case wrong, again and again.
+static bool changes_a_result(void)
 {
-    for (int n = 0; n < count && change_count; n++) {
-        const int id = 1 + (int)(mix((uint64_t)n) % (uint64_t)change_count);
+    for (int n = 0; n < case_count; n++)
+        if (!wrong[n] && wrong_of(n) && wrong_of(n)) return true;
+    return false;
+}
+
+// For who asks what a suite finds (tests/prove/edits.sh, kills.sh): so many of the changes that change a result, drawn
+// by a seed, a line each, and for each a file BUILT.ID that turns it on in the worker that finds its name in WB_REPAIR.
+static int choose(int count, uint64_t seed, const char *built)
+{
+    static bool seen[REPAIR_IDS];
+    if (!share()) return 2;
+    find_cases(0, NULL);
+    for (int n = 0, drawn = 0; n < 100 * count && drawn < count && change_count; n++) {
+        const int id = 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count);
+        if (seen[id] || !*changes[id].put) continue;
+        seen[id] = true, shared->on = id;
+        if (!changes_a_result()) continue;
         char name[4096];
         snprintf(name, sizeof name, "%s.%d", built, id);
         FILE *file = fopen(name, "w");
         if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
         fclose(file);
         printf("%d\t%d\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put);
+        drawn++;
     }
-    return 0;
+    return unshare(), 0;
 }
 
 int main(int argc, char **argv)
@@ -471,9 +486,11 @@ int main(int argc, char **argv)
     const char *said = NULL;
     char gaps[1024] = "", lines[1024] = "";
     int chosen = 0;
+    uint64_t seed = 0;
     for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
         if (strcmp(argv[1], "--seconds") == 0) search = atof(argv[2]);
         if (strcmp(argv[1], "--choose") == 0) chosen = atoi(argv[2]);
+        if (strcmp(argv[1], "--seed") == 0) seed = (uint64_t)atoi(argv[2]);
         if (strcmp(argv[1], "--said") == 0) said = argv[2];
     }
     budget = 2 * search;  // of which compiling may have twice as much
@@ -492,7 +509,7 @@ int main(int argc, char **argv)
         printf("no change was tried: %s\n", is_over() ? "compiling them all takes too long" : "they do not compile");
         return 1;
     }
-    if (chosen) return choose(chosen, argv[2]);
+    if (chosen) return choose(chosen, seed, argv[2]);
     budget = now() + search;
     if (!share()) return 2;
     find_cases(argc - 5, argv + 5);

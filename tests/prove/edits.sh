@@ -1,0 +1,30 @@
+#!/bin/sh
+# edits.sh NN COUNT - the suite of NN rejects each of COUNT edits of its reference solution that repair/ makes and that
+# change a result in some case of repair's own; they are drawn by SEED, or as judge.sh says. What a worker of all edits
+# fails by itself, with none turned on (its own memory, say), is not asked.
+set -u
+. tests/prove/judge.sh
+right_with_any_seed
+n=$1 count=$2 source=$(ls solutions/"$1"/*.c*) survived=0
+built=$out/repaired/$1.cu worker=$out/repaired/$1_worker
+seed=${SEED:-$WB_SEED}
+mkdir -p $out/repaired build/shipped && workbook/loop/shipped.sh "$n" "build/shipped/$n" || exit 1
+exec 9>"$out/repaired.lock" && flock 9 # tests/repair.sh writes there, too
+rm -f "$built".[0-9]*
+export WB_WORKER=$worker
+$out/repair --seconds 3600 --choose "$count" --seed "$seed" "$source" "$built" \
+    "${MAKE:-make} --no-print-directory -s BACKEND=cpu $worker 2>&1" "$n" >"$built.ids" 2>/dev/null
+export WB_TIMEOUT=20 # of a mistake that never ends, each case
+judge "$out/tests/${n}_test" "$worker" cpu >/dev/null
+by_itself=$("$out/wb" show "$record" FAIL | xargs | tr ' ' '|')
+tab=$(printf '\t')
+while IFS=$tab read -r id line of put; do
+    WB_REPAIR=$PWD/$built.$id judge --first "$out/tests/${n}_test" "$worker" cpu --filter "*/!(none${by_itself:+|$by_itself})" >/dev/null
+    [ $? -ne 1 ] || continue
+    survived=$((survived + 1))
+    echo "SURVIVED: line $line of $source: \`$put\` in place of \`$of\`"
+done <"$built.ids"
+rm -f "$built".[0-9]*
+drawn=$(grep -c . "$built.ids")
+echo "$((drawn - survived)) of $drawn drawn edits are rejected, SEED=$seed${by_itself:+, not asked: $by_itself}"
+[ "$drawn" -gt 0 ] && [ $survived = 0 ]
