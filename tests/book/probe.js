@@ -156,7 +156,7 @@ async function look_at_figures(width) {
   slide('end');
   says('softmax', /parts of O sum to 1.6617, not to 1./, 'and how wrong it is at the end');
   await open('problems/19/README.html');
-  says('fragments', /^Lane 13 .* hands in row 13, columns 0 to 7; .* in one pass.$/, "the lesson's lane");
+  says('fragments', /^Lane 13 .* supplies row 13, columns 0 to 7; .* in one pass.$/, "the lesson's lane");
   slide(22, 'Lane');
   frame.contentDocument.querySelectorAll('.fragments select')[1].selectedIndex = 0;
   frame.contentDocument.querySelectorAll('.fragments select')[1].dispatchEvent(new Event('change'));

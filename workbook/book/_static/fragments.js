@@ -1,4 +1,4 @@
-// fragments.js - a figure: which elements of a block a lane holds, which row it hands to ldmatrix, and in which banks
+// fragments.js - a figure: which elements of a block a lane holds, which row it supplies to ldmatrix, and in which banks
 // the eight rows of that fetch lie.
 'use strict';
 
@@ -12,7 +12,7 @@ book.fragments = (() => {
     if (of === 'Q') return [...pair(g, t), ...pair(g + 8, t), ...pair(g, t + 8), ...pair(g + 8, t + 8)];
     return [t, t + 1, t + 8, t + 9].map(row => [row, g]);
   }
-  // The row of the tile and the chunk of 8 columns that the lane hands in.
+  // The row of the tile and the chunk of 8 columns that the lane supplies.
   function handed(of, lane) {
     const i = lane >> 3, j = lane & 7, [down, right] = of === 'K' ? [i >> 1, i & 1] : [i & 1, i >> 1];
     return {row: j + 8 * down, chunk: right};
@@ -66,7 +66,7 @@ book.fragments = (() => {
         rows,
       ],
       side: [],
-      words: `Lane ${lane} holds ${places}. To fetch ${of === 'C' ? 'Q' : of} it hands in ` +
+      words: `Lane ${lane} holds ${places}. To fetch ${of === 'C' ? 'Q' : of} it supplies ` +
         `${of === 'K' || of === 'V' ? 'key' : 'row'} ${here.row}, columns ${8 * here.chunk} to ` +
         `${8 * here.chunk + 7}; lanes ${lane & ~7} to ${lane | 7} fetch together, in ${passes === 1 ? 'one pass' : `${passes} passes`}.`,
     };
