@@ -84,7 +84,7 @@ template <int THREADS, int ROWS, int COLS> TILE_FN void copy(shared_tile<ROWS, C
     const auto begin = [&](int r) {
         __pipeline_memcpy_async(tile.chunk(row0 + r, number), src + threadIdx.x * 8 + r * COLS, 16);
     };
-    if (rows >= ROWS) {  // nearly always: no test for each row
+    if (ROWS > STEP && rows >= ROWS) {  // nearly always: no test for each row
         TILE_UNROLL
         for (int r = 0; r < ROWS; r += STEP) begin(r);
         return;
@@ -136,8 +136,8 @@ template <int COLS> TILE_FN void fetch_weights(uint32_t f[4], const float (&P)[C
     //}
 }
 
-// C += A B, 16 DEPTH columns of A. left(f, r, k) fetches rows 16 r ... and columns 16 k ... of A; right(f, k, n) rows
-// 16 k ... and columns 16 n ... of B, two fragments.
+// C += A B, 16 DEPTH columns of A, 8 COLS columns of B. left(f, r, k) fetches rows 16 r ... and columns 16 k ... of A;
+// right(f, k, n) rows 16 k ... and columns 16 n ... of B, two fragments: n = 0 ... COLS / 2 - 1.
 template <int DEPTH, int BLOCKS, int COLS, class Left, class Right>
 TILE_FN void multiply(float (&C)[BLOCKS][COLS][4], Left left, Right right)
 {

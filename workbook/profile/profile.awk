@@ -20,8 +20,8 @@ BEGIN {
     FS = "\t"
     split(needs, needed)
     while ((getline text <source) > 0) {
-        sub(/^ +/, "", text)
-        lines[++n] = substr(text, 1, 48)
+        gsub(/^ +| *\/\/.*/, "", text)
+        lines[++n] = substr(text, 1, 84)
     }
     printf "profile of %s, %s\n\n", source, needed[1]
     print "             global memory    shared memory   copied multi-  expo-  bar-"
