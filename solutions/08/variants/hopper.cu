@@ -326,8 +326,9 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct backw
     // Stores a warpgroup's dK and dV, which go from one work of the key head to the next; the last one has all.
     TILE_FN void store_gradients(
         const tensor_map &dK_out, const tensor_map &dV_out, const work &now, int group, int group_key,
-        bool first_thread, reg_tile<16, D> &dK, reg_tile<16, D> &dV)
+        reg_tile<16, D> &dK, reg_tile<16, D> &dV)
     {
+        const bool first_thread = threadIdx.x % warpgroup_threads == 0;
         if (now.turns > 1) {
             const size_t at = (size_t)now.sum * 2 + group;
             fragments<D> *sum = w.dKV_sum + 2 * at;
@@ -359,6 +360,246 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct backw
         stores_read();
         if (first_thread) tiles.KV_empty.arrive();
     }
+
+    // ADD's: in turns, where there are any, to where they belong.
+    TILE_FN void store_gradients(
+        float *dK_out, float *dV_out, const work &now, int group, int group_key, reg_tile<16, D> &dK,
+        reg_tile<16, D> &dV)
+    {
+        const bool first_thread = threadIdx.x % warpgroup_threads == 0;
+        const int key = group_key + 16 * warp_in_group();
+        const size_t at = (size_t)now.sum * 2 + group;
+        const bool apart = now.turns > 1 && plan.apart, in_turns = now.turns > 1 && !plan.apart;
+        if (apart) store(w.dKV_sum + 2 * at, dK), store(w.dKV_sum + 2 * at + 1, dV);
+        warpgroup_meets();  // all of us have read our keys and values
+        if (first_thread) tiles.KV_empty.arrive();
+        if (apart) return;
+        if (in_turns) {
+            if (first_thread) await(&w.dKV_turn[at], now.turn);
+            warpgroup_meets();
+        }
+        add_rows(dK_out, now.kv_head, key, N, dK, scale);
+        add_rows(dV_out, now.kv_head, key, N, dV, 1);
+        if (in_turns) {
+            warpgroup_meets();
+            if (first_thread) announce(&w.dKV_turn[at]);
+        }
+    }
+};
+
+// Where a step of a warpgroup stands. The rings of Q and dO turn with the steps; so does dQ, which has two places, or
+// one of each warpgroup's, who take turns.
+struct step {
+    int q0, stage;     // the first query; of the rings
+    int turn, b;       // which of the two dS; which place of our dQ,
+    uint32_t phase;    // and its phase
+    bool mine;         // dQ of this step is ours,
+    int dQ_part;       // of the first 64 queries or the second,
+    bool early, late;  // which see none of the second 64 keys, or of the first
+};
+
+// What a warpgroup that computes does: it owns 64 keys of the block's tile, and meets tile after tile of queries.
+template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct key_group {
+    using block_roles = backward_block<D, MASK, ORDERED, MANY, ADD>;
+    static constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
+    static constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
+    // Where heads are small the exponentials decide: so S^T of the next step is begun before dQ and dK of this one, and
+    // dK is awaited under that step's exponentials.
+    static constexpr bool AHEAD = D < 64 && !WINDOWED;
+    using query_ring = receiver<tma_tile<BQ, D>, STAGES>;
+
+    block_roles &block;
+    backward_tiles<D> &tiles;
+    int group;
+    float scale2;
+    query_ring Q_in;
+    bool pending;  // the last dQ has been stored, but the copy engine does not know
+
+    // of a work
+    int block_key, group_key, key;  // the first key of the block, of the warpgroup, of the warp
+    reg_tile<16, D> dK, dV;
+    // of a step, or, AHEAD, of the next one
+    reg_tile<16, BQ> S;
+    col_vec<BQ> L;
+    weights<BQ> dS_left;  // read by the product for dK, which AHEAD runs into the next step
+    query_ring Q_back;    // whose queries go back next
+    int left;             // steps
+
+    // S^T = K Q^T
+    TILE_FN void begin_S(int stage)
+    {
+        mma_ABt_async(S, tiles.K[group], tiles.Q[stage]);
+        load(L, tiles.stats[stage].L);  // before the next product, behind which it would have to queue
+    }
+    // dQ = dS K
+    TILE_FN void begin_dQ(reg_tile<16, D> &dQ, const step &s)
+    {
+        mma_AB_first_async(dQ, tiles.dS[s.turn][s.late][s.dQ_part], tiles.K[s.late]);
+        if (!s.early && !s.late) mma_AB_async(dQ, tiles.dS[s.turn][1][s.dQ_part], tiles.K[1]);
+    }
+    TILE_FN void keep_dQ(const reg_tile<16, D> &dQ, const step &s)
+    {
+        store(tiles.dQ[group][s.b], dQ);
+        pending = true;
+    }
+    // dQ of that step may be added, after writes_visible(). A step later than it could be: so that one fence serves dQ
+    // and the next dS.
+    TILE_FN void hand_over(int stage)
+    {
+        __syncwarp();
+        if (lane_id() == 0) tiles.dQ_full[group][stage % PARTS].arrive();
+        pending = false;
+    }
+    // Both warpgroups' dS are there, for who computes dQ.
+    TILE_FN void gather_dS(const step &s, bool compute)
+    {
+        if (PARTS == 1)
+            gather<2>(s.turn, compute);
+        else
+            meet<2>();
+    }
+
+    TILE_FN step step_at(const work &now, int q) const
+    {
+        const int stage = Q_in.stage, turn = STAGES == 2 ? stage : stage % 2, q0 = q * BQ;
+        const int dQ_part = PARTS == 1 ? 0 : group, dQ_first = q0 + 64 * dQ_part;
+        const bool far = WINDOWED && now.far_part && block.plan.sinks <= block_key + 64;
+        return {
+            q0,
+            stage,
+            turn,
+            turn % PARTS,
+            STAGES == 2 ? Q_in.phase : stage / 2,
+            PARTS == 2 || turn == group,
+            dQ_part,
+            DIAGONAL && (dQ_first <= block_key || far),
+            WINDOWED && dQ_first - (block_key + 63) >= block.W && block.plan.sinks <= block_key};
+    }
+
+    // A step that sees none of our keys. Without a window the turn is not ours, either.
+    TILE_FN void pass(const step &s, query_ring &dO_in)
+    {
+        const bool mine = WINDOWED && s.mine;
+        dO_in.receive();
+        Q_in.release();
+        dO_in.release();
+        if (pending) writes_visible(), hand_over(s.stage ^ 1);
+        if (mine) tiles.dQ_empty[group][s.b].wait(s.phase ^ 1);
+        gather_dS(s, mine);
+        if (!mine) return;
+        reg_tile<16, D> dQ;
+        begin_dQ(dQ, s);
+        products_done<0>(dQ);
+        keep_dQ(dQ, s);
+    }
+
+    // Scores that are not seen.
+    TILE_FN void hide(int q0)
+    {
+        const bool diagonal = DIAGONAL && q0 < key + 15, ragged = block.N - block_key < BK;
+        if (WINDOWED ? diagonal || q0 + BQ - 1 - key >= block.W : diagonal || ragged)
+            each(S, [&](float &x, element e) {
+                const int i = q0 + e.col, j = key + e.row;
+                if (WINDOWED) {  // of keys beyond the last one, too: no query comes after them
+                    const unsigned seen_by = j < block.plan.sinks ? INT_MAX : block.W;
+                    if ((unsigned)(i - j) >= seen_by) x = -INFINITY;
+                } else if ((DIAGONAL && j > i) || j >= block.N)
+                    x = -INFINITY;
+            });
+    }
+
+    // P and dS of a step, and dV begun.
+    TILE_FN void weigh(const step &s, query_ring &dO_in)
+    {
+        reg_tile<16, BQ> dS;
+        col_vec<BQ> delta;
+        if (!AHEAD) begin_S(s.stage);
+        const auto &dO = dO_in.receive();
+        mma_ABt_async(dS, tiles.V[group], dO);  // dP^T = V dO^T
+        if (!AHEAD) products_done<1>(S);
+        hide(s.q0);
+        each(S, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
+        weights<BQ> P_left;
+        round_to(P_left, S);
+        // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have
+        // company.
+        if (s.mine) tiles.dQ_empty[group][s.b].wait(s.phase ^ 1);
+        if (AHEAD) products_done<1>(dK);  // of the step before
+        if (AHEAD && Q_back.stage != s.stage) Q_back.release();
+        load(delta, tiles.stats[s.stage].delta);
+        products_done<0>(dS);
+        each(dS, [&](float &x, element e) { x = S[e] * (x - delta[e]); });
+        round_to(dS_left, dS);
+        store_transposed(tiles.dS[s.turn][group], dS_left);
+        mma_AB_async(dV, P_left, dO);  // dV += P^T dO
+        if (AHEAD) {                   // in the last step with the same queries once more
+            Q_in.next();
+            if (--left > 0) Q_in.receive();
+            begin_S(left > 0 ? Q_in.stage : s.stage);
+        }
+        writes_visible();
+        if (pending) hand_over(s.stage ^ 1);  // one fence for both stores
+        gather_dS(s, s.mine);                 // who computes dQ needs the other's dS
+    }
+
+    // dQ, where it is ours, and dK.
+    TILE_FN void multiply(const step &s, query_ring &dO_in)
+    {
+        const auto &Q = tiles.Q[s.stage];
+        if (s.mine) {
+            reg_tile<16, D> dQ;
+            if (PARTS == 1) products_done<0>(dV);  // or there are not enough registers
+            begin_dQ(dQ, s);
+            mma_AB_async(dK, dS_left, Q);  // dK += dS^T Q, times scale at the end
+            products_done<1>(dQ);
+            if (PARTS == 2) products_done<1>(dV);
+            if (AHEAD) products_done<1>(S);
+            dO_in.release();
+            keep_dQ(dQ, s);
+        } else {
+            mma_AB_async(dK, dS_left, Q);
+            products_done<1>(dV);
+            dO_in.release();
+        }
+        if (AHEAD) return;
+        products_done<0>(dK);
+        Q_in.release();
+    }
+
+    TILE_FN void take_step(const work &now, int q)
+    {
+        const step s = step_at(now, q);
+        query_ring dO_in(tiles.dO, tiles.dO_signals);
+        dO_in.stage = s.stage, dO_in.phase = Q_in.phase;
+        if (!AHEAD) Q_in.receive();
+        const bool above = DIAGONAL && PARTS == 1 && s.q0 + BQ <= group_key;
+        const bool beyond = WINDOWED && s.q0 - (group_key + 63) >= block.W && block.plan.sinks <= group_key;
+        if (above || beyond) {
+            pass(s, dO_in);
+            return;
+        }
+        weigh(s, dO_in);
+        multiply(s, dO_in);
+    }
+
+    // dK and dV of the n-th work.
+    TILE_FN void take_work(const work &now, int n)
+    {
+        block_key = now.key_tile * BK, group_key = block_key + 64 * group, key = group_key + 16 * warp_in_group();
+        dK = {}, dV = {};
+        tiles.K_full.wait(n % 2);
+        tiles.V_full.wait(n % 2);
+        Q_back = Q_in, left = 0;
+        if (AHEAD) {
+            block.each_step(now, [&](int, int) { left++; });
+            Q_in.receive();
+            begin_S(Q_in.stage);
+            products_done<0>(S);
+        }
+        block.each_step(now, [&](int, int q) { take_step(now, q); });
+        if (AHEAD) products_done<0>(dK), Q_back.release();
+        if (pending) writes_visible(), hand_over(Q_in.stage ^ 1);
+    }
 };
 
 template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD>
@@ -371,15 +612,10 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
     const __grid_constant__ tensor_map dO_map,        // [B, Hq, N, D] in tiles of BQ rows
     workspace<D> w, schedule plan, int N, float scale)
 {
-    constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
-    constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
-    // Where heads are small the exponentials decide: so S^T of the next step is begun before dQ and dK of this one, and
-    // dK is awaited under that step's exponentials.
-    constexpr bool AHEAD = D < 64 && !WINDOWED;
     using registers = register_shares<2, 24, 240>;
     extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
     auto &tiles = *reinterpret_cast<backward_tiles<D> *>(shared);
-    const int end = plan.blocks64 / PARTS, W = plan.W;
+    const int end = plan.blocks64 / (BQ_of<D> / 64), W = plan.W;
     backward_block<D, MASK, ORDERED, MANY, ADD> block = {tiles, w, plan, N, end, W, scale};
     if (threadIdx.x == 0) block.begin();
     __syncthreads();
@@ -396,162 +632,12 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
     }
 
     registers::take();
-    const int group = warpgroup_id() - 1;
-    const bool first_thread = threadIdx.x % warpgroup_threads == 0;
-    const float scale2 = scale * LOG2_E;
-    receiver Q_in(tiles.Q, tiles.Q_signals);
-    bool pending = false;  // the last dQ has been stored, but the copy engine does not know
-    // dQ of that step may be added, after writes_visible(). A step later than it could be: so that one fence serves dQ
-    // and the next dS.
-    const auto hand_over = [&](int stage) {
-        __syncwarp();
-        if (lane_id() == 0) tiles.dQ_full[group][stage % PARTS].arrive();
-        pending = false;
-    };
+    const receiver queries(tiles.Q, tiles.Q_signals);
+    key_group<D, MASK, ORDERED, MANY, ADD> mine = {
+        block, tiles, warpgroup_id() - 1, scale * LOG2_E, queries, false, 0, 0, 0, {}, {}, {}, {}, {}, queries, 0};
     block.each_work(false, [&](const work &now, int n) {
-        const int block_key = now.key_tile * BK, group_key = block_key + 64 * group,
-                  key = group_key + 16 * warp_in_group();
-        reg_tile<16, D> dK = {}, dV = {};
-        tiles.K_full.wait(n % 2);
-        tiles.V_full.wait(n % 2);
-        const auto begin_S = [&](auto &S, auto &L, int stage) {
-            mma_ABt_async(S, tiles.K[group], tiles.Q[stage]);  // S^T = K Q^T
-            load(L, tiles.stats[stage].L);  // before the next product, behind which it would have to queue
-        };
-        reg_tile<16, BQ> next_S;
-        col_vec<BQ> next_L;
-        weights<BQ> dS_left;     // read by the product for dK, which AHEAD runs into the next step
-        receiver Q_back = Q_in;  // whose queries go back next
-        int left = 0;
-        if (AHEAD) {
-            block.each_step(now, [&](int, int) { left++; });
-            Q_in.receive();
-            begin_S(next_S, next_L, Q_in.stage);
-            products_done<0>(next_S);
-        }
-        block.each_step(now, [&](int, int q) {
-            // The rings of Q and dO turn with the steps; so does dQ, which has two places, or one of each warpgroup's,
-            // who take turns.
-            const int stage = Q_in.stage, turn = STAGES == 2 ? stage : stage % 2, b = turn % PARTS, q0 = q * BQ;
-            const uint32_t phase = STAGES == 2 ? Q_in.phase : stage / 2;  // of these places
-            receiver dO_in(tiles.dO, tiles.dO_signals);
-            dO_in.stage = stage, dO_in.phase = Q_in.phase;
-            const bool mine = PARTS == 2 || turn == group;  // whether dQ of this step is
-            // Whether the queries of our dQ see none of the second 64 keys, or of the first.
-            const int dQ_part = PARTS == 1 ? 0 : group, dQ_first = q0 + 64 * dQ_part;
-            const bool early =
-                DIAGONAL && (dQ_first <= block_key || (WINDOWED && now.far_part && plan.sinks <= block_key + 64));
-            const bool late = WINDOWED && dQ_first - (block_key + 63) >= W && plan.sinks <= block_key;
-            const auto begin_dQ = [&](reg_tile<16, D> &dQ) {  // dQ = dS K
-                mma_AB_first_async(dQ, tiles.dS[turn][late][dQ_part], tiles.K[late]);
-                if (!early && !late) mma_AB_async(dQ, tiles.dS[turn][1][dQ_part], tiles.K[1]);
-            };
-            const auto &Q = AHEAD ? tiles.Q[stage] : Q_in.receive();
-            const bool above = DIAGONAL && PARTS == 1 && q0 + BQ <= group_key;
-            const bool beyond = WINDOWED && q0 - (group_key + 63) >= W && plan.sinks <= group_key;
-            if (above || beyond) {  // none of our keys are seen. Without a window the turn is not ours, either
-                dO_in.receive();
-                Q_in.release();
-                dO_in.release();
-                if (pending) writes_visible(), hand_over(stage ^ 1);
-                if (WINDOWED && mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
-                if (PARTS == 1)
-                    gather<2>(turn, WINDOWED && mine);
-                else
-                    meet<2>();
-                if (!WINDOWED || !mine) return;
-                reg_tile<16, D> dQ;
-                begin_dQ(dQ);
-                products_done<0>(dQ);
-                store(tiles.dQ[group][b], dQ);
-                pending = true;
-                return;
-            }
-            reg_tile<16, BQ> S, dS;
-            col_vec<BQ> this_L, delta;
-            auto &P = AHEAD ? next_S : S;
-            auto &L = AHEAD ? next_L : this_L;
-            if (!AHEAD) begin_S(P, L, stage);
-            const auto &dO = dO_in.receive();
-            mma_ABt_async(dS, tiles.V[group], dO);  // dP^T = V dO^T
-            if (!AHEAD) products_done<1>(P);
-            const bool diagonal = DIAGONAL && q0 < key + 15, ragged = N - block_key < BK;
-            if (WINDOWED ? diagonal || q0 + BQ - 1 - key >= W : diagonal || ragged)
-                each(P, [&](float &x, element e) {
-                    const int i = q0 + e.col, j = key + e.row;
-                    if (WINDOWED) {  // of keys beyond the last one, too: no query comes after them
-                        const unsigned seen_by = j < plan.sinks ? INT_MAX : W;
-                        if ((unsigned)(i - j) >= seen_by) x = -INFINITY;
-                    } else if ((DIAGONAL && j > i) || j >= N)
-                        x = -INFINITY;
-                });
-            each(P, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
-            weights<BQ> P_left;
-            round_to(P_left, P);
-            // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have
-            // company.
-            if (mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
-            if (AHEAD) products_done<1>(dK);  // of the step before
-            if (AHEAD && Q_back.stage != stage) Q_back.release();
-            load(delta, tiles.stats[stage].delta);
-            products_done<0>(dS);
-            each(dS, [&](float &x, element e) { x = P[e] * (x - delta[e]); });
-            round_to(dS_left, dS);
-            store_transposed(tiles.dS[turn][group], dS_left);
-            mma_AB_async(dV, P_left, dO);  // dV += P^T dO
-            if (AHEAD) {                   // in the last step with the same queries once more
-                Q_in.next();
-                if (--left > 0) Q_in.receive();
-                begin_S(next_S, next_L, left > 0 ? Q_in.stage : stage);
-            }
-            writes_visible();
-            if (pending) hand_over(stage ^ 1);  // one fence for both stores
-            if (PARTS == 1)
-                gather<2>(turn, mine);  // who computes dQ needs the other's dS
-            else
-                meet<2>();
-            if (mine) {
-                reg_tile<16, D> dQ;
-                if (PARTS == 1) products_done<0>(dV);  // or there are not enough registers
-                begin_dQ(dQ);
-                mma_AB_async(dK, dS_left, Q);  // dK += dS^T Q, times scale at the end
-                products_done<1>(dQ);
-                if (PARTS == 2) products_done<1>(dV);
-                if (AHEAD) products_done<1>(next_S);
-                dO_in.release();
-                store(tiles.dQ[group][b], dQ);
-                pending = true;
-            } else {
-                mma_AB_async(dK, dS_left, Q);
-                products_done<1>(dV);
-                dO_in.release();
-            }
-            if (AHEAD) return;
-            products_done<0>(dK);
-            Q_in.release();
-        });
-        if (AHEAD) products_done<0>(dK), Q_back.release();
-        if (pending) writes_visible(), hand_over(Q_in.stage ^ 1);
-
-        if constexpr (ADD) {  // in turns, where there are any, to where they belong
-            const size_t at = (size_t)now.sum * 2 + group;
-            const bool apart = now.turns > 1 && plan.apart, in_turns = now.turns > 1 && !plan.apart;
-            if (apart) store(w.dKV_sum + 2 * at, dK), store(w.dKV_sum + 2 * at + 1, dV);
-            warpgroup_meets();  // all of us have read our keys and values
-            if (first_thread) tiles.KV_empty.arrive();
-            if (apart) return;
-            if (in_turns) {
-                if (first_thread) await(&w.dKV_turn[at], now.turn);
-                warpgroup_meets();
-            }
-            add_rows(dK_out, now.kv_head, key, N, dK, scale);
-            add_rows(dV_out, now.kv_head, key, N, dV, 1);
-            if (in_turns) {
-                warpgroup_meets();
-                if (first_thread) announce(&w.dKV_turn[at]);
-            }
-        } else
-            block.store_gradients(dK_out, dV_out, now, group, group_key, first_thread, dK, dV);
+        mine.take_work(now, n);
+        block.store_gradients(dK_out, dV_out, now, mine.group, mine.group_key, mine.dK, mine.dV);
     });
 }
 
