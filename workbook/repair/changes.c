@@ -367,6 +367,7 @@ static void vary_operands(void)
         const operand *x = &operands[n];
         if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared) continue;
         const char *y[OTHERS];
+        bool alike[OTHERS];  // of the others 0 or 1 is likelier: they may only happen to have its value
         int others = 0;
         // like names, then the nearest
         for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
@@ -380,7 +381,7 @@ static void vary_operands(void)
             if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(name, '.')) continue;  // 8.0f is no BC
             bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
-            if (!known) y[others++] = name;
+            if (!known) alike[others] = step < 2 * operand_count, y[others++] = name;
         }
         sites++, within = condition_of(x->from);
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
@@ -400,7 +401,7 @@ static void vary_operands(void)
                 SAY(k + m, "%s %c %s", last ? y[j] : x->name, how[m], last ? x->name : y[j]);
                 changes[k + m].kind = CHANGE_FACTOR;
             }
-            changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : CHANGE_OPERAND;
+            changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : alike[j] ? CHANGE_OPERAND : CHANGE_CONDITION;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
             put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]));
         }
