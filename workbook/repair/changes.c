@@ -436,6 +436,7 @@ static void vary_operators(void)
             for (int k = 1; k < 4 && list[n][k]; k++)
                 SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
             for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_CONDITION;  // turned round: less likely
+            if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;                       // a remainder, too
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
                 SAY(id + 2, "nothing"), OF(id + 2, "%s %s", list[n][0], plain(t + 1, end)),
