@@ -9,7 +9,7 @@ const wb_problem *score_problem(const char *number)
 {
     const wb_problem *p = wb_problem_number(atoi(number));
     if (p) return p;
-    fprintf(stderr, "score: there is no problem %.20s\n", number);
+    fprintf(stderr, "wb: there is no problem %.20s\n", number);
     exit(1);
 }
 
