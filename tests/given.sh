@@ -28,8 +28,8 @@ pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # i
 mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full" # what exists is not overwritten
 # What is tried is the Makefile: the scripts that would then work for long are empty here. They get the values as words.
 cp -Rp Makefile workbook train "$scratch/" || exit 2
-mkdir -p "$scratch/build/cpu" && ln -s "$PWD"/build/cpu/* "$scratch/build/cpu/" && ln -s "$PWD/build/tools.mk" "$scratch/build/" &&
-    rm "$scratch/build/cpu/wb" || exit 2
+mkdir -p "$scratch/build/cpu" && ln -s "$PWD"/build/cpu/* "$scratch/build/cpu/" &&
+    ln -s "$PWD/build/tools.mk" "$scratch/build/" && rm "$scratch/build/cpu/wb" || exit 2
 printf '#!/bin/sh\n[ "$1" = test ] || exec "%s/build/cpu/wb" "$@"\n' "$PWD" >"$scratch/build/cpu/wb"
 chmod +x "$scratch/build/cpu/wb"
 for folder in problems solutions tests reference plots; do ln -s "$PWD/$folder" "$scratch/"; done

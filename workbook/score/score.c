@@ -27,15 +27,6 @@ int score_total(char **given)
     return 0;
 }
 
-int score_possible(char **given)
-{
-    (void)given;
-    grades_read("");
-    for (int g = 0; g < WB_GROUPS; g++)
-        printf("%s\t%d\n", g ? grades_group_name((wb_group)g) : "required", grades_total((wb_group)g).possible);
-    return 0;
-}
-
 int score_standing(char **given)
 {
     standing_read(OWN_RECORDS);

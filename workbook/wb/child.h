@@ -20,7 +20,7 @@ int child_wait(pid_t pid);      // its exit status, or 128 + the signal that end
 // Starts it with a pipe in place of `out`, whose other end is *from.
 pid_t child_begin(const child *c, int *from);
 
-// What it writes to both descriptors, to be freed by the caller; `seen`, if that is not null, gets each line as it comes.
+// What it writes to both descriptors, to be freed by the caller; `seen`, unless null, gets each line as it comes.
 char *child_output(const child *c, int *status, void (*seen)(const char *line));
 
 // Reads until all who write there have ended, and closes it. Zeros become '?'.
