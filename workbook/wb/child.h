@@ -15,7 +15,7 @@ typedef struct child {
 } child;
 
 pid_t child_start(const child *c);
-int child_wait(pid_t pid);      // its exit status, or 128 + the signal that ended it
+int child_wait(pid_t pid);  // its exit status, or 128 + the signal that ended it
 
 // Starts it with a pipe in place of `out`, whose other end is *from.
 pid_t child_begin(const child *c, int *from);
