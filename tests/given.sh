@@ -28,11 +28,14 @@ pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # i
 mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full" # what exists is not overwritten
 # What is tried is the Makefile: the scripts that would then work for long are empty here. They get the values as words.
 cp -Rp Makefile workbook train "$scratch/" || exit 2
-for folder in build problems solutions tests reference plots; do ln -s "$PWD/$folder" "$scratch/"; done
+mkdir -p "$scratch/build/cpu" && ln -s "$PWD"/build/cpu/* "$scratch/build/cpu/" &&
+    ln -s "$PWD/build/tools.mk" "$scratch/build/" && rm "$scratch/build/cpu/wb" || exit 2
+printf '#!/bin/sh\n[ "$1" = test ] || exec "%s/build/cpu/wb" "$@"\n' "$PWD" >"$scratch/build/cpu/wb"
+chmod +x "$scratch/build/cpu/wb"
+for folder in problems solutions tests reference plots; do ln -s "$PWD/$folder" "$scratch/"; done
 cd "$scratch" || exit 1
 printf '#!/bin/sh\n' >train/train.sh
-for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune \
-    loop/watch; do
+for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope bench/tune; do
     printf '#!/bin/sh\n' >"workbook/$script.sh"
 done
 called() { $make --no-print-directory BACKEND=cpu "$@" >"$said" 2>&1 </dev/null; }

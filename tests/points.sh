@@ -42,6 +42,8 @@ won 0 03 "a private case that fails" failed O_of_one_tile FAIL:case@tile
 won 40 03 "a private case that passes" failed O_of_one_tile case@tile
 won 40 03 "a private case of another checkpoint" failed O_of_one_tile FAIL:case@tiles
 won 0 03 "a private case alone" failed case@tile
+record 03 passed $(all_of 03) && head -c 300 "$scratch/03.json" >"$scratch/cut" && mv "$scratch/cut" "$scratch/03.json"
+check "a damaged record wins nothing" eval '"$score" points "$scratch" 03 | grep -q "^  03 .* not run *0 / 200"'
 most=$(all_of 06 | sed 's/hidden_tiles_are_not_loaded//')
 won 50 06 "a test that may lack a verdict lacks it" passed $most SKIP:hidden_tiles_are_not_loaded
 won 40 06 "the same test fails" failed $most FAIL:hidden_tiles_are_not_loaded
@@ -51,9 +53,9 @@ won 20 08 "dK needs dV, too" failed delta dk_one_tile dk_many_tiles
 # What there is to win, counted here from the tables of checkpoints.
 possible() { awk -F'|' '!/^#/ && NF > 1 { split($1, field, " "); sum += field[2] } END { print sum + 0 }' "$@"; }
 all=$(possible problems/[0-9][0-9]/checkpoints.txt)
-of_group() { "$score" possible | awk -v group="$1" 'group == "" || $1 == group { sum += $2 } END { print sum }'; }
-required=$(of_group required) bonus=$(of_group bonus) beyond=$(of_group beyond)
-[ "$(of_group '')" = "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
+of_group() { "$score" total "$scratch/none" | sed "s|.*$1[^0-9]* 0/\([0-9]*\).*|\1|"; }
+required=$(of_group Score) bonus=$(of_group bonus) beyond=$(of_group beyond)
+[ $((required + bonus + beyond)) -eq "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
 verdict $? "the groups add up to all points"
 grep -q "Score: 0/$required (+ bonus 0/$bonus, beyond 0/$beyond)\$" problems/README.md &&
     tr '\n' ' ' <README.md | grep -q "$required required points, $bonus bonus points (08 and 09), and $beyond points"

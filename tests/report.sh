@@ -22,8 +22,8 @@ mkdir "$base/grade"
 quoted() { printf '%s' "$1" | sed 's/[\\"]/\\&/g; 1s/^/"/; $s/$/"/' | sed '$!s/$/\\n/' | tr -d '\n'; } # for JSON
 record() { # NN STATE [TESTS], and a report from standard input
     {
-        printf '{"state": %s, "tests": [%s], "date": "2026-01-%s", "machine": %s, "report": ' "$(quoted "$2")" "${3:-}" \
-            "$1" "$(quoted "$evil")"
+        printf '{"state": %s, "tests": [%s], "date": "2026-01-%s", "machine": %s, "report": ' "$(quoted "$2")" \
+            "${3:-}" "$1" "$(quoted "$evil")"
         quoted "$(cat)"
         echo '}'
     } >"$base/grade/$1.json"

@@ -67,6 +67,8 @@ endif
 
 # ------------------------ one source file
 
+folder = $(if $(wildcard $(@D)),,mkdir -p $(@D))
+
 define compile_c
 $(call say,CC,$<)
 $Q$(C) $(1) $(COUNTING) -c $< -o $@
@@ -85,7 +87,7 @@ endef
 endif
 
 $B/machinery/%.o: workbook/%.c $B/flags.mk
-	@mkdir -p $(@D)
+	@$(folder)
 	$(call compile_c,$(HIDDEN) $(if $(filter workbook/memory.c,$<),$(MEMORY)) $(BRIEF))
 # What computes for no long time is compiled in half of it.
 # What gcc says at -O1 of variables that may be uninitialized is a guess.
@@ -95,16 +97,16 @@ $(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge c
 $B/machinery/judge/expect.o: BRIEF =
 $B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
 $B/machinery/%.o: workbook/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $(@D)
+	@$(folder)
 	$(compile_cu)
 $B/reference/%.o: reference/%.c $B/flags.mk
-	@mkdir -p $(@D)
+	@$(folder)
 	$(call compile_c)
 $B/reference/%.o: reference/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $(@D)
+	@$(folder)
 	$(compile_cu)
 $B/layer/unit_%.cpp: $B/flags.mk
-	@mkdir -p $(@D)
+	@$(folder)
 	@printf '#include "cpu/%s.cpp"\n' $(unit_$*) >$@
 $(foreach u,$(UNITS),$(eval $B/layer/unit_$u.o: $(unit_$u:%=workbook/cpu/%.cpp)))
 $B/layer/unit_%.o: $B/layer/unit_%.cpp $B/flags.mk
@@ -112,10 +114,10 @@ $B/layer/unit_%.o: $B/layer/unit_%.cpp $B/flags.mk
 	$Q$(CPU) $(CXXFLAGS) $(HIDDEN) -c $< -o $@
 # What judges at length is the oracle, so suites need no more than -O1.
 $B/tests/%.o: tests/%.c $B/flags.mk
-	@mkdir -p $(@D)
+	@$(folder)
 	$(call compile_c,$(BRIEFLY))
 $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $(@D)
+	@$(folder)
 	$(compile_cu)
 
 # ------------------------ one implementation
@@ -148,7 +150,7 @@ statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -
 # $(1): folder below $B, $(2): number, or NN_counted, $(3): source
 define implementation
 $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $$(@D)
+	@$$(folder)
 	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
@@ -164,7 +166,7 @@ judge_object = $(LD) -r --force-group-allocation $^ $(LIBGCOV_WANTED) -o $@ && \
   objcopy --localize-hidden -w -L '__gcov_*_to_*' $(if $(DEBUG),,--strip-debug) $@
 define suite
 $B/machinery/tested_$(1).o: workbook/worker/tested.c $B/flags.mk
-	@mkdir -p $$(@D)
+	@$$(folder)
 	$Q$(C) $(HIDDEN) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/machinery/judge_$(1).o: $B/machinery/tested_$(1).o $(WORKER) $(MACHINERY)
 	$Q$$(judge_object)
@@ -190,7 +192,7 @@ $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),
 EDIT := workbook/loop/edit.awk
 define edited_source
 $(1)/edited: $(2) $(3) $(EDIT)
-	@mkdir -p $$(@D)
+	@$$(folder)
 	@awk -v list=$(3) -v entry=$$* -f $(EDIT) $$< >$$@.new
 	@cmp -s $$@.new $$(@D)/$(notdir $(2)) || cp $$@.new $$(@D)/$(notdir $(2))
 	@mv $$@.new $$@

@@ -8,7 +8,8 @@ $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagno
 # Looks for a change that mends a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
 # this makes its worker, which stops at a wide load that is not aligned. What is in C is read as C++ (repair/choice.h).
 $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*.c)) $(JUDGE) \
-  $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o score/outcome.o score/safe_text.o)
+  $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o score/outcome.o \
+  score/safe_text.o)
 	$Q$(LINK) $^ -lcjson -lm -o $@
 $(foreach n,$(NUMBERS),$(eval $(call implementation,repaired,$n,$B/repaired/$n.cu)))
 STOPS_AT = -fsanitize=alignment -fsanitize-undefined-trap-on-error

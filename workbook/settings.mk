@@ -1,8 +1,10 @@
 # settings.mk - what the Makefile knows before it builds anything: what was given, what this machine has, whose code.
 
 # An upload, a .zip, a disk of Windows lose what may be started: it gets that back.
+ifndef WB_BUILDING
 $(shell [ -x workbook/loop/probe.sh ] || \
   grep -lrE --exclude-dir=build --include='*.sh' --include='run*' '^#!/bin/(ba)?sh' . | xargs chmod a+x)
+endif
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by
 # a shell.

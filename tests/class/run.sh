@@ -273,7 +273,7 @@ exec chrt -i 0 sh -c 'while :; do :; done'
 END
 chmod +x "$scratch/worker"
 core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
-WB_TIMEOUT=0.5 WB_CASE=Nq=1,Nk=3,D=16 WB_RESULTS=$scratch/results taskset -c "$core" "$base/build/cpu/wb" suite \
+WB_TIMEOUT=0.5 WB_CASE=Nq=1,Nk=3,D=16 taskset -c "$core" "$base/build/cpu/wb" suite \
     "$base/build/cpu/tests/01_test" "$scratch/worker" cpu >"$said" 2>&1
 [ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which the worker ran for 0\.[0-4] s' "$said"
 verdict $? "a worker that waits for a processor spends nothing"

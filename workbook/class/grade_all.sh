@@ -138,9 +138,10 @@ if [ "$work" != "$out" ]; then
 fi
 mv "$table.new" "$table" || exit 1
 rm -f "$out/coverage.txt"
-[ "${COVERAGE:-0}" = 0 ] || (cd "$out/reports" && find . -name '[0-9][0-9].json' | LC_ALL=C sort | while IFS= read -r of; do
-    "$base/build/cpu/wb" show "$of" coverage | awk -v of="${of%.json}" '{ print of ": " $0 }'
-done) | "$base/build/cpu/wb" plain >"$out/coverage.txt"
+[ "${COVERAGE:-0}" = 0 ] ||
+    (cd "$out/reports" && find . -name '[0-9][0-9].json' | LC_ALL=C sort | while IFS= read -r of; do
+        "$base/build/cpu/wb" show "$of" coverage | OF="${of%.json}" awk '{ print ENVIRON["OF"] ": " $0 }'
+    done) | "$base/build/cpu/wb" plain >"$out/coverage.txt"
 [ -z "${ROSTER:-}" ] ||
     LC_ALL=C awk -v roster="$ROSTER" -f "$home/workbook/score/roster.awk" "$table" >"$out/roster.csv" || exit 1
 failed=$(wc -l <"$scratch/failed")

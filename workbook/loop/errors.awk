@@ -1,6 +1,6 @@
 # errors.awk - of what a compiler says the first error whole, of the others a line each: most come from the first. What
 # has no line "error:", a linker's words for example, is cut off after 40 lines. -v of=warnings: each of these instead.
-of == "warnings" { if (/warning:/ && !said[$0]++) print; next }
+of == "warnings" { if (/warning:/ && !/^make/ && !said[$0]++) print; next }
 /(^|[^a-z])error: / {
     if (!said[$0]++ && ++errors > 1) others = others $0 "\n"
     inside = errors == 1

@@ -15,7 +15,7 @@ RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
 
 ifeq ($(BACKEND),cpu)
 $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
-	@mkdir -p $(@D)
+	@$(folder)
 	$(call say,CXX,$<)
 	$Q$(CPU) $(CXXFLAGS) -c $< -o $@
 
@@ -27,7 +27,7 @@ own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w \
 # $(1): object, $(2): source, $(3): more flags
 define check_object
 $(1): $(2) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $$(@D)
+	@$$(folder)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
 	    $(CHECK_CU) $(3) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
@@ -54,12 +54,12 @@ CHECK_C_OBJECTS = $(patsubst $B/machinery/%,$(CHECK)/$(1)/%,$(filter-out \
 # $(1): address or threads
 define check_machinery
 $(CHECK)/$(1)/%.o: workbook/%.c $B/flags.mk workbook/sanitize/sanitize.mk
-	@mkdir -p $$(@D)
+	@$$(folder)
 	$Q$(call CHECK_C,$(1)) -MMD -MP -c $$< -o $$@
 endef
 define check_worker
 $(CHECK)/$(1)/tested_$(2).o: workbook/worker/tested.c $B/flags.mk workbook/sanitize/sanitize.mk
-	@mkdir -p $$(@D)
+	@$$(folder)
 	$Q$(call CHECK_C,$(1)) -MMD -MP -DWB_NAME=$(call name,$(2)) -c $$< -o $$@
 endef
 $(foreach s,address threads,$(eval $(call check_machinery,$s))$(foreach \
@@ -70,7 +70,7 @@ check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJ
 # is made with it
 define check_of_c
 $(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/tested_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk | $(6)
-	@mkdir -p $$(@D)
+	@$$(folder)
 	$$(call say,CHECK,$$<)
 	$Q$(call CHECK_C,$(4)) $$(filter %.c %.o,$$^) $(LIBS) -lstdc++ -pthread -o $$@
 endef
@@ -99,7 +99,7 @@ broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(call source,solutions,$(1)))
 # $(1): the problem
 define broken
 $(broken_copy): $(call source,solutions,$(1)) tests/sanitize/$(1).diff workbook/sanitize/broken_copy.sh $(EDIT)
-	@mkdir -p $$(@D)
+	@$$(folder)
 	@sh workbook/sanitize/broken_copy.sh $$< tests/sanitize/$(1).diff $$* >$$@
 $(call check_of,broken/$(1)_%,$(1),$(broken_copy))
 endef

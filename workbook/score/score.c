@@ -9,7 +9,7 @@ const wb_problem *score_problem(const char *number)
 {
     const wb_problem *p = wb_problem_number(atoi(number));
     if (p) return p;
-    fprintf(stderr, "score: there is no problem %.20s\n", number);
+    fprintf(stderr, "wb: there is no problem %.20s\n", number);
     exit(1);
 }
 
@@ -24,15 +24,6 @@ int score_total(char **given)
     grades_read(given[0]);
     grades_print_total(stdout);
     printf("\n");
-    return 0;
-}
-
-int score_possible(char **given)
-{
-    (void)given;
-    grades_read("");
-    for (int g = 0; g < WB_GROUPS; g++)
-        printf("%s\t%d\n", g ? grades_group_name((wb_group)g) : "required", grades_total((wb_group)g).possible);
     return 0;
 }
 

@@ -7,7 +7,6 @@
 #define OWN_RECORDS "build/grade"  // of the student's own work
 
 int score_total(char **given);
-int score_possible(char **given);
 int score_standing(char **given);
 int score_lesson(char **given);
 int score_progress(char **given);

@@ -33,8 +33,9 @@ static int lock_build(void)
 static char *make(const char *backend, char *const programs[], const char *option, int *status,
                   void (*seen)(const char *line))
 {
-    char *words[32] = {(char *)setting("MAKE", "make"), "--no-print-directory", "-s",
-                       text_of("-j%s", setting("WB_JOBS", "2")), text_of("BACKEND=%s", backend)};
+    char *words[32] = {(char *)setting("MAKE", "make"), "--no-print-directory",
+                       setting("V", NULL) ? "--no-print-directory" : "-s", text_of("-j%s", setting("WB_JOBS", "2")),
+                       text_of("BACKEND=%s", backend)};
     int count = 5;
     if (option) words[count++] = (char *)option;
     while (*programs && count < 31) words[count++] = *programs++;

@@ -97,8 +97,6 @@ int child_wait(pid_t pid)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int child_run(const child *c) { return child_wait(child_start(c)); }
-
 char *child_read(int from, void (*seen)(const char *line))
 {
     FILE *const in = fdopen(from, "r");

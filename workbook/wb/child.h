@@ -15,13 +15,12 @@ typedef struct child {
 } child;
 
 pid_t child_start(const child *c);
-int child_wait(pid_t pid);      // its exit status, or 128 + the signal that ended it
-int child_run(const child *c);  // both
+int child_wait(pid_t pid);  // its exit status, or 128 + the signal that ended it
 
 // Starts it with a pipe in place of `out`, whose other end is *from.
 pid_t child_begin(const child *c, int *from);
 
-// What it writes to both descriptors, to be freed by the caller; `seen`, if that is not null, gets each line as it comes.
+// What it writes to both descriptors, to be freed by the caller; `seen`, unless null, gets each line as it comes.
 char *child_output(const child *c, int *status, void (*seen)(const char *line));
 
 // Reads until all who write there have ended, and closes it. Zeros become '?'.

@@ -1,7 +1,7 @@
-// explain.c - after a failure: its cause. A wrong result often has one that can be named. The check build looks at every
-// access of the first failing case, while diagnose looks at what the function does, step by step. One of them is told:
-// what a race or a stray access leaves is no matter of steps, unless it is a wrong address that they explain. Then a
-// change is looked for that fixes it.
+// explain.c - after a failure: its cause. A wrong result often has one that can be named. The check build looks at
+// every access of the first failing case, while diagnose looks at what the function does, step by step. One of them is
+// told: what a race or a stray access leaves is no matter of steps, unless it is a wrong address that they explain.
+// Then a change is looked for that fixes it.
 #include "score/safe_text.h"
 #include "wb/child.h"
 #include "wb/say.h"
@@ -139,8 +139,9 @@ static void nicely(void)
     if (nice(10)) return;
 }
 
-// One change, or two, that makes what is wrong right: looked for when nothing is left to be written, since what is found
-// has been tried. It compiles beside the check build, with which it shares nothing, and learns later what has been said.
+// One change, or two, that makes what is wrong right: looked for when nothing is left to be written, since what is
+// found has been tried. It compiles beside the check build, with which it shares nothing, and learns later what has
+// been said.
 static void begin_repair(cause *c)
 {
     const char *const seconds = setting("REPAIR", "15"), *const made = "build/cpu/repaired";

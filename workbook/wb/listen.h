@@ -15,8 +15,8 @@ typedef struct suite_run {
 } suite_run;
 
 // Runs it to its end; the caller frees what its tests came to. Returns false if that is not of a whole run. Unless all
-// has passed, what the program said on stderr is then said, indented. What its cases cost is noted in the file WB_SPENT,
-// if there is one.
+// has passed, what the program said on stderr is then said, indented. What its cases cost is noted in the file
+// WB_SPENT, if there is one.
 bool listen_to(const suite_run *run, results *r);
 
 void listen_clean(void);  // what a run that was interrupted has left

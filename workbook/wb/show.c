@@ -1,13 +1,14 @@
 // show.c - what scripts ask: of a suite, of the record of a run, of a text.
 #include "score/outcome.h"
-#include "score/safe_text.h"
+#include "wb/child.h"
+#include "wb/say.h"
 #include "wb/suite.h"
 #include "wb/test.h"
 #include "wb/wb.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int wb_list(char **given)
 {
@@ -59,17 +60,9 @@ int wb_show(char **given)
     return 0;
 }
 
-// Line by line, since a text may have no end.
 int wb_plain(char **given)
 {
-    char *line = NULL;
-    size_t room = 0;
     (void)given;
-    for (ssize_t n; (n = getline(&line, &room, stdin)) > 0;) {
-        for (ssize_t i = 0; i < n; i++)
-            if (!line[i]) line[i] = '?';
-        write_text(stdout, line, PLAIN);
-    }
-    free(line);
+    say_plain("", child_read(dup(0), NULL));
     return 0;
 }

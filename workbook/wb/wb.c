@@ -1,5 +1,5 @@
-// wb.c - the program behind make test, watch, next, progress, hint and report, and behind grading: its commands. It runs
-// in the workbook's root.
+// wb.c - the program behind make test, watch, next, progress, hint and report, and behind grading: its commands. It
+// runs in the workbook's root.
 #include "score/score.h"
 #include "wb/wb.h"
 
@@ -25,7 +25,6 @@ static const struct {
     {"total", "FOLDER", 1, score_total, "Score: ..."},
     {"row", "FOLDER REASON", 2, score_row, "a row of the class's table, for the submission in FOLDER"},
     {"class", "OUT <NAMES", 1, score_class, "prints grades.csv for the submissions in OUT/reports"},
-    {"possible", "", 0, score_possible, "a line per group: its name, a tab, its points"},
     {"lesson", "NN", 1, score_lesson, "the section Points of the lesson"},
     {"progress", "", 0, score_progress, "the student's own work: a line per problem"},
     {"next", "", 0, score_next, "the next thing to do"},
