@@ -4,10 +4,10 @@ turns, in one process.
     make bench-host               wants a GPU; build/cuda/results/bench_host.tsv
 
 us: microseconds a call, the median of ROUNDS rounds of CALLS calls, which only queue work; then the round waits for the
-GPU. of_sdpa: to that of SDPA in the same rounds. `library`: the C function alone, called by ctypes with its arguments
-made before. What the GPU needs is another matter (duel.py): where it takes longer than the host, nobody sees these.
+GPU. of_sdpa: to that of SDPA in the same rounds. What the GPU needs is another matter (duel.py): where it takes longer
+than the host, nobody sees these.
 """
-import ctypes, functools, gc, time
+import functools, gc, time
 
 import torch
 import torch.nn.functional as F
@@ -59,24 +59,6 @@ def both(function, *tensors):
     return lambda: torch.autograd.grad(function(*tensors), tensors, dO)
 
 
-def alone(name, Q, K, V, **backward):
-    """A function of the library, with nothing around it."""
-    lib, (B, Hq, N, D) = flash_workbook.library(), Q.shape
-    shape = flash_workbook.Shape(B, Hq, K.shape[1], N, N, D, D**-0.5, 1, 0, 0)
-    held = [torch.empty_like(Q), Q.new_empty(Q.shape[:3], dtype=torch.float32), Q, K, V]
-    before = ()
-    if backward:
-        O, L = flash_workbook.attention(Q, K, V, return_lse=True)
-        held = [*map(torch.empty_like, (Q, K, V, L)), Q, K, V, O, L, torch.ones_like(O)]
-        address, bytes, memory = lib.workspace("flash_gqa_backward", shape, Q.device)
-        before = address, bytes
-        held.append(memory)
-    function, stream = getattr(lib.lib, name), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    pointers = [ctypes.c_void_p(x.data_ptr()) for x in held[: 10 if backward else 5]]
-    call = functools.partial(function, *before, *pointers, ctypes.byref(shape), stream)
-    return lambda held=held: call()
-
-
 def main():
     heading(True)
     print(*COLUMNS, sep="\t")
@@ -99,10 +81,9 @@ def main():
         asked = lambda functions, x: {name: functools.partial(f, *x) for name, f in functions.items()}
         passes = lambda functions, x: {name: both(f, *x) for name, f in functions.items()}
         ours = {"SDPA": sdpa, "ours": flash_workbook.attention}
-        report("forward", shape, {**asked(ours, (Q, K, V)), "library": alone("flash_gqa", Q, K, V)})
+        report("forward", shape, asked(ours, (Q, K, V)))
         report("forward_that_saves", shape, asked(ours, leaves))
         report("both", shape, passes(ours, leaves))
-        report("backward_alone", shape, {"library": alone("flash_gqa_backward_fastest", Q, K, V, backward=True)})
         of_tokens = {"SDPA": sdpa_of_tokens, "ours": func, **others}
         report("flash_attn_func", shape, asked(of_tokens, tokens))
         report("flash_attn_func_views", shape, asked(of_tokens, [x.transpose(1, 2) for x in (Q, K, V)]))

@@ -167,13 +167,6 @@ static double hopper_microseconds(const attention_shape *shape, const wb_device 
     return takes(choose_on("flash_hopper", shape, &with), shape, &with);
 }
 
-static int least_of(int a, int b, int c, int d, int e, int f)
-{
-    int least = a;
-    for (const int *x = (int[]){b, c, d, e, f}, *end = x + 5; x < end; x++) least = *x < least ? *x : least;
-    return least;
-}
-
 // Whether a prediction may be asked for: what functions refuse has none.
 static bool has_sizes(const char *function, const void *shape)
 {
@@ -182,10 +175,12 @@ static bool has_sizes(const char *function, const void *shape)
     const attention_shape *a = shape;
     const bool decodes = strncmp(function, "flash_decode", 12) == 0;
     const int D = decodes ? d->head_dim : a->head_dim;
-    const int least = decodes ? least_of(d->batch, d->q_heads, d->kv_heads, d->q_len, d->page_size, d->max_pages)
-                              : least_of(a->batch, a->q_heads, a->kv_heads, a->q_len, a->kv_len, 1);
-    if (least > 0 && (D == 16 || D == 32 || D == 64 || D == 128)) return true;
-    return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, and the least size %d", function, D, least), false;
+    const bool positive = decodes ? d->batch > 0 && d->q_heads > 0 && d->kv_heads > 0 && d->q_len > 0 &&
+                                        d->page_size > 0 && d->max_pages > 0
+                                  : a->batch > 0 && a->q_heads > 0 && a->kv_heads > 0 && a->q_len > 0 && a->kv_len > 0;
+    if (positive && (D == 16 || D == 32 || D == 64 || D == 128)) return true;
+    wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d must be 16, 32, 64 or 128, and all other sizes at least 1", function, D);
+    return false;
 }
 
 const char *wb_library_kernel_on(const char *function, const void *shape, const wb_device *device)

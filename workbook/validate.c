@@ -126,15 +126,15 @@ wb_status wb_check_shape(const char *problem, const attention_shape *s)
     if (status != WB_OK) return status;
     if (!p->grouped && s->q_heads != s->kv_heads)
         return wb_fail(WB_UNSUPPORTED,
-                       "%s: q_heads = %d and kv_heads = %d must be equal: this problem has no grouped heads", problem,
+                       "%s: q_heads = %d and kv_heads = %d must be equal: this function has no grouped heads", problem,
                        s->q_heads, s->kv_heads);
     if (p->signature == WB_BLOCK_MASK && s->causal)
         return wb_fail(WB_UNSUPPORTED,
                        "%s: causal must be 0: the mask, or the scores, determine which pairs are visible", problem);
     if (p->mask == WB_NO_MASK && s->causal)
-        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0, this problem has no mask", problem);
+        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0, this function has no mask", problem);
     if (p->mask == WB_CAUSAL && !s->causal)
-        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 1, this problem is always causal", problem);
+        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 1, this function is always causal", problem);
     return WB_OK;
 }
 

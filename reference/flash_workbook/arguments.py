@@ -32,6 +32,13 @@ def number(name, value, kind):
         raise ValueError(f"{name}={value} does not fit in float32") from None
 
 
+def scale_of(name, value, D):
+    """1 / sqrt(D) unless given."""
+    if not 0 < (scale := D**-0.5 if value is None else number(name, value, float)) < float("inf"):
+        raise ValueError(f"{name} = {scale}: must be positive and finite")
+    return scale
+
+
 def pair(name, value):
     """window_size: two ints, MOST for all. From a tuple, list, array or tensor of two. None, or a number below 0, is
     all; but where one is None, as flash-attn 4 has it, a number below 0 is one."""

@@ -3,7 +3,7 @@ from typing import Optional
 
 import torch
 
-from .arguments import autocast, number, tensors
+from .arguments import autocast, number, scale_of, tensors
 from .library import Refused, operators, refuse
 from .masks import Mask, masked
 
@@ -83,7 +83,7 @@ def attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal=True,
     Q, K, V = taken("attention", Q, K, V, sink_logits)
     causal, window, sink_tokens = (number(name, x, kind) for name, x, kind in (("causal", causal, bool), ("window",
         window or 0, int), ("sink_tokens", sink_tokens, int)))
-    scale, path = None if scale is None else number("scale", scale, float), lib.path if lib else ""
+    scale, path = None if scale is None else scale_of("scale", scale, 1), lib.path if lib else ""
     if block_mask is not None:
         if window or sink_tokens or sink_logits is not None:
             raise ValueError("block_mask cannot be combined with window, sink_tokens or sink_logits")

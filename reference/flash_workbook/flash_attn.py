@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import MOST, autocast, integers, is_off, number, pair, starts as starts_in, tensors, told_in_range
+from .arguments import (MOST, autocast, integers, is_off, number, pair, scale_of, starts as starts_in, tensors,
+                        told_in_range)
 from .dense import BF16, ERRORS, at_best, attention, backward, forward, taken, wants_gradients, with_zeros
 from .library import DecodeShape, Scores, Shape, library, like_forward, operator, operators, refuse
 from .masks import Mask, intervals, masked
@@ -280,7 +281,7 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p=0.0, softmax_scal
     tensors("flash_attn_func", q=(q, "B Nq Hq D"), k=(k, "B Nk Hkv D"), v=(v, "B Nk Hkv Dv"))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
+    scale = scale_of("softmax_scale", softmax_scale, q.shape[-1])
     O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), chunk_of(attention_chunk), scale,
                   deterministic or None, sinks, slopes_of(alibi_slopes, *Q.shape[:2], Q.device), cap_of(softcap))
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
@@ -536,15 +537,15 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Option
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     (left, right), chunk = ends_of(causal, window_size), chunk_of(attention_chunk)
+    scale, cap, parts = scale_of("softmax_scale", softmax_scale, q.shape[-1]), cap_of(softcap), []
+    slopes = slopes_of(alibi_slopes, B, Q.shape[1], q.device)
     if q.shape[-1] > 128 and wants_gradients(q, k, v, sinks):
         refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: only up to 128 has gradients. Call it "
                "under torch.no_grad()")
-    if q.shape[-1] > 128 and (alibi_slopes is not None or cap_of(softcap) or chunk or left < MOST or 0 < right < MOST):
+    if q.shape[-1] > 128 and (slopes is not None or cap or chunk or left < MOST or 0 < right < MOST):
         refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: above 128 only full and causal masks are supported, "
                "without softcap, slopes or chunks")
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
-    slopes, cap, parts = slopes_of(alibi_slopes, B, Q.shape[1], q.device), cap_of(softcap), []
     if slopes is not None and B:
         slopes = slopes[sequence_of(cu_seqlens_q.to(q.device), len(q))[0]].T.contiguous()[None]
     for some in V.split(128 if Q.shape[3] <= 128 else V.shape[3], 3):  # so many columns of V at a time
@@ -699,8 +700,8 @@ def in_rows(x, cu, T, value):
 
 
 def quantise_cache(x: Tensor) -> Tuple[Tensor, Tensor]:
-    """Of a cache [pages, page_size, Hkv, D], or tokens [..., H, D]: int8 of the same shape, and scales [pages, Hkv,
-    page_size]. wb_quantise_row's bits."""
+    """Of a cache [pages, page_size, Hkv, D], or tokens [..., H, D], of floats: int8 of the same shape, and scales
+    [pages, Hkv, page_size] in float32, each row's largest |x| / 127. x is some int8 * scale. wb_quantise_row's bits."""
     most = x.float().abs().amax(-1, keepdim=True)
     scale = most / torch.full_like(most, 127)  # by a number PyTorch divides as by its reciprocal on a GPU: other bits
     scale = torch.where(scale < torch.finfo(torch.float32).tiny, 0, scale)
@@ -796,7 +797,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
             integers(which, x, device, B)
     # all that may be wrong is said before new keys are written
     slopes, cap = slopes_of(alibi_slopes, B, Hq, device), cap_of(softcap)
-    scale = D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
+    scale = scale_of("softmax_scale", softmax_scale, D or 1)
     if not min(D, Dv := v_cache.shape[3]):
         refuse(f"{name}: head_dim = 0 in q or v_cache")
     usual = slopes is None and not cap and not chunk and left == MOST and right in (0, MOST)

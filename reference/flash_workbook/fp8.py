@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import tensors
+from .arguments import scale_of, tensors
 from .dense import wants_gradients
 from .library import Shape, library, operator, refuse
 from .masks import KEYS
@@ -42,7 +42,7 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
     by torch, to the same bits.
 
     hadamard: rows of Q and K go through wb_hadamard first, which leaves the scores as they were and spreads outliers;
-    in bf16 alone."""
+    in bf16 alone. Wrong shapes raise ValueError, wrong types TypeError. Source: FlashAttention-3 (2024)."""
     kinds = torch.bfloat16, torch.float32
     tensors("quantise_fp8", Q=(Q, "B Hq Nq D", kinds), K=(K, "B Hkv Nk D", kinds), V=(V, "B Hkv Nk D", kinds))
     if 0 in K.shape or Q.shape[1] % K.shape[1]:
@@ -123,6 +123,5 @@ def attention_fp8(Q: Tensor, K: Tensor, V: Tensor, *exponents: Tensor, causal=Tr
     if V.shape[2:5:2] != ((K.shape[2] - 1) // KEYS + 1, KEYS):
         raise ValueError(f"attention_fp8: V is {list(V.shape)}, K is {list(K.shape)}: V must be in tiles of {KEYS} "
                          f"keys")
-    scale = Q.shape[3] ** -0.5 if scale is None else scale
-    O, L = fp8(Q, K, V, *exponents, levels, causal, scale, lib.path if lib else "")
+    O, L = fp8(Q, K, V, *exponents, levels, causal, scale_of("scale", scale, Q.shape[3] or 1), lib.path if lib else "")
     return (O, L) if return_lse else O

@@ -35,8 +35,9 @@ class Mask(NamedTuple):
 
     @staticmethod
     def of(mask):
-        """FlexAttention's. To be made once, where its mask_mod is: it is asked for each pair of each tile that it
-        leaves to mask_mod."""
+        """Of FlexAttention's BlockMask of [B or 1, 1, Nq, Nk], with blocks of multiples of 64, for attention(). Make it
+        once, outside of torch.compile: mask_mod is asked for each pair of each block that is not full. A mask a head,
+        or other blocks, raise Refused, anything else TypeError. Source: FlexAttention (2024)."""
         if not hasattr(mask, "kv_num_blocks"):
             raise TypeError(f"block_mask is {type(mask).__name__}, expected FlexAttention's BlockMask")
         if torch.compiler.is_compiling():

@@ -262,6 +262,7 @@ Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional
     expect(Q_, K_, V_, sinks, tokens_first);
     TORCH_CHECK_VALUE(window >= 0 && sink_tokens >= 0, "attention: window = ", window, ", sink_tokens = ", sink_tokens,
                       ": must not be negative");
+    TORCH_CHECK_VALUE(!scale || (*scale > 0 && std::isfinite(*scale)), "attention: scale must be positive and finite");
     TORCH_CHECK_VALUE(causal || !(window || sink_tokens || sinks), "a window and sinks require causal attention");
     TORCH_CHECK_VALUE(!sinks || !sink_tokens, "sink_tokens and sink_logits cannot be combined");
     if (is_padded(Q_, V_))

@@ -118,6 +118,7 @@ bool copy_one(engine &e, bool (*waited_for)(size_t))
         copy_to_shared &c = e.copies[order == 1 ? e.copies.size() - 1 - n : n];
         if (c.done || !waited_for(c.signal)) continue;
         char *const to = static_cast<char *>(const_cast<void *>(c.to.at));
+        e.copying = c.site;
         if (c.source)
             memcpy(to, c.source, static_cast<size_t>(c.bytes));
         else
@@ -127,6 +128,7 @@ bool copy_one(engine &e, bool (*waited_for)(size_t))
                 else
                     memset(const_cast<char *>(at), 0, 16);
             });
+        e.copying = {};
         hook_host_wrote(to, static_cast<size_t>(c.bytes));
         signal_state &s = e.signals[c.signal];
         c.done = true;

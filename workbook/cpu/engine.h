@@ -143,6 +143,7 @@ struct engine {
     void *named;
     std::vector<named_part> parts;
     uint64_t multiplied;  // numbers, by products
+    call_site copying;    // the copy that the engine is carrying out; no thread is running then
 };
 
 engine &engine_here();

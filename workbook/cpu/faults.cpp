@@ -72,7 +72,7 @@ static void report_fault(int number, int code, const char *at)
     } else if (is_misaligned(number, code)) {
         report_begin("misaligned access");
         report_line("The address of a vector load or store, such as a float4's, is not a multiple of its size.");
-    } else if (is_stack_overflow(*current, at)) {
+    } else if (current->running && is_stack_overflow(*current, at)) {
         report_begin("stack overflow");
         report_line(
             "The thread's local variables need more than %zu KB (CUDACPU_STACK_KB); is there a large local array?",
@@ -100,9 +100,13 @@ static void on_signal(int number, siginfo_t *info, void *context)
     if (number == SIGSEGV && flying && flight_touched(at, is_write(context), program_counter(context))) return;
     if (number == SIGSEGV && watch_touched(at, program_counter(context))) return;
     if (number == SIGFPE && info->si_code == FPE_FLTINV && current && current->running && early_read(context)) return;
-    if (current && current->running) {
+    const call_site copying = current && number != SIGURG ? engine_here().copying : call_site();
+    if (current && (current->running || copying.file)) {
         report_fault(number, info->si_code, at);
-        report_code(program_counter(context), number == SIGURG);
+        if (copying.file)
+            report_place(hook_place(copying, nullptr));
+        else
+            report_code(program_counter(context), number == SIGURG);
         report_end();
     }
     if (number == SIGURG) return;
