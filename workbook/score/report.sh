@@ -1,7 +1,7 @@
 #!/bin/sh
 # report.sh BACKEND IMPL [FILE] - one HTML page of all that is recorded: build/report.html,
-# build/BACKEND/IMPL/report.html for another IMPL, or FILE. It is report.html with results.json and pictures put in, so
-# it needs no other file. Runs no tests. Exit status: 0 written, 2 nothing is recorded, or the page cannot be written.
+# build/BACKEND/IMPL/report.html for another IMPL, or FILE: points, what each suite said, and pictures. It needs no other
+# file and runs no script. Runs no tests. Exit status: 0 written, 2 nothing is recorded, or the page cannot be written.
 set -u
 out=build/$1
 if [ "$2" = problems ]; then base=build with=; else base=$out/$2 with=" IMPL=$2"; fi
@@ -16,28 +16,50 @@ ls "$records"/[0-9][0-9].json >/dev/null 2>&1 ||
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 
-picture() { # SVG NN WHAT: an image, in which no script runs
-    [ ! -f "$1" ] || printf '<figure data-problem="p%s"><img alt="%s" src="data:image/svg+xml;base64,%s"></figure>\n' \
-        "$2" "$3" "$(base64 <"$1" | tr -d '\n')"
+text() { "$out/wb" plain | sed 's/&/\&amp;/g; s/</\&lt;/g'; } # from standard input: no markup
+section() { printf '<h2>%s</h2>\n<pre>' "$(echo "$1" | text)"; text; echo '</pre>'; } # HEADING
+picture() { # SVG WHAT: an image, in which no script runs
+    [ ! -f "$1" ] || printf '<figure><img alt="%s" src="data:image/svg+xml;base64,%s"></figure>\n' "$2" \
+        "$(base64 <"$1" | tr -d '\n')"
 }
-started= # the problems that are recorded as more than "not started" and "not run"
-for record in "$records"/[0-9][0-9].json; do
-    case $("$out/wb" show "$record" state) in 'not '*) ;; *) started="$started $(basename "$record" .json)" ;; esac
-done
-"$out/wb" points "$records" >/dev/null || give_up "the records in $records cannot be read"
-# In JSON a "<" stands in strings alone. Without any, no text can end the script or begin a comment.
-sed 's/</\\u003c/g' "$records/results.json" >"$work/results"
-for number in $started; do echo "$number: $("$out/wb" show "$records/$number.json" run)"; done | "$out/wb" plain | sed 's/&/\&amp;/g; s/</\&lt;/g' >"$work/runs"
-for number in $started; do
-    for chart in build/plots/"$number"_*.svg; do
-        picture "$chart" "$number" "Chart of problem $number: $(basename "$chart" .svg | sed 's/.*_//') against size"
+# shellcheck disable=SC2046
+"$out/wb" points "$records" $(ls problems | grep -x '[0-9][0-9]') >"$work/points" ||
+    give_up "the records in $records cannot be read"
+{
+    cat <<'END'
+<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="generator" content="FlashAttention workbook, make report">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>FlashAttention workbook: report</title>
+<style>
+:root { color-scheme: light dark; }
+body { max-width: 62rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+h2 { margin: 2.5rem 0 0.5rem; font-size: 1.25rem; border-top: 1px solid; padding-top: 1rem; }
+pre { overflow-x: auto; unicode-bidi: isolate; font: 0.8rem/1.4 monospace; }
+figure { margin: 1rem 0; max-width: 46rem; }
+img { width: 100%; background: #fff; }
+@media print { pre { white-space: pre-wrap; } }
+</style>
+<h1>FlashAttention workbook: report</h1>
+END
+    section "$(tail -n 1 "$work/points")" <"$work/points"
+    for record in "$records"/[0-9][0-9].json; do
+        number=$(basename "$record" .json) state=$("$out/wb" show "$record" state)
+        case $state in 'not '*) continue ;; esac
+        [ "$2" != problems ] || state=$("$out/wb" standing "$number") # of the file as it is now
+        echo "$number: $("$out/wb" show "$record" run)" >>"$work/runs"
+        "$out/wb" show "$record" report | section "$number $(basename tests/"$number"_*.c .c | cut -d_ -f2-): $state"
+        for chart in build/plots/"$number"_*.svg; do
+            picture "$chart" "Chart of problem $number: $(basename "$chart" .svg | sed 's/.*_//') against size"
+        done
+        picture "plots/mask_$number.svg" "Mask of problem $number: which query sees which key"
     done
-    picture "plots/mask_$number.svg" "$number" "Mask of problem $number: which query sees which key"
-done >"$work/pictures"
-picture build/plots/roofline_chart.svg all Roofline >>"$work/pictures"
-
-for part in results runs pictures; do printf '/^@%s@$/{\nr %s\nd\n}\n' $part "$work/$part"; done >"$work/edit"
-sed -f "$work/edit" workbook/score/report.html >"$work/page" && cp "$work/page" "$page" 2>/dev/null ||
-    give_up "$page cannot be written"
+    picture build/plots/roofline_chart.svg Roofline
+    section "When, where and with which seed the tests ran" <"$work/runs"
+    echo '</html>'
+} >"$work/page" && cp "$work/page" "$page" 2>/dev/null || give_up "$page cannot be written"
 kib=$(($(wc -c <"$page") / 1024 + 1))
 echo "written: $page, $kib KiB; open it in a browser or hand it in; it needs no other file"
