@@ -34,9 +34,7 @@ static struct {
     row_range rows;
     bool ahead;  // of the queries that need them
     void *code;  // that touched them
-} noted
-    [2]
-    [NOTED];  // pages that the block has touched, to be judged when it ends: of queries; of keys. One of all heads that have these rows
+} noted[2][NOTED];  // of queries, of keys: pages that the block has touched, one of all heads that have these rows
 static int noted_count[2];
 static bool queries_came;  // since keys were read ahead; both ways, since the block began
 
