@@ -8,8 +8,10 @@ BEGIN {
     FS = "\t"
     title["forward"] = "forward"; title["backward"] = "backward"; title["same_bits"] = "backward, deterministic"
     title["window_forward"] = "window, forward"; title["window_backward"] = "window, backward"
-    title["sinks_forward"] = "window and sink tokens, forward"; title["sinks_backward"] = "window and sink tokens, backward"
-    title["logits_forward"] = "window and sink logits, forward"; title["logits_backward"] = "window and sink logits, backward"
+    title["sinks_forward"] = "window and sink tokens, forward"
+    title["sinks_backward"] = "window and sink tokens, backward"
+    title["logits_forward"] = "window and sink logits, forward"
+    title["logits_backward"] = "window and sink logits, backward"
     title["decode"] = "decoding"; title["int8"] = "decoding, int8"; title["mask"] = "masks as data"
     kinds = split("forward backward same_bits window_forward window_backward sinks_forward sinks_backward " \
                   "logits_forward logits_backward decode int8 mask", order, " ")
@@ -27,7 +29,8 @@ sub(/^# seed: /, "") { seeds = seeds (seeds == "" ? "" : "; ") $0; next }
 /^#/ { next }
 $1 == "kind" { for (i = 1; i <= NF; i++) at[$i] = i; next }
 function shape(    text) {
-    text = "B" $at["B"] " " $at["Hq"] "/" $at["Hkv"] ($at["Nq"] == $at["Nk"] ? " N" : " Nq" $at["Nq"] " Nk") $at["Nk"] " D" $at["D"]
+    text = "B" $at["B"] " " $at["Hq"] "/" $at["Hkv"] ($at["Nq"] == $at["Nk"] ? " N" : " Nq" $at["Nq"] " Nk") \
+        $at["Nk"] " D" $at["D"]
     if ($at["lens"] != "-") return text " " $at["lens"] " page" $at["page"]
     return text " " $at["mask"] ($at["W"] == "-" ? "" : " W" $at["W"]) ($at["S"] == "-" ? "" : " S" $at["S"])
 }
@@ -46,9 +49,13 @@ function shape(    text) {
                                     least / $at["ours"], $1, shape(), $at["kernel"], $at["ours"], best, least)
     if ($at["ratio"] == "-") next
     # In order from the least.
-    for (i = ++n[$1]; i > 1 && ratio[$1, i - 1] > $at["ratio"] + 0; i--) { ratio[$1, i] = ratio[$1, i - 1]; row[$1, i] = row[$1, i - 1] }
+    for (i = ++n[$1]; i > 1 && ratio[$1, i - 1] > $at["ratio"] + 0; i--) {
+        ratio[$1, i] = ratio[$1, i - 1]
+        row[$1, i] = row[$1, i - 1]
+    }
     ratio[$1, i] = $at["ratio"] + 0
-    row[$1, i] = sprintf("%.3f %s %s: %s, %s %s ms", $at["ratio"], $1, shape(), $at["ours"], $at["best"], $at[$at["best"]])
+    row[$1, i] = sprintf("%.3f %s %s: %s, %s %s ms",
+        $at["ratio"], $1, shape(), $at["ours"], $at["best"], $at[$at["best"]])
     ahead[$1] += $at["ratio"] > 1
 }
 function percent(kind) { return sprintf("%.0f %%", 100 * ahead[kind] / n[kind]) }
@@ -66,7 +73,8 @@ END {
     for (i = 1; i <= wrongs; i++) print wrong[i] >"/dev/stderr"
     if (!rows) exit 1
     if (claim) {
-        text = "On random shapes on an " gpu " (" date ", commit " commit "), the library of this workbook was faster than the fastest other library in"
+        text = "On random shapes on an " gpu " (" date ", commit " \
+            commit "), the library of this workbook was faster than the fastest other library in"
         for (k = 1; k <= 2; k++)
             if (n[order[k]])
                 text = text (listed++ ? " and in" : "") sprintf(" %s of %d %s passes (at worst %.2f times as fast)", \
@@ -78,13 +86,15 @@ END {
     for (k = 1; k <= kinds; k++) {
         kind = order[k]
         if (n[kind])
-            printf "| %s | %d | %s | %.3f | %.2f | %.2f |\n", title[kind], n[kind], percent(kind), ratio[kind, int(n[kind] / 2) + 1], ratio[kind, int(n[kind] / 10) + 1], ratio[kind, 1]
+            printf "| %s | %d | %s | %.3f | %.2f | %.2f |\n", title[kind], n[kind], percent(kind),
+                ratio[kind, int(n[kind] / 2) + 1], ratio[kind, int(n[kind] / 10) + 1], ratio[kind, 1]
     }
     print ""
     print_wrapped("Recorded on an " gpu ", driver " driver ", " date ", commit " commit ": seed " seeds ".")
     for (k = 1; k <= kinds && worst; k++) for (i = 1; i <= worst && i <= n[order[k]]; i++) print row[order[k], i]
     if (worst) {
-        printf "\n%d of %d selected kernels took over 3 %% longer than another kernel of the library\n", slowers, choices
+        printf "\n%d of %d selected kernels took over 3 %% longer than another kernel of the library\n",
+            slowers, choices
         for (i = 1; i <= slowers; i++) print slower[i]
     }
     exit wrongs > 0

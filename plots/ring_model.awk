@@ -14,12 +14,14 @@ function model(N, R, GBs,    rows, work, call, merge, comp, comm, t) {
     comp = work / R + 2 * call                            # a step
     comm = R > 1 ? 0.03 + rows * 2 * 8 * 128 * 2 / (GBs * 1e9) * 1e3 : 0
     t = comp + call + (R - 1) * (comp > comm ? comp : comm)
-    return sprintf(t < 1e3 ? "%.3g ms, %.2f" : t < 1e6 ? "%.3g s, %.2f" : "%.0f s, %.2f", t < 1e3 ? t : t / 1e3, work / t)
+    return sprintf(t < 1e3 ? "%.3g ms, %.2f" : t < 1e6 ? "%.3g s, %.2f" : "%.0f s, %.2f",
+        t < 1e3 ? t : t / 1e3, work / t)
 }
 function named(N) { return N >= 2 ^ 20 ? N / 2 ^ 20 "M" : N / 1024 "k" }
 BEGIN {
     print "| N | 4 GPUs, NVLink | 8, NVLink | 8, InfiniBand | 64, InfiniBand | 1024, InfiniBand |"
     print "|---|---|---|---|---|---|"
     for (N = 32768; N <= 2 ^ 25; N *= 4 + 4 * (N >= 2 ^ 19))
-        printf "| %s | %s | %s | %s | %s | %s |\n", named(N), model(N, 4, 153), model(N, 8, 153), model(N, 8, 45), model(N, 64, 45), model(N, 1024, 45)
+        printf "| %s | %s | %s | %s | %s | %s |\n", named(N), model(N, 4, 153), model(N, 8, 153),
+            model(N, 8, 45), model(N, 64, 45), model(N, 1024, 45)
 }

@@ -17,7 +17,8 @@ sub(/^# peak_tflops: /, "") { peak = $0 + 0; next }
     if (($1, "key") in rate && rate[$1, "key"] < lowest_rate) lowest_rate = rate[$1, "key"]
     x[$1] = label_x[$1] = lg(intensity)
     lowest[$1] = lg(lowest_rate)
-    what[$1] = name "\tB" $at["B"] " H" $at["Hq"] "/" $at["Hkv"] " N" $at["Nq"] " D128 causal, " $at["ranks"] " GPUs\tarithmetic\t" \
+    what[$1] = name "\tB" $at["B"] " H" $at["Hq"] "/" $at["Hkv"] " N" $at["Nq"] " D128 causal, " \
+        $at["ranks"] " GPUs\tarithmetic\t" \
         sprintf("%.5g", intensity)
 }
 ("ranks" in at) { next }
@@ -45,7 +46,8 @@ function spread(    round, k, missing) {
 # Whether the number of problem p covers a point of problem q.
 function covers(p, q,    i) {
     for (i = 1; i <= 2; i++)
-        if (((q, impl[i]) in rate) && distance(label_x[p], x[q]) < 0.7 * GAP && distance(label_y[p], lg(rate[q, impl[i]])) < 0.6 * DROP) return 1
+        if (((q, impl[i]) in rate) && distance(label_x[p], x[q]) < 0.7 * GAP &&
+            distance(label_y[p], lg(rate[q, impl[i]])) < 0.6 * DROP) return 1
     return 0
 }
 function distance(a, b) { return a < b ? b - a : a - b }
@@ -72,6 +74,7 @@ END {
     }
     if (n) print "problem\tname\tshape\tbound\tintensity\tkey\tkey_percent\tyours\tyours_percent\tlabel_x\tlabel_y"
     for (i = 1; i <= n; i++)
-        printf "%s\t%s%s%s\t%.5g\t%.5g\n", number[i], what[number[i]], columns_of(number[i], "key"), columns_of(number[i], "yours"),
+        printf "%s\t%s%s%s\t%.5g\t%.5g\n", number[i], what[number[i]], columns_of(number[i], "key"),
+            columns_of(number[i], "yours"),
             10 ^ label_x[number[i]], 10 ^ label_y[number[i]]
 }

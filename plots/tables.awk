@@ -23,7 +23,11 @@ FNR == 1 { file = FILENAME; sub(/.*\//, "", file); columns = 0 }
 # a recorded table
 file ~ /^duel_seed/ && FNR == 1 { duels[FILENAME ~ /\/h100\//] = duels[FILENAME ~ /\/h100\//] " " FILENAME }
 FILENAME ~ /\.tsv$/ {
-    if (match($0, /^# (commit|date|gpu|gpus|driver): /)) { fact = substr($0, 3, RLENGTH - 4); heading[file, fact] = substr($0, RLENGTH + 1); next }
+    if (match($0, /^# (commit|date|gpu|gpus|driver): /)) {
+        fact = substr($0, 3, RLENGTH - 4)
+        heading[file, fact] = substr($0, RLENGTH + 1)
+        next
+    }
     if (/^#/) next
     if (!columns) { for (i = 1; i <= NF; i++) name[i] = $i; columns = NF; next }
     if (file == "torch_attention.tsv") { without_a_mask(); next }
@@ -49,19 +53,30 @@ function without_a_mask(    word, n, r, i) {
     value["08", $2, r, "Nq"] = value["08", $2, r, "Nk"] = value["08", $2, r, "N"]
     value["08", $2, r, "causal"] = 0
     value["08", $2, r, "ms"] = $4
-    value["08", $2, r, "tflops"] = 10 * value["08", $2, r, "B"] * word[1] * value["08", $2, r, "N"] ^ 2 * value["08", $2, r, "D"] / $4 / 1e9
+    value["08", $2, r, "tflops"] = 10 * value["08", $2, r, "B"] * word[1] * \
+        value["08", $2, r, "N"] ^ 2 * value["08", $2, r, "D"] / $4 / 1e9
 }
 
 # Adds to want[] what a text says of a shape, and the unit.
 function understand(text,    word, n, i, heads) {
     gsub(/ = |=/, "", text)
-    if (match(text, /[0-9]+ x [0-9]+/)) { split(substr(text, RSTART, RLENGTH), word, " x "); want["rows"] = word[1]; want["cols"] = word[2] }
+    if (match(text, /[0-9]+ x [0-9]+/)) {
+        split(substr(text, RSTART, RLENGTH), word, " x ")
+        want["rows"] = word[1]; want["cols"] = word[2]
+    }
     n = split(text, word, /[ ,:;()]+/)
     for (i = 1; i <= n; i++)
-        if (word[i] ~ /^H?[0-9]+\/[0-9]+$/) { sub(/^H/, "", word[i]); split(word[i], heads, "/"); want["Hq"] = heads[1]; want["Hkv"] = heads[2] }
+        if (word[i] ~ /^H?[0-9]+\/[0-9]+$/) {
+            sub(/^H/, "", word[i])
+            split(word[i], heads, "/")
+            want["Hq"] = heads[1]; want["Hkv"] = heads[2]
+        }
         else if (word[i] ~ /^H[0-9]+$/) want["Hq"] = want["Hkv"] = substr(word[i], 2)
         else if (word[i] ~ /^N[0-9]+$/) want["Nq"] = want["Nk"] = substr(word[i], 2)
-        else if (match(word[i], /^(B|Nq|Nk|D|W|S|page|q_tile)[0-9]+$/)) { match(word[i], /[0-9]/); want[substr(word[i], 1, RSTART - 1)] = substr(word[i], RSTART) }
+        else if (match(word[i], /^(B|Nq|Nk|D|W|S|page|q_tile)[0-9]+$/)) {
+            match(word[i], /[0-9]/)
+            want[substr(word[i], 1, RSTART - 1)] = substr(word[i], RSTART)
+        }
         else if (word[i] ~ /^[a-z]+\/[0-9]+$/) want["mask"] = word[i]
         else if (word[i] == "causal" || word[i] == "full") want["causal"] = word[i] == "causal"
         else if (word[i] == "zipf") want["lens"] = "zipf"
@@ -105,7 +120,9 @@ function use(file,    i) {
     used[++files] = file
 }
 
-function digits(x) { return x >= 100 ? sprintf("%.0f", x) : x >= 10 ? sprintf("%.1f", x) : x >= 1 ? sprintf("%.2f", x) : x >= 0.1 ? sprintf("%.3f", x) : sprintf("%.4f", x) }
+function digits(x) {
+    return sprintf(x >= 100 ? "%.0f" : x >= 10 ? "%.1f" : x >= 1 ? "%.2f" : x >= 0.1 ? "%.3f" : "%.4f", x)
+}
 
 function cell(item, problem,    pair, first, second) {
     if (sub(/ share$/, "", item)) {
@@ -161,7 +178,8 @@ items && /^\|/ && ++line > 2 {
     if (shape !~ /the same/) { delete want; understand(always) }
     understand(shape)
     row = "|"
-    for (i = 1; i <= items; i++) row = row " " (item[i] ~ /^(-|problem|shape)$/ ? old[i + 1] : cell(item[i], problem)) " |"
+    for (i = 1; i <= items; i++) row = row " " (item[i] ~ /^(-|problem|shape)$/ ? old[i + 1] : \
+        cell(item[i], problem)) " |"
     gsub(/\|  \|/, "| |", row); gsub(/\|  \|/, "| |", row)
     if (!any) fault("nothing recorded fits '" shape "'")
     $0 = row
@@ -174,7 +192,8 @@ function runs(when,    first, last, text) { # the numbers of its problems: ", 02
     for (first = 1; first < 100; first++) {
         if (!((when, first) in number)) continue
         for (last = first; (when, last + 1) in number; last++) continue
-        text = text sprintf(last == first ? ", %02d" : last == first + 1 ? ", %02d, %02d" : ", %02d to %02d", first, last)
+        text = text sprintf(last == first ? ", %02d" : last == first + 1 ? ", %02d, %02d" : ", %02d to %02d",
+            first, last)
         first = last
     }
     return text
@@ -191,7 +210,8 @@ function caption(    i, file, when, named, n, order, text) {
         else named[when] = named[when] ", " text
     }
     for (i = 1; i <= n; i++) named[order[i]] = substr(runs(order[i]) named[order[i]], 3)
-    text = "Recorded on " (heading[file, "gpus"] > 1 ? heading[file, "gpus"] " " : "an ") heading[file, "gpu"] (heading[file, "gpus"] > 1 ? "s" : "") ", driver " heading[file, "driver"]
+    text = "Recorded on " (heading[file, "gpus"] > 1 ? heading[file, "gpus"] " " : "an ") \
+        heading[file, "gpu"] (heading[file, "gpus"] > 1 ? "s" : "") ", driver " heading[file, "driver"]
     for (i = 1; i <= n; i++) {
         when = order[i]
         if (i > 1 && substr(when, 1, 10) == substr(order[i - 1], 1, 10)) when = substr(when, 13)  # the same day

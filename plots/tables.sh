@@ -10,7 +10,8 @@ trap 'rm -f "$text"' EXIT
 status=0
 for file in README.md plots/h200.md problems/*/*.md; do
     grep -q '<!-- \(recorded\|duel\): ' "$file" || continue
-    awk -f plots/tables.awk plots/data/h200/*.tsv plots/data/h200x2/*.tsv plots/data/h100/*.tsv "$file" >"$text" || { status=1; continue; }
+    awk -f plots/tables.awk plots/data/h200/*.tsv plots/data/h200x2/*.tsv plots/data/h100/*.tsv "$file" >"$text" ||
+        { status=1; continue; }
     if [ "${1:-}" = --check ]; then
         diff -u "$file" "$text" || status=1
     else

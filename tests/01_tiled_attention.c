@@ -142,5 +142,4 @@ Test(tiled_attention, bad_unsupported)
     check_rejected(c, WB_UNSUPPORTED, "batch");
 }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(tiled_attention, drawn_sizes) { check_random(); }

@@ -70,5 +70,4 @@ Test(weighted_row_sum, bad_input)
 // Nothing is stored on the way: no products, no partial sums in global memory.
 Test(weighted_row_sum, memory) { check_memory((wb_case){.rows = 256, .cols = 4096}, 0, (size_t)12 << 20); }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(weighted_row_sum, drawn_sizes) { check_random(); }

@@ -61,5 +61,4 @@ BAD_INPUT(flash_causal)
 Test(flash_causal, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_causal, bad_input_groups) { REFUSED(shape.kv_heads, 1, WB_UNSUPPORTED, "grouped"); }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_causal, drawn_sizes) { check_random(); }

@@ -99,5 +99,4 @@ BAD_INPUT(flash_window)
 Test(flash_window, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_window, bad_input_window) { refuses_windows(); }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_window, drawn_sizes) { check_random(); }

@@ -110,5 +110,4 @@ Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_sinks, bad_input_window) { refuses_windows(); }
 Test(flash_sinks, bad_input_sinks) { refuses_sinks(); }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_sinks, drawn_sizes) { check_random(); }

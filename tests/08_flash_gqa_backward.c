@@ -85,5 +85,4 @@ BAD_INPUT(flash_gqa_backward)
 Test(flash_gqa_backward, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_gqa_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D)); }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_gqa_backward, drawn_sizes) { check_random(); }

@@ -124,5 +124,4 @@ Test(flash_sinks_backward, bad_input_window)
 }
 Test(flash_sinks_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9, 2)); }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_sinks_backward, drawn_sizes) { check_random(); }

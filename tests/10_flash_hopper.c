@@ -24,5 +24,4 @@ Test(flash_hopper, worked_by_hand)
 #define ROUND(D) 7
 #include "hopper.h"
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_hopper, drawn_sizes) { check_random(); }

@@ -133,5 +133,4 @@ Test(flash_sink_logits, bad_input_mask)
     refuses_windows();
 }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_sink_logits, drawn_sizes) { check_random(); }

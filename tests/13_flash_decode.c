@@ -34,5 +34,4 @@ Test(flash_decode, many_rows)
     }
 }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_decode, drawn_sizes) { check_random(); }

@@ -192,5 +192,4 @@ Test(flash_block_mask, bad_input_mask)
 }
 Test(flash_block_mask, bad_input_alignment) { refuses_misaligned(); }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_block_mask, drawn_sizes) { check_random(); }

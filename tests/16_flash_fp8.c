@@ -78,5 +78,4 @@ Test(flash_fp8, bad_input_levels)
     for (size_t i = 0; i < COUNT(others); i++) REFUSED(levels, others[i], WB_BAD_ARGUMENT, "levels");
 }
 
-// What nothing before has asked: whatever else fits the contract.
 Test(flash_fp8, drawn_sizes) { check_random(); }

@@ -77,9 +77,9 @@ void check_same_twice(wb_case c);
 // another call is under way on another; and check_case.
 void check_stream(wb_case c);
 
-// A few random cases of the problem's contract (case/random_case.h): the same for everybody, and as many more of this
-// run's seed if it has one; and whether a grid has room for 66,000 heads. Of a random case that fails a smaller one is
-// looked for, and reported.
+// What no test before has asked: a few random cases of the problem's contract (case/random_case.h), the same for
+// everybody, and as many more of this run's seed if it has one; and whether a grid has room for 66,000 heads. Of a
+// random case that fails a smaller one is looked for, and reported.
 void check_random(void);
 
 // Calls the function, whatever comes of it.

@@ -92,7 +92,7 @@ $B/machinery/%.o: workbook/%.c $B/flags.mk
 # What computes for no long time is compiled in half of it.
 # What gcc says at -O1 of variables that may be uninitialized is a guess.
 BRIEFLY := $(if $(DEBUG),,-O1 -g1 $(if $(CLANG),,-Wno-maybe-uninitialized))
-$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge class timeline profile) case/cover.o): \
+$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge class timeline profile)): \
   BRIEF = $(BRIEFLY)
 $B/machinery/judge/expect.o: BRIEF =
 $B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
@@ -122,8 +122,8 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 
 # ------------------------ one implementation
 # What judges: the oracle, and what starts workers.
-CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o random_case.o pages.o shards.o quantise.o case_mask.o named_mask.o \
-  block_mask.o))
+CASE_OF := $(addprefix $B/machinery/case/,case.o random_case.o pages.o shards.o quantise.o case_mask.o named_mask.o \
+  block_mask.o)
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o worker/exchange.o \
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.

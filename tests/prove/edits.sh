@@ -13,13 +13,15 @@ exec 9>"$out/repaired.lock" && flock 9 # tests/repair.sh writes there, too
 rm -f "$built".[0-9]*
 export WB_WORKER=$worker
 $out/repair --seconds 3600 --choose "$count" --seed "$seed" "$source" "$built" \
-    "${MAKE:-make} --no-print-directory -s BACKEND=cpu $worker 2>&1" "$n" >"$built.ids" 2>/dev/null
+    "${MAKE:-make} --no-print-directory -s BACKEND=cpu $worker 2>&1" "$n" 2>/dev/null >"$built.ids"
+grep -q '^[0-9]' "$built.ids" || { cat "$built.ids"; exit 1; }
 export WB_TIMEOUT=20 # of a mistake that never ends, each case
 judge "$out/tests/${n}_test" "$worker" cpu >/dev/null
 by_itself=$("$out/wb" show "$record" FAIL | xargs | tr ' ' '|')
 tab=$(printf '\t')
 while IFS=$tab read -r id line of put; do
-    WB_REPAIR=$PWD/$built.$id judge --first "$out/tests/${n}_test" "$worker" cpu --filter "*/!(none${by_itself:+|$by_itself})" >/dev/null
+    WB_REPAIR=$PWD/$built.$id judge --first "$out/tests/${n}_test" "$worker" cpu \
+        --filter "*/!(none${by_itself:+|$by_itself})" >/dev/null
     [ $? -ne 1 ] || continue
     survived=$((survived + 1))
     echo "SURVIVED: line $line of $source: \`$put\` in place of \`$of\`"
@@ -27,4 +29,4 @@ done <"$built.ids"
 rm -f "$built".[0-9]*
 drawn=$(grep -c . "$built.ids")
 echo "$((drawn - survived)) of $drawn drawn edits are rejected, SEED=$seed${by_itself:+, not asked: $by_itself}"
-[ "$drawn" -gt 0 ] && [ $survived = 0 ]
+[ $survived = 0 ]

@@ -1,8 +1,9 @@
 #!/bin/sh
 # kills.sh EDITS NN... - which test finds which mistake, and at what price: each wrong solution of problem NN, and EDITS
-# edits of its reference solution (drawn by SEED of those that repair/ tries), against every test of its suite. Prints a row a
-# test: problem, test, seconds that the reference solution takes, mistakes that it finds, how many of these no cheaper
-# test finds, and which; and a row of those that none finds. Leaves build/cpu/kills/NN.tsv: mistake, test, ok or FAIL.
+# edits of its reference solution (drawn by SEED of those that repair/ tries), against every test of its suite. Prints a
+# row a test: problem, test, seconds that the reference solution takes, mistakes that it finds, how many of these no
+# cheaper test finds, and which; and a row of those that none finds. Leaves build/cpu/kills/NN.tsv: mistake, test, ok or
+# FAIL.
 #   WB_JOBS=n  so many at once
 set -u
 edits=$1 B=build/cpu out=build/cpu/kills
@@ -30,7 +31,8 @@ for n; do
     source=$(ls solutions/"$n"/*.c*)
     made=$out/repaired_$n.cu
     mkdir -p build/shipped && workbook/loop/shipped.sh "$n" "build/shipped/$n" 2>/dev/null
-    [ "$edits" = 0 ] || WB_WORKER=$B/repaired/${n}_worker $B/repair --seconds 3600 --choose "$edits" --seed "${SEED:-1}" "$source" "$B/repaired/$n.cu" \
+    [ "$edits" = 0 ] || WB_WORKER=$B/repaired/${n}_worker $B/repair --seconds 3600 --choose "$edits" \
+        --seed "${SEED:-1}" "$source" "$B/repaired/$n.cu" \
         "$make $B/repaired/${n}_worker 2>&1" "$n" >"$made.ids" 2>/dev/null
     TIMEOUT=20 judge "$n" reference "$B/solutions/${n}_worker"
     {
@@ -44,7 +46,7 @@ for n; do
     rm -f $out/"$n".*.tsv
     awk -F '\t' -v OFS='\t' -v n="$n" '
         $1 == "reference" { seconds[$2] = $4; tests[++count] = $2; next }
-        $1 == "edit:none" { if ($3 == "FAIL") not_of_edits[$2]; next } # what all changes in one worker break by themselves
+        $1 == "edit:none" { if ($3 == "FAIL") not_of_edits[$2]; next } # what all changes together break
         { all[$1] }
         $3 == "FAIL" && !($1 ~ /^edit/ && $2 in not_of_edits) { found[$2, $1] = 1; finds[$2]++; mistake[$1] }
         END {

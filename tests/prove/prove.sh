@@ -47,7 +47,6 @@ lists() {
         echo "$cu" | sed -E 's,^(problems|solutions)/(..)/(.*)[.]cu$,nvcc \2/\1/\3 &,'
     done
     for cu in workbook/*.cu workbook/*/*.cu reference/*.cu tests/*.cu train/*.cu; do echo "nvcc ${cu%.cu} $cu"; done
-    printf 'drawn %s\n' races pipelines
     printf 'system %s\n' trixie/g++ # .ci/run gives the same commands on Debian 12
 }
 lists "$@" >"$PROOFS/lists" || exit 2

@@ -2,16 +2,38 @@
 // write and do atomics, of 1 to 16 bytes, on a few words of shared and of device memory, with barriers of the block and
 // of any lanes of a warp between. A program without a race is not reported, whatever the order in which threads run. Of
 // one that has races the report names two accesses that make one. Which accesses race is found here by what each thread
-// knows of every other. A program of the check build, run by drawn.sh.
+// knows of every other. A program of the check build.
 //
 //   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races
 //                                      more than two were missed
-#include "drawn.h"
+#include "in_a_child.h"
 
 #include <algorithm>
 #include <cuda_runtime.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <vector>
+
+static unsigned seed;
+static unsigned draw(unsigned n)  // 0 to n - 1
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (unsigned)((uint64_t)(seed >> 8) * n >> 24);
+}
+// What the check build says of run(), in a process of its own, is `printed`; returns its status.
+static long order;
+static void run();
+static int status_of_run()
+{
+    order = draw(2) ? draw(1000) : draw(2);  // of threads: wb_run_in_order()
+    return run_in_a_child([] {
+        const struct rlimit seconds = {60, 70};  // of a processor
+        setrlimit(RLIMIT_CPU, &seconds);
+        run();
+        exit(0);
+    });
+}
 
 enum { WORDS = 32, WARP = 32, MOST_THREADS = 128, MOST_BLOCKS = 3, MOST_STEPS = 24, MASKS = 2 };
 enum kind { NONE, READ, WRITE, ATOMIC };

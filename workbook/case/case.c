@@ -118,9 +118,6 @@ static const struct pattern {
     [WB_WORKED_2] = {"worked_2", PATTERN_WORKED, false},
     [WB_ZERO_DO] = {"zero_dO", PATTERN_PLAIN, false},
     [WB_TWICE_DO] = {"twice_dO", PATTERN_PLAIN, false},
-    [WB_DIGITS] = {"digits", PATTERN_PLAIN, false},
-    [WB_ROW_NUMBERS] = {"row_numbers", PATTERN_PLAIN, false},
-    [WB_COLUMN_NUMBERS] = {"column_numbers", PATTERN_PLAIN, false},
     [WB_ZERO_ROWS] = {"zero_rows", PATTERN_RESIZED, false},
     [WB_OUTLIERS] = {"outliers", PATTERN_RESIZED, false},
     [WB_WIDE_SCALES] = {"wide_scales", PATTERN_RESIZED, false},
@@ -130,9 +127,6 @@ static const struct pattern {
     [WB_SIZES] = {"sizes", PATTERN_RESIZED, false},
     [WB_LEFTWARD] = {"leftward", PATTERN_RESIZED, false},
     [WB_MEAN_ONE] = {"mean_one", PATTERN_PLAIN, false},
-    [WB_LARGE] = {"large", PATTERN_LOGITS, false},
-    [WB_SMALL] = {"small", PATTERN_PLAIN, false},
-    [WB_LIGHT] = {"light", PATTERN_LOGITS, false},
 };
 
 const char *wb_input_name(wb_input input) { return patterns[input].name; }
@@ -234,7 +228,7 @@ static const field fields[] = {
     INTEGER_AT("shared_kb", shared_kb, 0, 227),
     INTEGER_AT("prior", prior, 0, 255),
     INTEGER_AT("place", place, 0, 1),
-    INTEGER_AT("shared", shared, 0, 2),
+    INTEGER_AT("shared", shared, 0, 1),
     INTEGER_AT("cut", cut, 0, 1),
     INTEGER_AT("dry", dry, 0, 1),
     {"null", NULL_POINTER, 0, 0, 0},
@@ -621,13 +615,6 @@ int wb_tensor_named(const wb_tensor tensors[], int count, const char *name)
     return -1;
 }
 
-// Of WB_LIGHT: key j has 2^-this of the weight. Fifths of the keys grow lighter or heavier, or each 64 are as they are.
-static int lightness(const wb_case *c, size_t j, size_t keys)
-{
-    const int fifth = (int)(5 * j / keys), way = (int)(mix(c->seed) % 3);
-    return 9 * (way == 0 ? fifth : way == 1 ? 4 - fifth : (int)(mix(c->seed ^ mix(j / 64)) % 5));
-}
-
 // The logit t(j) that every query has for key j of a head.
 static float logit(const wb_case *c, size_t head, size_t j, size_t keys)
 {
@@ -643,8 +630,6 @@ static float logit(const wb_case *c, size_t head, size_t j, size_t keys)
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_BY_HEAD: return turns[head % (sizeof turns / sizeof *turns)];
     case WB_STAIRS: return 2 * (float)(j / 16);
-    case WB_LARGE: return 10 * (float)(j < 96 ? j / 16 : 6);
-    case WB_LIGHT: return -0.693147f * (float)lightness(c, j, keys);
     case WB_RISING: return 200 * (float)j / (float)keys;
     case WB_FALLING: return 200 - 200 * (float)j / (float)keys;
     default: return 0;
@@ -706,21 +691,9 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const float noise = normal(stream, index);
     const pattern_kind kind = patterns[c->input].kind;
     if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
-    const bool light = c->input == WB_LIGHT;
-    const int above = c->levels ? 0  // of V, above 2^40
-                                : (int)(mix(c->seed + (uint64_t)c->shape.kv_len) % 51);
-    const int of_V = c->input == WB_LARGE ? 40 + above : c->input == WB_SMALL ? -40 : 0;
-    const int of_dO = c->input == WB_LARGE ? 40 - above : of_V;
     if (*t->name == 'V')
-        return c->input == WB_ONES       ? 1
-               : c->input == WB_ZERO_V   ? 0
-               : c->input == WB_MEAN_ONE ? 1 + noise
-                                         : ldexpf(noise, light ? lightness(c, j, t->dim[2]) : of_V);
-    if (t->name[0] == 'd')
-        return c->input == WB_ZERO_DO || (light && j < t->dim[2] / 3) ? 0
-               : c->input == WB_TWICE_DO                              ? 2 * noise
-                                                                      : ldexpf(noise, of_dO);
-    if (*t->name == 'Q' && of_V && j % 3 == 1) return 0;
+        return c->input == WB_ONES ? 1 : c->input == WB_ZERO_V ? 0 : c->input == WB_MEAN_ONE ? 1 + noise : noise;
+    if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
     if (kind == PATTERN_PLAIN) return noise;
     const float u = mix(d) & 1 ? 1 : -1;
     if (*t->name == 'Q') return u + noise / 4;
@@ -756,9 +729,6 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     case WB_FLAT: return is_x ? 0.75f : noise;
     case WB_ONES: return is_x ? noise : 1;
     case WB_ZERO_V: return is_x ? noise : 0;
-    case WB_DIGITS: return !is_x ? 1 : col / 4 == c->seed ? (float)(1 << 6 * (col % 4)) : 0;
-    case WB_ROW_NUMBERS: return !is_x ? 1 : col == c->seed ? (float)(index / t->dim[3] + 1) : 0;
-    case WB_COLUMN_NUMBERS: return !is_x ? (float)(col + 1) : col == c->seed;
     default: return noise;
     }
 }

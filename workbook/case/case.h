@@ -41,11 +41,6 @@ typedef enum wb_input {
     WB_WORKED_2,   // Nq = Nk = 6, D 2 padded to 16, scale 1 / sqrt(2)
     WB_ZERO_DO,    // of a backward: dO = 0
     WB_TWICE_DO,   // of a backward: as NORMAL, but dO is doubled
-    // Of weighted_row_sum, to see which columns count, of which rows, under which weights: x is 0 but where the seed
-    // says.
-    WB_DIGITS,          // x[i, 4 seed + k] = 64^k, k < 4; w all ones: y has how often each counts
-    WB_ROW_NUMBERS,     // x[i, seed] = i + 1; w all ones
-    WB_COLUMN_NUMBERS,  // x[i, seed] = 1; w[j] = j + 1
     // Of flash_decode_int8 and flash_fp8, for their quantisers: rows of K and V as in NORMAL, but
     // two of three are zeros, or so small that their scale would be denormal; of flash_fp8 two of three tiles, and rows
     // of Q
@@ -63,14 +58,7 @@ typedef enum wb_input {
     WB_SIZES,
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
-    // t climbs by 10 every 16 keys, to 60; V is 2^40 to 2^90 times larger than in NORMAL, of flash_fp8 and where dO
-    // is O 2^40, and dO as much less than 2^80; each third query is 0
-    WB_LARGE,
-    WB_SMALL,  // t = 0; V and dO are 2^40 times smaller, and each third query is 0
-    // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
-    // of the first third of the queries is 0, as of a prompt
-    WB_LIGHT,
-    WB_INPUTS  // how many there are
+    WB_INPUTS     // how many there are
 } wb_input;
 
 // What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.
@@ -126,9 +114,7 @@ typedef struct wb_case {
     int processors;
     int shared_kb;  // ... with so many KB of shared memory for a block; 0: with those of an H200
     int prior;      // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
-    // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones; 2: half of a
-    // sequence's whole pages are its first one again
-    int shared;
+    int shared;     // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones
     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
     // table; of flash_block_mask, what follows its lists
     int cut;

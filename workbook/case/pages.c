@@ -79,15 +79,11 @@ wb_pages wb_pages_make(const wb_case *c)
     for (int b = 0; b < batch; b++) {
         p.kv_len[b] = wb_case_keys(c, b);
         const int whole = (p.kv_len[b] < p.kv_len[0] ? p.kv_len[b] : p.kv_len[0]) / page;  // of both
-        const int same = c->shared == 1 && b > 0 ? (int)(mix(c->seed + (uint64_t)b) % (uint64_t)(whole + 1)) : 0;
+        const int same = c->shared && b > 0 ? (int)(mix(c->seed + (uint64_t)b) % (uint64_t)(whole + 1)) : 0;
         for (int k = 0; k < columns; k++) {
             const int entry = b * columns + k, used = (p.kv_len[b] + page - 1) / page;
             if (k < same) {
                 p.table[entry] = p.table[k];
-                continue;
-            }
-            if (c->shared == 2 && k && k < p.kv_len[b] / page && mix(c->seed + (uint64_t)entry) % 2) {
-                p.table[entry] = p.table[entry - k];
                 continue;
             }
             p.table[entry] = k < used && next < pages ? shuffled[next++] : -1;

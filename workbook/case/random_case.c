@@ -83,13 +83,11 @@ static void make_smaller(const wb_problem *p, wb_case *c, double most)
 // Inputs of any problem, and those of eight bits.
 static wb_input any_input(const wb_problem *p, source *s)
 {
-    static const class inputs[] = {
-        {WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY},           {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_BY_HEAD},
-        {WB_FLAT, WB_ZERO_V},   {WB_TOWER, WB_TOWER},         {WB_ABYSS, WB_ABYSS},        {WB_LARGE, WB_SMALL},
-        {WB_LIGHT, WB_LIGHT},   {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}};
+    static const class inputs[] = {{WB_NORMAL, WB_NORMAL},  {WB_HUGE, WB_TINY},           {WB_EARLY_MAX, WB_LATE_MAX},
+                                   {WB_STAIRS, WB_BY_HEAD}, {WB_FLAT, WB_ZERO_V},         {WB_TOWER, WB_TOWER},
+                                   {WB_ABYSS, WB_ABYSS},    {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}};
     const bool bits8 = p->signature == WB_FP8 || p->int8_cache;
-    const wb_input input = (wb_input)any_of(s, inputs, bits8 ? 11 : p->signature == WB_ROW_SUM ? 8 : 9);
-    return p->signature == WB_FP8 && input == WB_LIGHT ? WB_MEAN_ONE : input;  // weights have too few bits for LIGHT
+    return (wb_input)any_of(s, inputs, bits8 ? 9 : 7);
 }
 
 wb_case wb_random_case(const wb_problem *p, uint64_t seed, int n, double most)
@@ -124,17 +122,14 @@ wb_case wb_random_case(const wb_problem *p, uint64_t seed, int n, double most)
                                            : ANY(s, LENGTHS);
     shape->window = p->window ? ANY(s, {1, 1}, {2, 14}, {15, 66}, {67, 140}, {INT_MAX - 20, INT_MAX}) : 0;
     shape->sinks = p->sinks ? ANY(s, {0, 0}, {1, 4}, {5, 70}, {71, 200}) : 0;
-    // V and dO that are far larger or smaller show a weight that float32 no longer has: nothing else may draw scores
-    // apart there. In eight bits a scale must not draw the errors of scores further apart.
-    const bool moderate =
-        c.input == WB_LARGE || c.input == WB_SMALL || c.input == WB_LIGHT || c.input == WB_WIDE_SCALES;
+    // In eight bits a scale must not draw the errors of scores further apart.
     const int thousandths = ANY(s, {0, 0}, {0, 0}, {1, 60}, {61, 2500});
-    if (!(moderate && thousandths > 60) && !(p->signature == WB_FP8 && c.input == WB_ABYSS))
+    if (!(c.input == WB_WIDE_SCALES && thousandths > 60) && !(p->signature == WB_FP8 && c.input == WB_ABYSS))
         shape->scale = (float)thousandths / 1000;
     if (p->sink_logits) {
         static const wb_logits logits[] = {WB_LOGITS_NORMAL, WB_LOGITS_MIXED, WB_LOGITS_GIVEN, WB_LOGITS_GIVEN};
         const int which = any_class(s, 4);
-        if (!moderate) c.logits = logits[which];
+        c.logits = logits[which];
         c.sink_logit = which == 2 ? -INFINITY : (float)ANY(s, {-90, 90}, {-1100, -200}, {930, 1070});
     }
     if (p->signature == WB_BLOCK_MASK) {

@@ -32,11 +32,9 @@ static row_range in_hand[HANDS][MOST_SETS];  // of each host thread; its newest 
 static int hands, sets[HANDS];
 static struct {
     row_range rows;
-    bool ahead;  // of the queries that need them
-    void *code;  // that touched them
-} noted
-    [2]
-    [NOTED];  // pages that the block has touched, to be judged when it ends: of queries; of keys. One of all heads that have these rows
+    bool ahead;     // of the queries that need them
+    void *code;     // that touched them
+} noted[2][NOTED];  // of queries, of keys: pages that the block has touched, one of all heads that have these rows
 static int noted_count[2];
 static bool queries_came;  // since keys were read ahead; both ways, since the block began
 

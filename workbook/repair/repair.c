@@ -1,17 +1,18 @@
 // repair.c - looks for a change of a function that makes its wrong cases right:
 // repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
 //
-// All changes that stand in one place (changes.c) are compiled into one worker (choice.h): BUILT is written, the command
-// BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
+// All changes that stand in one place (changes.c) are compiled into one worker (choice.h): BUILT is written, the
+// command BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
 // cheapest wrong case, unless no value there would have been another; if that is right, on all others: CASE, those of
 // diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). A change that mends
 // some outputs everywhere, and harms none, may be one of two: these outputs are named.
 //
-// FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose names,
-// and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
+// FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose
+// names, and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
 //
 // When all changes are compiled it has n seconds of a processor (15), with all that it starts: however busy the machine
-// is. The last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not run.
+// is. The last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not
+// run.
 #include "judge/expect.h"
 #include "judge/spent.h"
 
