@@ -69,13 +69,7 @@ template <class A, class B> struct two_factors {
     struct signal full;
 };
 
-enum hopper_form {
-    HOPPER_ABt,
-    HOPPER_ABt_REGISTERS,
-    HOPPER_AB_REGISTERS,
-    HOPPER_AB_SHARED,
-    HOPPER_AB_FIRST
-};
+enum hopper_form { HOPPER_ABt, HOPPER_ABt_REGISTERS, HOPPER_AB_REGISTERS, HOPPER_AB_SHARED, HOPPER_AB_FIRST };
 
 template <hopper_form form> constexpr bool is_ABt = form <= HOPPER_ABt_REGISTERS;
 template <hopper_form form, int Depth, int Cols> using factors =

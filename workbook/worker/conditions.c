@@ -164,7 +164,7 @@ static wb_status begin_watch(wb_run *r)
         const size_t rows = t->dim[2] * (tiles ? WB_FP8_KEYS : 1);
         watched[number] =
             (wb_watched){pointers[n], t->bytes, tiles ? (size_t)s->head_dim : t->bytes / t->count * t->dim[3],
-                         (int)rows,   strpbrk(name, "KV") != NULL};
+                         (int)rows, strpbrk(name, "KV") != NULL};
     }
     if (problem->on_host && openblas_set_num_threads) openblas_set_num_threads(1);  // one thread, one tile at a time
     wb_watch_pages(&watch, watched, WATCHED);
