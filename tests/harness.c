@@ -1295,7 +1295,7 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "%.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d keys that they do not see",
+            "the kernel did %.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d unseen keys",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
         say(&r, "the last block multiplies %.1f times as much as the first: start with the rows that see most keys",
