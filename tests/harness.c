@@ -1244,8 +1244,8 @@ void check_skips(wb_case c, int block)
         c.nan_keys = 0, c.nan_queries = count;
         if (back) keys += skips_once(&c, Nk, expect_excused_keys);
     }
-    cr_assert(queries > 0 && (keys > 0 || !back), "harness: check_skips: the case is too short: no query or key is far "
-                                                  "enough from a block of NaN that it must not depend on it");
+    cr_assert(queries > 0 && (keys > 0 || !back), "harness: check_skips: the case is too short: every query and key is "
+                                                  "so close to a block of NaN that it may depend on it");
 }
 
 // Ends a test that asks for what the execution layer alone sees, on a GPU.
