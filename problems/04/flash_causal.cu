@@ -101,7 +101,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
         if (t * BC >= row + ROWS) continue;  // on the diagonal of other warps: this one sees no key here
         attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [&](reg_tile<ROWS, BC> &S) {
             //{ mask of the diagonal
-            // TODO(04) mask of the diagonal: query row + e.row sees key t * BC + e.col unless it is later.  (about 4 lines)
+            // TODO(04) mask of the diagonal: query row + e.row sees keys t * BC + e.col up to itself.  (about 4 lines)
             (void)S;
             //}
         });

@@ -219,7 +219,7 @@ wb_status flash_ring_backward(
                 square.causal = what == CAUSAL;
                 if (what == EMPTY || square.q_len == 0 || square.kv_len == 0) continue;
                 //{ when
-                // TODO(18) when: some own pairs of chunks now, in the first step; others during the return.  (about 1 line)
+                // TODO(18) when: some own pairs of chunks now, in the first step; others in the last.  (about 1 line)
                 if (step == ranks) continue;  // right, and nothing runs under that message
                 //}
                 const size_t q_at = mine ? q_heads * all.rows(all.chunk(me, 0)) : 0;
