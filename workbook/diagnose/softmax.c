@@ -337,7 +337,8 @@ void look_at_softmax(const record *r)
 
 void settle_softmax(void)
 {
-    static const char over_more[] = "; no score of the row is that large: is the maximum taken over more than these?";
+    static const char over_more[] =
+        "; no score of the row is that large: is the maximum taken over other numbers, too?";
     const form *const l = fit_form(&fit_l);
     char begins[100];
     snprintf(begins, sizeof begins, ": m begins at about %.3g, and stays there in rows whose scores are all lower",
