@@ -1256,8 +1256,8 @@ void check_skips(wb_case c, int block)
         c.nan_keys = 0, c.nan_queries = count;
         if (back) keys += skips_once(&c, Nk, expect_excused_keys);
     }
-    cr_assert(queries > 0 && (keys > 0 || !back), "harness: check_skips: the case is too short: no query or key is far "
-                                                  "enough from a block of NaN that it must not depend on it");
+    cr_assert(queries > 0 && (keys > 0 || !back), "harness: check_skips: the case is too short: every query and key is "
+                                                  "so close to a block of NaN that it may depend on it");
 }
 
 // Ends a test that asks for what the execution layer alone sees, on a GPU.
@@ -1307,7 +1307,7 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "%.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d keys that they do not see",
+            "the kernel did %.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d unseen keys",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
         say(&r, "the last block multiplies %.1f times as much as the first: start with the rows that see most keys",

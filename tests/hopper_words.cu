@@ -69,13 +69,7 @@ template <class A, class B> struct two_factors {
     struct signal full;
 };
 
-enum hopper_form {
-    HOPPER_ABt,
-    HOPPER_ABt_REGISTERS,
-    HOPPER_AB_REGISTERS,
-    HOPPER_AB_SHARED,
-    HOPPER_AB_FIRST
-};
+enum hopper_form { HOPPER_ABt, HOPPER_ABt_REGISTERS, HOPPER_AB_REGISTERS, HOPPER_AB_SHARED, HOPPER_AB_FIRST };
 
 template <hopper_form form> constexpr bool is_ABt = form <= HOPPER_ABt_REGISTERS;
 template <hopper_form form, int Depth, int Cols> using factors =
@@ -203,8 +197,7 @@ Test(hopper, product_AB)
     X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group must issue equally many",      \
       "products_done<1>(S)")                                                                                           \
     X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \
-      "products_done<1> is a result that may be incomplete: 1 product is in flight, and up to 1 may remain so",        \
-      SCORES)                                                                                                          \
+      "products_done<1> is a result that may be incomplete: 1 product is in flight, and up to 1 may remain", SCORES)   \
     X(RESULT_THROWN_AWAY, "result thrown away", "was never passed to products_done", "mma_ABt_async(nobody, Q, Q)")    \
     X(RESULT_OVERWRITTEN, "result thrown away", "another product writes its result", "mma_ABt_async(nobody, Q, Q)")    \
     X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: no thread waited for this copy", "V.send(")                 \

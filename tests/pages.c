@@ -41,7 +41,7 @@ Test(pages, each_page_is_one_sequences)
             for (int k = 0; k < p.shape.pages; k++) owned += p.owner[k] >= 0;
             cr_assert(owned == used && used < p.shape.pages, "the case must have unused pages");
             cr_assert(in_order <= used / 4,
-                      "%d of %d pages are next to the page before, but the order must be shuffled", in_order, used);
+                      "%d of %d pages directly follow the page before, but the order must be shuffled", in_order, used);
             wb_pages_free(&p);
         }
 }

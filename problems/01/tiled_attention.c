@@ -1,7 +1,7 @@
 // Tiled attention on the CPU: FlashAttention-2, algorithm 1 (Dao 2023, arXiv:2307.08691), in float32.
 //
-// One task is one tile of 128 queries of one head. It walks over the tiles of 128 keys; of the score matrix only the
-// tile in hand exists. The two products of a tile are OpenBLAS's, the softmax between them is yours.
+// One task is one tile of 128 queries of one head. It iterates over tiles of 128 keys; only one tile of the score
+// matrix exists at a time. OpenBLAS computes the two products of a tile, and you write the softmax between them.
 #include "workbook.h"
 
 #include <cblas.h>
@@ -108,7 +108,7 @@ static void online_softmax(
     (void)O, (void)m, (void)D, (void)correction, (void)row_scale;
     //}
     //{ accumulate
-    // TODO(01) accumulate: scores become weights, and l counts them.  (about 1 line)
+    // TODO(01) accumulate: scores become weights, and l gains their sums.  (about 1 line)
     (void)l, (void)rows, (void)row_exp2;
     //}
 }

@@ -1,4 +1,4 @@
-// weighted_row_sum.cu - y[i] = sum over j of x[i, j] w[j]. A block sums four rows, so that it fetches w once for four.
+// weighted_row_sum.cu - y[i] = sum over j of x[i, j] w[j]. A block sums four rows, so that it loads w once for all.
 #include "workbook.h"
 
 enum {
@@ -37,17 +37,17 @@ __global__ void weighted_row_sum_kernel(
 
     // the ragged ends: up to 7 columns before the whole loads and up to 7 behind them, one a thread
     //{ ends
-    // TODO(02) ends: with 16-byte loads, what they leave over at both ends of a row. Empty before.  (about 3 lines)
+    // TODO(02) ends: in version two, the columns that 16-byte loads leave over at both ends of a row.  (about 3 lines)
     //}
 
     // reduce: the lanes of a warp by shuffles, the warps of the block through shared memory
     //{ reduce
-    // TODO(02) reduce: 32 lanes to one sum a row and warp, and those where thread r finds them.  (about 6 lines)
+    // TODO(02) reduce: one sum per row and warp over 32 lanes, stored where thread r finds it.  (about 6 lines)
     //}
 
     // store: thread r adds up and writes the block's row r
     //{ store
-    // TODO(02) store: one thread a row, and only rows that exist.  (about 5 lines)
+    // TODO(02) store: one thread per row; only rows that exist.  (about 5 lines)
     (void)y;
     //}
 }
@@ -57,7 +57,7 @@ wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int rows, int
     const wb_status status = wb_check_row_sum("weighted_row_sum", y, x, w, rows, cols);
     if (status != WB_OK) return status;
     //{ launch
-    // TODO(02) launch: how many blocks cover every row, when rows is a multiple of nothing.  (1 line)
+    // TODO(02) launch: how many blocks cover every row, for any number of rows.  (1 line)
     const int blocks = 1;
     //}
     weighted_row_sum_kernel<<<blocks, THREADS, 0, stream>>>(y, x, w, rows, cols);

@@ -92,7 +92,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
         const int left = Nk - t * BC;  // keys from this tile on
         attend(O_reg, m, l, Q_reg, tiles.K_smem[t % 2], tiles.V_smem[t % 2], scale2, [&](reg_tile<ROWS, BC> &S) {
             //{ tail: keys that do not exist
-            // TODO(03) tail: this tile reaches beyond the keys; its scores there become -infinity.  (about 3 lines)
+            // TODO(03) tail: this tile extends past the last key; the scores there become -infinity.  (about 3 lines)
             (void)S, (void)left;
             //}
         });

@@ -58,8 +58,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
 
     // what the block sees: tiles 0 ... full - 1, left of the diagonal, and full ... end - 1, on it
     //{ bounds
-    // TODO(04) bounds: of tiles 0 ... full - 1 every row of the block sees all keys. Tile `end` is the first of which no row of
-    // the block sees any, or the first that does not exist.  (about 2 lines)
+    // TODO(04) bounds: every row of the block sees all keys of tiles 0 ... full - 1. Tile `end` is the first in which
+    // no row of the block sees a key, or the first that does not exist.  (about 2 lines)
     const int full = 0, end = 0;
     //}
 
@@ -101,7 +101,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
         if (t * BC >= row + ROWS) continue;  // on the diagonal of other warps: this one sees no key here
         attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [&](reg_tile<ROWS, BC> &S) {
             //{ mask of the diagonal
-            // TODO(04) mask of the diagonal: query i = row + e.row sees key j = t * BC + e.col only if j <= i.  (about 4 lines)
+            // TODO(04) mask of the diagonal: query row + e.row sees keys t * BC + e.col up to itself.  (about 4 lines)
             (void)S;
             //}
         });

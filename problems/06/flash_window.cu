@@ -61,7 +61,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     const int full = (block_row + 1) / BC;                  // the block's first row sees keys 0 ... block_row
     const int end = (min(block_row + BR, N) - 1) / BC + 1;  // its last row sees itself, and no row sees more
     //{ first tile
-    // TODO(06) first tile: the first one of which a row of the block sees a key.  (about 1 line)
+    // TODO(06) first tile: the first one in which a row of the block sees a key.  (about 1 line)
     const int first = 0;
     //}
 

@@ -66,8 +66,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     const int end = (min(block_row + BR, N) - 1) / BC + 1;  // its last row sees itself, and no row sees more
     const int first = max(0, block_row - W + 1) / BC;       // the first row sees keys block_row - W + 1 ... block_row
     //{ sink tiles
-    // TODO(07) sink tiles: sink_end tiles of SC keys hold the sinks, but for those that lie in tile `first` or later: no key is
-    // seen twice.  (about 1 line)
+    // TODO(07) sink tiles: sink_end tiles of SC keys hold the sinks, except those that are in tile `first` or later: no
+    // key is seen twice.  (about 1 line)
     const int sink_end = 0;
     //}
 
@@ -114,7 +114,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
         }
         attend(O_reg, m, l, Q_reg, tiles.K_sinks, tiles.V_sinks, scale2, [&](reg_tile<ROWS, SC> &S) {
             //{ mask of the sinks
-            // TODO(07) mask of the sinks: hide the keys that are none.  (about 5 lines)
+            // TODO(07) mask of the sinks: hide the keys that are not sinks.  (about 5 lines)
             (void)S;
             //}
         });

@@ -1,6 +1,6 @@
 // flash_gqa_backward.cu - the gradient of causal attention with grouped-query heads: from Q, K, V, O, L and dO to dQ,
-// dK and dV. FlashAttention-2, algorithm 2, without its atomics. P is computed again, tile by tile, from Q, K and L:
-// three kernels, the second of which owns the rows of dK and dV, the third those of dQ.
+// dK and dV. FlashAttention-2, algorithm 2, without its atomics. P is recomputed from Q, K and L, tile by tile. There
+// are three kernels: for delta, for dK and dV (a block owns rows of these), and for dQ (likewise).
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -111,7 +111,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         int next_i0 = i0 + BQ;
         size_t next_row = q_row + BQ;
         //{ next head
-        // TODO(08) next head: after a head's last query tile comes the first of the next head of the group.  (about 4 lines)
+        // TODO(08) next head: after a head's last query tile, the first one of the group's next head.  (about 4 lines)
         //}
         loads_arrived<0>();
         __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
@@ -222,7 +222,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
         reg_tile<ROWS, BC> P = {}, dS = {};
         mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
         //{ recompute for dQ
-        // TODO(08) recompute for dQ: S becomes P as above, with rows and columns the other way round.  (about 6 lines)
+        // TODO(08) recompute for dQ: S becomes P as above, with rows and columns exchanged.  (about 6 lines)
         (void)scale2;
         //}
         //{ dS for dQ

@@ -1,7 +1,7 @@
 // flash_sinks_backward.cu - the gradient of attention with grouped-query heads, a sliding window and sinks: query i
-// sees key j if j <= i and (j > i - W or j < sinks). The kernels of 08 with both walks bounded by the window. A sink,
-// which every later query sees, would keep one block busy for N queries: its queries are shared out over several
-// blocks, whose sums are added up in a fixed order.
+// sees key j if j <= i and (j > i - W or j < sinks). The kernels are those of 08, with both loops bounded by the
+// window. A sink, which every later query sees, would keep one block busy for N queries, so these are split over
+// several blocks, whose sums are added up in a fixed order.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -141,7 +141,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         reg_tile<ROWS, BQ> P = {}, dS = {};
         mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
         //{ mask of dK and dV
-        // TODO(09) mask of dK and dV: hide what the window and the diagonal hide, as in 07; here rows are keys.  (about 5 lines)
+        // TODO(09) mask of dK and dV: hide what window and diagonal hide, as in 07; rows are keys.  (about 5 lines)
         //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
         mma_AB(dV_reg, P, tiles.dO_smem[now]);                                        // dV += P^T dO
@@ -223,7 +223,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     // tile_from(j0)
     int first = 0, end = 0;
     //{ keys
-    // TODO(09) keys: the window, first ... end - 1; and tile_from, which passes over what lies between the sinks and it.  (3 lines)
+    // TODO(09) keys: the window, first ... end - 1; tile_from skips the keys between sinks and window.  (3 lines)
     const auto tile_from = [&](int j0) { return j0; };
     (void)first;
     //}
@@ -261,7 +261,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
         reg_tile<ROWS, BC> P = {}, dS = {};
         mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
         //{ mask of dQ
-        // TODO(09) mask of dQ: the same with rows and columns the other way round.  (about 5 lines)
+        // TODO(09) mask of dQ: the same with rows and columns exchanged.  (about 5 lines)
         //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
         mma_ABt(dS, dO_reg, tiles.V_smem[now]);                                       // dP = dO V^T

@@ -1,6 +1,6 @@
 // flash_hopper.cu - attention on a Hopper GPU: O = softmax(scale Q K^T) V, causal or not, with grouped heads.
-// FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608): one warpgroup fetches, the others compute, each for 64
-// queries; and in each of these the products of one tile of keys run under the softmax of the next.
+// FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608): one warpgroup loads, the others compute, each for 64 queries;
+// in each of these, the products of one tile of keys overlap the softmax of the next.
 #include "workbook.h"
 #include "hopper.cuh"
 
@@ -16,7 +16,7 @@ template <class Tile, int STAGES> struct ring_end {
     TILE_FN void send(const tensor_map &map, int row, int head)  // one thread: fills the next tile once it is empty
     {
         //{ send: the phase in which a tile is empty
-        // TODO(10) send: wait until the next tile is empty, load_async into it, go on to the one after.  (about 3 lines)
+        // TODO(10) send: wait until the next tile is empty, load_async into it, go to the next stage.  (about 3 lines)
         (void)map, (void)row, (void)head;
         //}
     }
@@ -52,7 +52,7 @@ template <int D, int GROUPS> struct forward_tiles {
 TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
 {
     //{ softmax: max, rescale, accumulate
-    // TODO(10) softmax: problem 05's steps, but O waits: raise m where a score outgrows it by 8, P, l.  (about 9 lines)
+    // TODO(10) softmax: as in 05, without rescaling O: raise m where a score exceeds it by 8; P; l.  (about 9 lines)
     (void)S, (void)m, (void)l, (void)alpha, (void)scale2;
     return false;
     //}
@@ -78,7 +78,7 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
     const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
     //{ order: which block takes which tile
-    // TODO(10) order: the first head, and the first query row: late rows see the most keys, so they start first.  (about 2 lines)
+    // TODO(10) order: the first head and query row; late rows see the most keys, so they start first.  (about 2 lines)
     const int first_head = heads, block_row = n + section;  // no head: the block has nothing to do
     //}
     const int last_head = min(first_head + bunch, heads);
@@ -98,7 +98,7 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
         ring_end Q(tiles.Q);
         ring_end K(tiles.K), V(tiles.V);
         //{ fetch: what the copy engine is told
-        // TODO(10) fetch: head by head, thread 0 sends the GROUPS tiles of Q; thread 32 sends K, thread 64 V.  (about 9 lines)
+        // TODO(10) fetch: for each head, thread 0 sends GROUPS tiles of Q, thread 32 K, thread 64 V.  (about 9 lines)
         (void)Q, (void)K, (void)V, (void)group_size, (void)Q_map, (void)K_map, (void)V_map;
         //}
         return;
@@ -127,10 +127,11 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
         int t = end - 1;
         tiles.Q.full[group].wait((head - first_head) & 1);
         //{ skip: tiles that only the other warpgroups see
-        // TODO(10) skip: the ring brings them all the same; take each, give it back, and take your turn.  (about 5 lines)
+        // TODO(10) skip: the ring delivers these tiles, too: receive, release each, and take a turn.  (about 5 lines)
         //}
         //{ overlap: the products of one tile under the softmax of the next
-        // TODO(10) overlap: first with each product waited for at once; then S = Q K^T of a tile before P V of the one before it; Q goes back after the last scores.  (about 31 lines)
+        // TODO(10) overlap: first wait for each product at once; then issue S = Q K^T of a tile before P V of the tile
+        // before it; release Q after the last scores.  (about 31 lines)
         (void)mask, (void)alpha, (void)P, (void)scale2, (void)Q, (void)t;
         //}
 

@@ -1,6 +1,6 @@
-// flash_sink_logits.cu - causal attention with grouped-query heads, a sliding window, and a sink logit a head: one
-// more term of each row's denominator, which adds nothing to O. The window is that of 06; one that reaches over all
-// keys is none.
+// flash_sink_logits.cu - causal attention with grouped-query heads, a sliding window, and a sink logit per head: one
+// more term in the denominator of each row, which adds nothing to O. The window is that of 06; one that reaches over
+// all keys means none.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -59,7 +59,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
     //{ logit
-    // TODO(11) logit: the head's own.  (about 1 line)
+    // TODO(11) logit: that of this query head.  (about 1 line)
     (void)sink_logits;
     const float sink = -INFINITY;
     //}

@@ -1,6 +1,6 @@
 // flash_sink_logits_backward.cu - the gradient of attention with grouped-query heads, a sliding window, and a learned
-// number a head, the logit s of a sink, that joins the softmax's denominator: query i sees key j if j <= i and j > i -
-// W. The kernels of 09 without its sink tokens: L holds the sink already. New is ds, a sum over all rows of a head.
+// sink logit s per head, which is a term of the softmax's denominator: query i sees key j if j <= i and j > i - W. The
+// kernels are those of 09 without sink tokens; L contains the sink already. New is ds, a sum over all rows of a head.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -222,7 +222,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
         reg_tile<ROWS, BC> P = {}, dS = {};
         mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
         //{ mask of dQ
-        // TODO(12) mask of dQ: the same with rows and columns the other way round.  (about 5 lines)
+        // TODO(12) mask of dQ: the same with rows and columns exchanged.  (about 5 lines)
         //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
         mma_ABt(dS, dO_reg, tiles.V_smem[now]);                                       // dP = dO V^T
@@ -252,11 +252,13 @@ template <int THREADS> __global__ __launch_bounds__(THREADS) void dsinks_kernel(
     const float s = sink_logits[head];  // as it enters the softmax: base e, without scale; -INFINITY: no sink
     float sum = 0;
     //{ rows of the head
-    // TODO(12) rows of the head: this thread's share of the head's rows, in every batch, each with the weight of the sink and its delta.  (5 lines)
+    // TODO(12) rows of the head: this thread's share of the head's rows, in every batch, each with the weight of the
+    // sink and its delta.  (5 lines)
     (void)s, (void)L, (void)delta, (void)batch, (void)N, (void)q_heads;
     //}
     //{ sum of the block
-    // TODO(12) sum of the block: thread 0's becomes that of the whole block: by shuffles, through sums, by shuffles.  (7 lines)
+    // TODO(12) sum of the block: thread 0's sum becomes that of the whole block: by shuffles, by `sums` in shared
+    // memory, by shuffles.  (7 lines)
     (void)sums;
     //}
     if (threadIdx.x == 0) dsinks[head] = sum;

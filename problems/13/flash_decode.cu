@@ -1,6 +1,6 @@
-// flash_decode.cu - attention of the newest tokens: few queries, many keys, which lie in pages. The keys of all
-// sequences are one row of tiles, and each team of blocks, one for each head, takes an equal share of it, wherever
-// that begins and ends; a second kernel merges what was cut.
+// flash_decode.cu - attention of the newest tokens: few queries, and many keys, which are stored in pages. The tiles of
+// all sequences form one list, and each team of blocks, one block per head, takes an equal share of it, wherever the
+// share begins and ends; a second kernel merges the partial results.
 #include "workbook.h"
 #include "paged.cuh"
 
@@ -10,7 +10,7 @@ constexpr int KEYS = 16;  // that a warp takes of a tile; a page holds a multipl
 TILE_FN long long first_of(long long total, int k, int teams)
 {
     //{ share
-    // TODO(13) share: an even part for each team, every tile in one of them.  (about 1 line)
+    // TODO(13) share: an equal share for each team, every tile in one of them.  (about 1 line)
     (void)total, (void)k, (void)teams;
     return 0;
     //}
@@ -22,7 +22,7 @@ template <int MINE> TILE_FN void
 merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], const float (&O_part)[at_once][MINE])
 {
     //{ merge
-    // TODO(13) merge: m, l and O_row of these parts of the row too, by their L: max, rescale, accumulate.  (about 10 lines)
+    // TODO(13) merge: m, l and O_row include these partial results: max, rescale, accumulate.  (about 10 lines)
     (void)m, (void)l, (void)O_row, (void)L_part, (void)O_part;
     //}
 }
@@ -141,7 +141,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             if (key + KEYS <= at.keys - shape.q_len + 1) return;  // all tokens see all of these
             each(S, [&](float &s, element e) {
                 //{ packed rows
-                // TODO(13) packed rows: which new token a row is of, and which keys that one does not see.  (about 2 lines)
+                // TODO(13) packed rows: the new token of a row, and the keys that it does not see.  (about 2 lines)
                 (void)s, (void)e;
                 //}
             });
@@ -152,7 +152,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             merge_warps(tiles.maxima, tiles.sums, O_reg, m, l);
             // finalize: a row that has seen nothing has l = 0, and gets O = 0 and L = -infinity
             //{ finalize
-            // TODO(13) finalize: l of the whole row, O divided by it, and L of it and m, to base e.  (about 3 lines)
+            // TODO(13) finalize: l of the whole row, O divided by l, and L from l and m, in base e.  (about 3 lines)
             const row_vec<ROWS> L_row = {};
             //}
             // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all

@@ -1,5 +1,5 @@
 // flash_decode_int8.cu - 13 with a cache of half the bytes: keys and values are int8, and each row of them has a
-// scale. A scale belongs to a column of S and of P, so it is multiplied there, 2 times a key instead of 2 D times.
+// scale. A scale belongs to a column of S or of P and is applied there: 2 multiplications per key instead of 2 D.
 #include "workbook.h"
 #include "int8.cuh"
 
@@ -69,7 +69,7 @@ template <int ROWS, int D, class Mask> TILE_FN void attend(
     }
     each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
     //{ weights
-    // TODO(14) weights: what l gets, and the scale of each value, on its column of P; which comes first?  (about 2 lines)
+    // TODO(14) weights: what is added to l; the scale of each value on its column of P. Which first?  (about 2 lines)
     (void)V_scale;
     //}
     mma_AB(O_reg, S, keys.V);  // O += P V
@@ -127,7 +127,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             load_rows_async(keys.K, K + key_row * D, heads * D, rows);
             load_rows_async(keys.V, V + key_row * D, heads * D, rows);
             //{ scales sent
-            // TODO(14) scales sent: where the scales of these rows begin, then both sent for, as the rows are.  (about 3 lines)
+            // TODO(14) scales sent: where the scales of these rows begin; issue the loads of both.  (about 3 lines)
             (void)K_scale, (void)V_scale, (void)first;
             //}
             if (++sent < count) all.step(ahead), page = page_of(ahead);

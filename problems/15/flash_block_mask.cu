@@ -66,8 +66,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     // tiles seen whole.
     constexpr int STEPS = KV_TILE / BC, WORDS = KV_TILE / 32;
     //{ lists
-    // TODO(15) lists: of the mask that the block's sequence has, the two lists of its tile of queries, and how many steps they take. `parts` is where
-    // the list of tiles seen in part begins.  (about 5 lines)
+    // TODO(15) lists: the two lists of the block's tile of queries, in the mask of its sequence, and how many steps
+    // they take. `parts` is where the list of tiles seen in part begins.  (about 5 lines)
     const int *whole = mask.whole, *part = mask.part, parts = 0, whole_steps = 0, end = 0;
     //}
     const uint32_t *bits = mask.bits + ((size_t)parts * mask.q_tile + block_row % mask.q_tile) * WORDS;  // block_row's
@@ -87,7 +87,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
         const int n = step - whole_steps;
         if (n >= 0 && threadIdx.x < BR) {
             //{ load bits
-            // TODO(15) load bits: this thread's row of BC bits, without waiting for them.  (about 2 lines)
+            // TODO(15) load bits: issue the load of this thread's row of BC bits.  (about 2 lines)
             (void)bits, (void)STEPS;
             //}
         }
@@ -148,7 +148,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
 
     // finalize: a row that sees no key has l = 0
     //{ empty rows
-    // TODO(15) empty rows: l over the lanes, O and L, as in problem 03, and for a row that sees no key O = 0 and L = -infinity.  (about 3 lines)
+    // TODO(15) empty rows: l over the lanes, O and L, as in problem 03, and for a row that sees no key O = 0 and L =
+    // -infinity.  (about 3 lines)
     row_vec<ROWS> L_row = {};
     //}
 

@@ -1,7 +1,7 @@
-// flash_fp8.cu - problem 10 with Q, K and V of eight bits: floats of 1 sign, 4 exponent and 3 fraction bits, e4m3,
-// under powers of two. The tensor cores multiply them twice as fast as bf16. What else is new: P has registers of its
-// own, the maximum is looked for only where sums tell that it is needed, and what the tensor cores add up goes on to
-// float32 before it has lost too much.
+// flash_fp8.cu - problem 10 with Q, K and V in eight bits: e4m3, floats of 1 sign, 4 exponent and 3 fraction bits,
+// scaled by powers of two. The tensor cores multiply them twice as fast as bf16. What else is new: P has registers of
+// its own; the maximum is computed only where sums show that it is needed; and the sums of the tensor cores are added
+// to float32 before they lose too much.
 #include "workbook.h"
 #include "hopper.cuh"
 #include "e4m3.cuh"
@@ -31,7 +31,7 @@ template <bool FIRST> TILE_FN bool softmax_step(
 {
     constexpr float largest_e4m3 = 448, room = 3;  // a new maximum's weight is 2^room: a lane's 16 are 128 at most
     //{ softmax: sums tell, raise, again
-    // TODO(16) softmax: P under the old maximum; if the sums tell that a weight is too large, raise it, and again.  (about 15 lines)
+    // TODO(16) softmax: P under the old m; if the sums show a weight that is too large, raise m.  (about 15 lines)
     (void)P, (void)S, (void)m, (void)l, (void)alpha, (void)factor, (void)V_exponent, (void)unit, (void)largest_e4m3;
     (void)room;
     return false;
@@ -45,7 +45,7 @@ template <int D>
 TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, const row_vec<16> &m, bool first)
 {
     //{ level: a sum in float32
-    // TODO(16) level: O, and with it the sum under the new maximum, becomes the sum; O begins anew.  (about 6 lines)
+    // TODO(16) level: add O to the sum, rescaled to the new maximum; O begins again at 0.  (about 6 lines)
     (void)sum, (void)O, (void)m_sum, (void)m, (void)first;
     //}
 }
@@ -99,7 +99,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
                 for (int t = end - 1; t >= 0; t--) K.send(K_map, t * BC, head / group_size);
         } else if (threadIdx.x == 64) {
             //{ fetch: V comes transposed
-            // TODO(16) fetch: V's tiles, from the last one that the block sees, as K's.  (about 2 lines)
+            // TODO(16) fetch: the tiles of V, as those of K, from the last one that the block sees.  (about 2 lines)
             (void)V_map;
             //}
         }
@@ -134,13 +134,13 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
         const int8_t *of_K = K_exponent + (size_t)(head / group_size) * all;
         const int8_t *of_V = V_exponent + (size_t)(head / group_size) * all;
         //{ scales: of a row of Q
-        // TODO(16) scales: of this lane's two rows of Q, scale2 times the power of two; beyond the last row 1.  (about 5 lines)
+        // TODO(16) scales: of this lane's rows of Q, scale2 times the power of two; past the end, 1.  (about 5 lines)
         fill(Q_factor, scale2);
         (void)Q_exponent;
         //}
         const auto factor_of = [&](int tile) {  // of the scores with this tile of keys
             //{ factor: and of a tile of K
-            // TODO(16) factor: that of a row of Q times the power of two of this tile of K, FLT_MIN at least.  (about 1 line)
+            // TODO(16) factor: the row's, times the power of two of this tile of K; at least FLT_MIN.  (about 1 line)
             (void)tile, (void)of_K;
             return max(Q_factor, least);
             //}
@@ -153,12 +153,12 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
         }
         const int unit = of_V[t];
         //{ overlap: as in 10, but P is made beside the one that is read
-        // TODO(16) overlap: problem 10's walk, with one P for the product that runs and one being made.  (about 34 lines)
+        // TODO(16) overlap: the loop of 10, with one P for the product in flight, one being made.  (about 34 lines)
         (void)Q, (void)of_V, (void)unit, (void)left, (void)P, (void)alpha, (void)mask, (void)factor_of, (void)sum;
         (void)moved, (void)m_sum;
         //}
         //{ together: what went on, and what did not
-        // TODO(16) together: what has gone on to the sum belongs to O.  (about 2 lines)
+        // TODO(16) together: O includes what was added to the sum.  (about 2 lines)
         //}
         // finalize
         l = row_sum_whole(l);

@@ -1,6 +1,6 @@
-// flash_ring.cu - attention over a sequence that lies on several GPUs: Q stays where it is, K and V travel round a
-// ring, and every GPU attends to those that it has at hand while the next ones are on their way. What it has found
-// until then and what it finds now are merged by L.
+// flash_ring.cu - attention over a sequence that is sharded over several GPUs: Q stays on its GPU, K and V circulate
+// around a ring, and every GPU attends to the K and V that it holds while the next ones are in flight. Partial results
+// are merged by means of L.
 #include "workbook.h"
 #include <initializer_list>
 #include <nccl.h>
@@ -15,7 +15,7 @@ struct sequence {
     int rows(int chunk) const
     {
         //{ chunk table
-        // TODO(17) chunk table: N / (2 * ranks) rows, and one more in the first chunks, as many as are left over.  (about 1 line)
+        // TODO(17) chunk table: N / (2 * ranks) rows, one more in as many first chunks as rows remain.  (about 1 line)
         (void)chunk;
         return 0;
         //}
@@ -24,7 +24,7 @@ struct sequence {
     int chunk(int rank, int which) const
     {
         //{ zigzag
-        // TODO(17) zigzag: which chunks are this rank's, so that all ranks have the same to do under a causal mask.  (about 1 line)
+        // TODO(17) zigzag: the chunks of this rank; under a causal mask all ranks have equal work.  (about 1 line)
         (void)rank, (void)which;
         return 0;
         //}
@@ -74,7 +74,7 @@ __global__ void merge_kernel(
         if (!first) x = ((const float_columns *)O_sum)[at];
         const float L_old = first ? -INFINITY : L_sum[row], L_new = L_part[row];
         //{ merge
-        // TODO(17) merge: x.of and L_both of all keys until now, from the two parts and their L.  (about 3 lines)
+        // TODO(17) merge: x.of and L_both of all keys so far, from two partial results and their L.  (about 3 lines)
         (void)part, (void)L_old, (void)L_new;
         //}
     }
@@ -182,8 +182,9 @@ wb_status flash_ring(
         if (step + 1 < ranks) {
             const size_t leaving = kv_heads * all.rows_of(owner) * D, coming = kv_heads * all.rows_of(comes) * D;
             //{ travel
-            // TODO(17) travel: K and V of this step to the next rank, those of the next step into the other buffer, and an event when they
-            // are there. What is still read is not written over.  (about 12 lines)
+            // TODO(17) travel: send K and V of this step to the next rank, receive those of the next step into the
+            // other buffer, and record an event when they have arrived. What is still read must not be
+            // overwritten.  (about 12 lines)
             (void)K_here, (void)V_here, (void)leaving, (void)coming, (void)there, (void)next, (void)before;
             //}
         }

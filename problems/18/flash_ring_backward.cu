@@ -1,5 +1,5 @@
-// flash_ring_backward.cu - the gradients of flash_ring: K and V travel round the ring once more, and what they get of
-// dK and dV travels one step behind them, is added to on each rank, and comes home.
+// flash_ring_backward.cu - the gradients of flash_ring: K and V circulate around the ring once more. dK and dV
+// circulate one step behind them, accumulate on each rank, and return to their owner.
 #include "workbook.h"
 #include <initializer_list>
 #include <nccl.h>
@@ -53,7 +53,7 @@ __global__ void delta_kernel(float *delta, const bf16 *O, const bf16 *dO, size_t
     if (row < rows) {
         const bf16_columns o = ((const bf16_columns *)O)[at], g = ((const bf16_columns *)dO)[at];
         //{ delta
-        // TODO(18) delta: what this thread's columns of dO and of O give to the row's sum.  (about 1 line)
+        // TODO(18) delta: what this thread's columns of dO and of O contribute to the row's sum.  (about 1 line)
         (void)o, (void)g;
         //}
     }
@@ -69,7 +69,7 @@ __global__ void add_kernel(float *sum, const float *found, size_t columns)
     float_columns x = ((const float_columns *)sum)[at];
     const float_columns y = ((const float_columns *)found)[at];
     //{ add
-    // TODO(18) add: what was found here, to what has come.  (about 1 line)
+    // TODO(18) add: this rank's contribution, to the sum that has arrived.  (about 1 line)
     (void)y;
     //}
     ((float_columns *)sum)[at] = x;
@@ -188,18 +188,18 @@ wb_status flash_ring_backward(
         // send: the keys at hand go on, and so do the gradients of those that were at hand before
         if (!alone) {
             //{ behind
-            // TODO(18) behind: what leaves in this step, and what is overwritten, is ready when the step before has ended.  (about 1 line)
+            // TODO(18) behind: what this step sends or overwrites is ready: the step before has ended.  (about 1 line)
             (void)done;
             //}
             WB_NCCL(ncclGroupStart());
             //{ keys
-            // TODO(18) keys: K and V of this step to the next rank, those of the next step into the other buffers; in all but the last two
-            // steps.  (about 6 lines)
+            // TODO(18) keys: send K and V of this step to the next rank, receive those of the next step into the other
+            // buffers; in all but the last two steps.  (about 6 lines)
             (void)K_here, (void)V_here, (void)comes, (void)pass_on;
             //}
             //{ gradients
-            // TODO(18) gradients: the sum that left this rank's hands in the step before to the next rank; the sum of this step's keys into the
-            // other buffer. Not in the first step.  (about 5 lines)
+            // TODO(18) gradients: send the sum of the step before to the next rank, receive the sum of this step's keys
+            // into the other buffer. Not in the first step.  (about 5 lines)
             (void)left, (void)there;
             //}
             WB_NCCL(ncclGroupEnd());
@@ -219,13 +219,13 @@ wb_status flash_ring_backward(
                 square.causal = what == CAUSAL;
                 if (what == EMPTY || square.q_len == 0 || square.kv_len == 0) continue;
                 //{ when
-                // TODO(18) when: some of my own pairs of chunks now, in the first step; the others in the last, under the way home.  (about 1 line)
+                // TODO(18) when: some own pairs of chunks now, in the first step; others in the last.  (about 1 line)
                 if (step == ranks) continue;  // right, and nothing runs under that message
                 //}
                 const size_t q_at = mine ? q_heads * all.rows(all.chunk(me, 0)) : 0;
                 const size_t kv_at = theirs ? kv_heads * all.rows(all.chunk(owner, 0)) * D : 0;
                 //{ share
-                // TODO(18) share: the gradients of this pair, added to dQ of my chunk, and to dK and dV of theirs.  (about 3 lines)
+                // TODO(18) share: this pair's gradients, to dQ of my chunk, and dK and dV of theirs.  (about 3 lines)
                 (void)q_at, (void)kv_at, (void)V_here, (void)found, (void)square;
                 status = WB_OK;
                 //}
@@ -235,7 +235,7 @@ wb_status flash_ring_backward(
 
         // sync: what has come in this step is needed from here on
         //{ arrived
-        // TODO(18) arrived: the sum of this step, and the keys of the next one, have come before anything reads them.  (about 1 line)
+        // TODO(18) arrived: this step's sum and the next step's keys have arrived before they are read.  (about 1 line)
         (void)arrived;
         //}
         if (step > 0 && count > 0) {

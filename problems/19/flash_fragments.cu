@@ -58,7 +58,7 @@ template <class F> TILE_FN float over_row(float x, F f)
 }
 
 // ------------------------ the layout in shared memory
-// [ROWS, COLS] bf16, no padding. A chunk is 8 neighbours of a row, 16 bytes: what a copy copies and a lane hands in.
+// [ROWS, COLS] bf16, no padding. A chunk is 8 neighbours of a row, 16 bytes: what a copy moves and a lane supplies.
 template <int ROWS, int COLS> struct alignas(128) shared_tile {
     static constexpr int CHUNKS = COLS / 8;  // of a row
     bf16 at[ROWS][COLS];
@@ -67,7 +67,7 @@ template <int ROWS, int COLS> struct alignas(128) shared_tile {
     {
         int slot = number;  // which of its row's CHUNKS places it has
         //{ swizzle
-        // TODO(19) swizzle: a slot for which the same chunk of 8 rows lies in all 32 banks.  (about 2 lines)
+        // TODO(19) swizzle: a slot such that the same chunk of 8 rows covers all 32 banks.  (about 2 lines)
         //}
         return &at[row][8 * slot];
     }
@@ -111,7 +111,7 @@ template <int ROWS, int D> TILE_FN void fetch_queries(uint32_t f[4], shared_tile
 template <int BC, int D> TILE_FN void fetch_keys(uint32_t f[4], shared_tile<BC, D> &K, int k, int n)
 {
     //{ keys
-    // TODO(19) keys: each lane hands in a row of 8 of K's elements, to ldmatrix_x4.  (about 2 lines)
+    // TODO(19) keys: each lane supplies the address of 8 elements of a row of K, for ldmatrix_x4.  (about 2 lines)
     (void)f, (void)K, (void)k, (void)n;
     //}
 }
@@ -120,7 +120,7 @@ template <int BC, int D> TILE_FN void fetch_keys(uint32_t f[4], shared_tile<BC, 
 template <int BC, int D> TILE_FN void fetch_values(uint32_t f[4], shared_tile<BC, D> &V, int k, int n)
 {
     //{ values
-    // TODO(19) values: the same of V, to ldmatrix_x4_trans.  (about 1 line)
+    // TODO(19) values: the same for V, with ldmatrix_x4_trans.  (about 1 line)
     (void)f, (void)V, (void)k, (void)n;
     //}
 }
@@ -242,7 +242,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     // place t % 2.
     const auto turn_page = [&](int next) {
         //{ pages
-        // TODO(19) pages: the tile in flight has arrived for all; tile `next` begins to be copied.  (about 7 lines)
+        // TODO(19) pages: the tile in flight has arrived for all; the copy of tile `next` begins.  (about 7 lines)
         (void)next, (void)end;
         //}
     };

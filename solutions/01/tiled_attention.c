@@ -1,7 +1,7 @@
 // Tiled attention on the CPU: FlashAttention-2, algorithm 1 (Dao 2023, arXiv:2307.08691), in float32.
 //
-// One task is one tile of 128 queries of one head. It walks over the tiles of 128 keys; of the score matrix only the
-// tile in hand exists. The two products of a tile are OpenBLAS's, the softmax between them is yours.
+// One task is one tile of 128 queries of one head. It iterates over tiles of 128 keys; only one tile of the score
+// matrix exists at a time. OpenBLAS computes the two products of a tile, and you write the softmax between them.
 #include "workbook.h"
 
 #include <cblas.h>

@@ -1,4 +1,4 @@
-// weighted_row_sum.cu - y[i] = sum over j of x[i, j] w[j]. A block sums four rows, so that it fetches w once for four.
+// weighted_row_sum.cu - y[i] = sum over j of x[i, j] w[j]. A block sums four rows, so that it loads w once for all.
 #include "workbook.h"
 
 enum {

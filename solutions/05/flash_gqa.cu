@@ -1,5 +1,5 @@
-// flash_gqa.cu - causal attention with grouped-query heads: each key head serves Hq / Hkv query heads in a row. A
-// block reads the head that its queries share with others; nothing is copied.
+// flash_gqa.cu - causal attention with grouped-query heads: Hq / Hkv consecutive query heads share one key head. A
+// block reads its key head in place; nothing is copied.
 #include "workbook.h"
 #include "tile.cuh"
 

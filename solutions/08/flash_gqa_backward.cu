@@ -1,6 +1,6 @@
 // flash_gqa_backward.cu - the gradient of causal attention with grouped-query heads: from Q, K, V, O, L and dO to dQ,
-// dK and dV. FlashAttention-2, algorithm 2, without its atomics. P is computed again, tile by tile, from Q, K and L:
-// three kernels, the second of which owns the rows of dK and dV, the third those of dQ.
+// dK and dV. FlashAttention-2, algorithm 2, without its atomics. P is recomputed from Q, K and L, tile by tile. There
+// are three kernels: for delta, for dK and dV (a block owns rows of these), and for dQ (likewise).
 #include "workbook.h"
 #include "tile.cuh"
 

@@ -1,7 +1,7 @@
 // flash_sinks_backward.cu - the gradient of attention with grouped-query heads, a sliding window and sinks: query i
-// sees key j if j <= i and (j > i - W or j < sinks). The kernels of 08 with both walks bounded by the window. A sink,
-// which every later query sees, would keep one block busy for N queries: its queries are shared out over several
-// blocks, whose sums are added up in a fixed order.
+// sees key j if j <= i and (j > i - W or j < sinks). The kernels are those of 08, with both loops bounded by the
+// window. A sink, which every later query sees, would keep one block busy for N queries, so these are split over
+// several blocks, whose sums are added up in a fixed order.
 #include "workbook.h"
 #include "tile.cuh"
 

@@ -1,6 +1,6 @@
 // flash_hopper.cu - attention on a Hopper GPU: O = softmax(scale Q K^T) V, causal or not, with grouped heads.
-// FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608): one warpgroup fetches, the others compute, each for 64
-// queries; and in each of these the products of one tile of keys run under the softmax of the next.
+// FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608): one warpgroup loads, the others compute, each for 64 queries;
+// in each of these, the products of one tile of keys overlap the softmax of the next.
 #include "workbook.h"
 #include "hopper.cuh"
 

@@ -1,6 +1,6 @@
-// flash_sink_logits.cu - causal attention with grouped-query heads, a sliding window, and a sink logit a head: one
-// more term of each row's denominator, which adds nothing to O. The window is that of 06; one that reaches over all
-// keys is none.
+// flash_sink_logits.cu - causal attention with grouped-query heads, a sliding window, and a sink logit per head: one
+// more term in the denominator of each row, which adds nothing to O. The window is that of 06; one that reaches over
+// all keys means none.
 #include "workbook.h"
 #include "tile.cuh"
 

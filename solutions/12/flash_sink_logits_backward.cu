@@ -1,6 +1,6 @@
 // flash_sink_logits_backward.cu - the gradient of attention with grouped-query heads, a sliding window, and a learned
-// number a head, the logit s of a sink, that joins the softmax's denominator: query i sees key j if j <= i and j > i -
-// W. The kernels of 09 without its sink tokens: L holds the sink already. New is ds, a sum over all rows of a head.
+// sink logit s per head, which is a term of the softmax's denominator: query i sees key j if j <= i and j > i - W. The
+// kernels are those of 09 without sink tokens; L contains the sink already. New is ds, a sum over all rows of a head.
 #include "workbook.h"
 #include "tile.cuh"
 

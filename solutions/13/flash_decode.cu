@@ -1,6 +1,6 @@
-// flash_decode.cu - attention of the newest tokens: few queries, many keys, which lie in pages. The keys of all
-// sequences are one row of tiles, and each team of blocks, one for each head, takes an equal share of it, wherever
-// that begins and ends; a second kernel merges what was cut.
+// flash_decode.cu - attention of the newest tokens: few queries, and many keys, which are stored in pages. The tiles of
+// all sequences form one list, and each team of blocks, one block per head, takes an equal share of it, wherever the
+// share begins and ends; a second kernel merges the partial results.
 #include "workbook.h"
 #include "paged.cuh"
 

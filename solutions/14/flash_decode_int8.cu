@@ -1,5 +1,5 @@
 // flash_decode_int8.cu - 13 with a cache of half the bytes: keys and values are int8, and each row of them has a
-// scale. A scale belongs to a column of S and of P, so it is multiplied there, 2 times a key instead of 2 D times.
+// scale. A scale belongs to a column of S or of P and is applied there: 2 multiplications per key instead of 2 D.
 #include "workbook.h"
 #include "int8.cuh"
 

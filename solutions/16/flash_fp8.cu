@@ -1,7 +1,7 @@
-// flash_fp8.cu - problem 10 with Q, K and V of eight bits: floats of 1 sign, 4 exponent and 3 fraction bits, e4m3,
-// under powers of two. The tensor cores multiply them twice as fast as bf16. What else is new: P has registers of its
-// own, the maximum is looked for only where sums tell that it is needed, and what the tensor cores add up goes on to
-// float32 before it has lost too much.
+// flash_fp8.cu - problem 10 with Q, K and V in eight bits: e4m3, floats of 1 sign, 4 exponent and 3 fraction bits,
+// scaled by powers of two. The tensor cores multiply them twice as fast as bf16. What else is new: P has registers of
+// its own; the maximum is computed only where sums show that it is needed; and the sums of the tensor cores are added
+// to float32 before they lose too much.
 #include "workbook.h"
 #include "hopper.cuh"
 #include "e4m3.cuh"

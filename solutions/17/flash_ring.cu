@@ -1,6 +1,6 @@
-// flash_ring.cu - attention over a sequence that lies on several GPUs: Q stays where it is, K and V travel round a
-// ring, and every GPU attends to those that it has at hand while the next ones are on their way. What it has found
-// until then and what it finds now are merged by L.
+// flash_ring.cu - attention over a sequence that is sharded over several GPUs: Q stays on its GPU, K and V circulate
+// around a ring, and every GPU attends to the K and V that it holds while the next ones are in flight. Partial results
+// are merged by means of L.
 #include "workbook.h"
 #include <initializer_list>
 #include <nccl.h>

@@ -1,5 +1,5 @@
-// flash_ring_backward.cu - the gradients of flash_ring: K and V travel round the ring once more, and what they get of
-// dK and dV travels one step behind them, is added to on each rank, and comes home.
+// flash_ring_backward.cu - the gradients of flash_ring: K and V circulate around the ring once more. dK and dV
+// circulate one step behind them, accumulate on each rank, and return to their owner.
 #include "workbook.h"
 #include <initializer_list>
 #include <nccl.h>

@@ -58,7 +58,7 @@ template <class F> TILE_FN float over_row(float x, F f)
 }
 
 // ------------------------ the layout in shared memory
-// [ROWS, COLS] bf16, no padding. A chunk is 8 neighbours of a row, 16 bytes: what a copy copies and a lane hands in.
+// [ROWS, COLS] bf16, no padding. A chunk is 8 neighbours of a row, 16 bytes: what a copy moves and a lane supplies.
 template <int ROWS, int COLS> struct alignas(128) shared_tile {
     static constexpr int CHUNKS = COLS / 8;  // of a row
     bf16 at[ROWS][COLS];

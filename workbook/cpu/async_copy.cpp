@@ -52,7 +52,8 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
                  from_past = reinterpret_cast<uintptr_t>(from) % bytes;
     if (to_past || from_past)
         report("misaligned asynchronous copy", site,
-               "a copy of %zu bytes must be aligned to this size, but the destination is %zu bytes off, the source %zu",
+               "a copy of %zu bytes must be aligned to this size, but the destination is off by %zu bytes, the source "
+               "by %zu",
                bytes, to_past, from_past);
     if (!is_shared_address(*current, static_cast<char *>(to)))
         report("bad asynchronous copy", site, "the destination must be shared memory");

@@ -46,7 +46,7 @@ template <class F> static void each_piece(const void *tile, const tensor_box &m,
 static void check_tile(const void *tile, int bytes, const tensor_box &m, call_site site)
 {
     if (reinterpret_cast<uintptr_t>(tile) % 1024)
-        report("misaligned tile", site, "%s must be at a multiple of 1024 bytes", name_of(tile));
+        report("misaligned tile", site, "the address of %s must be a multiple of 1024", name_of(tile));
     if (bytes != box_bytes(m))
         report("box of another size", site, "%s has %d bytes, but a box of this tensor map has %d x %d x %d = %d",
                name_of(tile), bytes, box_rows(m), m.D, m.bytes, box_bytes(m));

@@ -172,7 +172,7 @@ static void check_ranges(const work &w)
                 if (w.is_message() && o->is_message()) {
                     nccl_alone();
                     report_begin("two messages in one buffer");
-                    report_line("%s at %s, with %s, and %s at %s, with %s, have %td bytes in common", other.call,
+                    report_line("%s at %s, with %s, and %s at %s, with %s, use the same %td bytes", other.call,
                                 leaf(other.site), flight_peer(other.peer).c_str(), r.call, leaf(r.site),
                                 flight_peer(r.peer).c_str(), std::min(r.at + r.bytes, other.at + other.bytes) - at);
                     report_line("and neither stream waits for the other");

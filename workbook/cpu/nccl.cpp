@@ -299,8 +299,7 @@ template <class Type> static void combine_as(char *into, const char *from, size_
 {
     Type *a = reinterpret_cast<Type *>(into);
     const Type *b = reinterpret_cast<const Type *>(from);
-    for (size_t i = 0; i < bytes / sizeof(Type); i++)
-        a[i] = op == ncclMax ? std::max(a[i], b[i]) : Type(a[i] + b[i]);
+    for (size_t i = 0; i < bytes / sizeof(Type); i++) a[i] = op == ncclMax ? std::max(a[i], b[i]) : Type(a[i] + b[i]);
 }
 template <class Type> static void divide_as(char *into, size_t bytes, int by)
 {

@@ -105,7 +105,7 @@ bool describe_shared_address(const block &b, const char *at, char *text, size_t 
 {
     if (!is_shared_address(b, at)) return false;
     if (at < b.static_shared && !b.config->shared)
-        snprintf(text, size, "%s has no memory: the third number between <<< and >>> is 0",
+        snprintf(text, size, "%s has no memory: the third launch argument in <<<...>>> is 0",
                  b.dynamic_name ? b.dynamic_name : "dynamic shared memory");
     else if (at < b.static_shared)
         snprintf(text, size, "%td bytes %s extern __shared__ %s (%zu bytes)",

@@ -414,7 +414,7 @@ static void check_named(engine &e, const products_due &due, int w)
                    due.site);  // and says if this warp has issued too few
         report_two("result read too early", due.site, p->of.site, "the product was issued",
                    "the argument of products_done<%d> is a result that may be incomplete: %zu product%s in flight, and "
-                   "up to %d may remain so",
+                   "up to %d may remain in flight",
                    due.pending, e.queue[w].size(), e.queue[w].size() == 1 ? " is" : "s are", due.pending);
     }
     std::vector<unnamed_result> &unnamed = e.unnamed[w];

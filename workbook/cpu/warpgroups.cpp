@@ -68,8 +68,8 @@ static void tell_pool(const thread &t, const void *, long more, char *text, size
 {
     const engine &e = engine_here();
     snprintf(text, size,
-             "for %ld registers per thread in addition to the %d it has, but the block has only %d per thread of a "
-             "warp left; at launch each thread could get %d (%u threads)",
+             "for %ld registers per thread in addition to its %d, but the block has only %d per thread left for a "
+             "warp; at launch each thread could get %d (%u threads)",
              more, e.registers[warp_number(t)], e.pool / WARP,
              REGISTERS / static_cast<int>(current->thread_count) / 8 * 8, current->thread_count);
 }

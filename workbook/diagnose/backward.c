@@ -200,8 +200,9 @@ static void look_at_dsinks(void)
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
                 "head| exp(s - L) delta over the first sequence only| exp(s - L) delta over the first warp's rows only",
-                sum, "dsinks[%d] is %.5g, but minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
-                got, h, sum[0]);
+                sum,
+                "dsinks[%d] should be minus the sum of exp(s - L) delta over the rows of head %d, %.5g, but is %.5g", h,
+                h, sum[0], got);
     }
 }
 

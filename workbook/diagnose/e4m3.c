@@ -146,8 +146,8 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
     // No maximum has to be, or may be, raised.
     if (stays && is->top + V - m_old < 2.9 && t > 1 && fabs(seen - (V - old)) > 0.3)
         find(BY_EXPONENT, "", "softmax|overlap",
-             "from the tile of keys from %d on to the tile from %d on, m of query %d does not change, so the exponent "
-             "added to its scores must change as V's exponent does: it changes by %.2f, V's exponent by %d",
+             "between the tiles of keys from %d on and from %d on, m of query %d does not change, so the exponent "
+             "added to its scores must change by as much as V's exponent: it changes by %.2f, V's exponent by %d",
              was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     const double grown = m - m_old;
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},

@@ -31,12 +31,13 @@ static void see_chunk(fit *f, chunk is, chunk first, chunk right, chunk order, c
 {
     const int C = chunks(), together = C < 8 ? 8 / C : 1, turn = key_of(right.row) / together % (8 / together);
     if (is.of != first.of || first.row / e.s->kv_len != right.row / e.s->kv_len) return;  // a key past the last
-    const form forms[] = {
-        {"", right.row * C + right.number},
-        {orders, order.row * C + order.number},
-        {"a slot was fetched as if it were the chunk; ask chunk()", right.row * C + (right.number ^ turn)}};
+    const form forms[] = {{"", right.row * C + right.number},
+                          {orders, order.row * C + order.number},
+                          {"a slot was fetched as if it were a chunk: the address must come from chunk()",
+                           right.row * C + (right.number ^ turn)}};
     see(f, is.row * C + is.number, 0, forms, COUNT(forms),
-        "the right factor of a product has columns %d to %d of key %d of %s where columns %d to %d of key %d belong",
+        "the right factor of a product contains columns %d to %d of key %d of %s, but should contain columns %d to %d "
+        "of key %d",
         8 * is.number, 8 * is.number + 7, key_of(is.row), owner_names[is.of], 8 * right.number, 8 * right.number + 7,
         key_of(right.row));
 }
@@ -45,7 +46,7 @@ static void look_at_keys(const product *p, chunk first, int number)
 {
     if (chunk_of(p->b, 1).of == OF_K)
         find(BY_HEADS, ".trans", "keys",
-             "K is fetched with .trans: rows of a right factor, not its columns, are rows of K");
+             "K is fetched with .trans: the rows of the right factor are rows of K, but its columns should be");
     if (first.of != OF_K) return;
     EACH_PAIR (half, 2, c, 8) {
         see_chunk(&fit_keys, chunk_of(p->b + 64 * half + c, 8), first, (chunk){OF_K, first.row + c, number + half},
@@ -58,7 +59,7 @@ static void look_at_values(const product *p, chunk first)
 {
     if (chunk_of(p->b, 8).of == OF_V)
         find(BY_HEADS + 1, ".trans", "values",
-             "V is fetched without .trans: columns of a right factor, not its rows, are rows of V");
+             "V is fetched without .trans: the columns of the right factor are rows of V, but its rows should be");
     for (int j = 0; j < 16 && first.of == OF_V; j++)
         see_chunk(&fit_values, chunk_of(p->b + 8 * j, 1), first, (chunk){OF_V, first.row + j, first.number},
                   (chunk){OF_V, first.row + j % 8, first.number + j / 8},
@@ -92,16 +93,16 @@ static void look_at_lanes(double m[8][4], int key)
     EACH_PAIR (i, 8, t, 4)
         if (fabs(m[i][0] - m[i][t]) > 0.06 + 2e-3 * fabs(m[i][0])) {
             find(BY_MAXIMUM, "m of each lane", "row",
-                 "lanes %d to %d share a row, but in the tile of keys from %d on lane %d subtracts %.4g from its "
-                 "scores, lane %d %.4g: the maximum does not run over all four lanes",
+                 "lanes %d to %d share a row, but in the tile of keys from %d on, lane %d subtracts %.4g from its "
+                 "scores, and lane %d %.4g: the maximum is not taken over all four lanes",
                  i * 4, i * 4 + 3, key, i * 4, m[i][0], i * 4 + t, m[i][t]);
             return;
         }
     for (int i = 0; i < 8; i++) alike += (fabs(m[i][0] - m[i ^ 1][0]) < 0.02) - (fabs(m[i][0] - m[i ^ 2][0]) < 0.02);
     if (alike > 5)
         find(BY_MAXIMUM, "m of two rows", "row",
-             "rows 0 and 1, 2 and 3 ... subtract the same number from their scores: the maximum runs over eight lanes, "
-             "which hold two rows");
+             "rows 0 and 1, 2 and 3 ... subtract the same number from their scores: the maximum is taken over eight "
+             "lanes, which hold two rows");
 }
 
 // What each register is made of. False if it is not what it should be, or not known.
@@ -126,8 +127,8 @@ static bool look_at_weights(const product *p, int key)
             const int of = to ^ from[to] / 2;
             if (from[to])
                 find(BY_SUM, of == to ? "pairs" : "quarters", "weights",
-                     "f[%d] has rows %d to %d, columns %d to %d of P%s, but should have rows %d to %d, columns %d to "
-                     "%d, the left one of a pair in the lower half",
+                     "f[%d] contains rows %d to %d, columns %d to %d of P%s, but should contain rows %d to %d, columns "
+                     "%d to %d, with the left column of a pair in the lower half",
                      to, of % 2 * 8, of % 2 * 8 + 7, of / 2 * 8, of / 2 * 8 + 7,
                      from[to] % 2 ? ", the two columns of each pair exchanged" : "", to % 2 * 8, to % 2 * 8 + 7,
                      to / 2 * 8, to / 2 * 8 + 7);
@@ -139,7 +140,8 @@ static bool look_at_weights(const product *p, int key)
     }
     if (known)
         find(BY_SUM + 1, "", "weights",
-             "a left factor of a product with V, for keys from %d on, does not have the weights that the scores give",
+             "the left factor of a product with V, for keys from %d on, does not contain the weights computed from the "
+             "scores",
              key_of(key));
     return false;
 }
@@ -157,7 +159,7 @@ void look_at_fragments(const record *r)
             if (p->walker == p[k - n].walker && !memcmp(p->a, p[k - n].a, 256 * sizeof(float)) &&
                 !memcmp(p->b, p[k - n].b, 128 * sizeof(float)))
                 find(BY_HEADS - 1, "twice", "product",
-                     "a warp computes a product of the same two factors twice: is it b, and b + 2?");
+                     "a warp multiplies the same two factors twice: does the second product use b + 2?");
         if (A.of != OF_Q && column.of != OF_K) {
             look_at_values(p, row);
             right &= row.of == OF_V && look_at_weights(p, row.row);
@@ -168,8 +170,7 @@ void look_at_fragments(const record *r)
             p->a_row[0] = A.of ? A.row : NO_ROW, score_key[score_count] = column.row, scores[score_count++] = p;
     }
     if (right && score_count && !fit_keys.wrong && !fit_values.wrong)
-        find(
-            BY_END, "not where it is", "owner",
-            "the factors of all products are right, and so are the weights, but not the results: a lane's elements are "
-            "taken for others");
+        find(BY_END, "not where it is", "owner",
+             "the factors of all products and the weights are correct, but the results are not: a lane's elements are "
+             "stored as those of other rows or columns");
 }

@@ -41,8 +41,8 @@ static void look_at_rows(const worker_run *run, int k, const expected *want)
     }
     if (known < 3 || 10 * known < 9 * looked) return;
     find(BY_HEADS, "rows of others", NULL,
-         "each wrong row of O is right for another query or head: query %zu of head %zu of batch %zu has what belongs "
-         "to query %zu of head %zu of batch %zu",
+         "each wrong row of O is correct for another query or head: query %zu of head %zu of sequence %zu has the "
+         "result of query %zu of head %zu of sequence %zu",
          first % N, first / N % (size_t)e.s->q_heads, first / N / (size_t)e.s->q_heads, of % N,
          of / N % (size_t)e.s->q_heads, of / N / (size_t)e.s->q_heads);
 }

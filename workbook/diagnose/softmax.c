@@ -148,8 +148,8 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
                                : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
                                  "maximum and the m kept so far)",
             (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
-            "in tile %d of the loop, query %d subtracts m = %.4g from its scores in base 2; the largest of these so "
-            "far, scale log2(e) max S, is %.4g",
+            "in tile %d of the loop, query %d subtracts m = %.4g from its scores in base 2, but the largest so far, "
+            "scale log2(e) max S, is %.4g",
             t, q, m, run);
 }
 
@@ -337,7 +337,8 @@ void look_at_softmax(const record *r)
 
 void settle_softmax(void)
 {
-    static const char over_more[] = "; no score of the row is that large: is the maximum taken over more than these?";
+    static const char over_more[] =
+        "; no score of the row is that large: is the maximum taken over other numbers, too?";
     const form *const l = fit_form(&fit_l);
     char begins[100];
     snprintf(begins, sizeof begins, ": m begins at about %.3g, and stays there in rows whose scores are all lower",

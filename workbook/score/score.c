@@ -41,8 +41,8 @@ int score_lesson(char **given)
 {
     grades_read("");
     printf(
-        "## Points\n\nEach checkpoint is all or nothing ([tests](checkpoints.txt)). It counts only when those that it\n"
-        "needs are won.\n\n| checkpoint | points | needs | what |\n|---|---|---|---|\n");
+        "## Points\n\nEach checkpoint is all or nothing ([tests](checkpoints.txt)). It counts only if the checkpoints "
+        "that\nit needs are won, too.\n\n| checkpoint | points | needs | what |\n|---|---|---|---|\n");
     EACH_CHECKPOINT (c, score_problem(given[0])->number) {
         printf("| %s | %d | ", c->name, c->points);
         for (const char *at = strcmp(c->needs, "-") ? c->needs : ""; *at; at++) printf(*at == ',' ? ", " : "%c", *at);

@@ -183,7 +183,7 @@ static void end_repair(cause *c)
             setting("REPAIR", "15"));
     dprintf(c->said, "%s\n%s\n", a->outcome->gaps, places(c, text_of("%s\n%s", c->failure, a->outcome->sanitize)));
     if (c->searching < 0) {
-        say("  tried: not searched: another run is searching in %s\n", a->number);
+        say("  no search for an edit: another run is searching in %s\n", a->number);
     } else {
         char *const tried = child_read(c->tried, NULL);
         child_wait(c->searching);

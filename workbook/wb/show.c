@@ -49,7 +49,7 @@ int wb_show(char **given)
     results_sort(&o.results);
     if (show_text(&o, what)) return 0;
     if (strcmp(what, "counts") == 0) return suite_say_counts(r), 0;
-    if (status == RESULT_STATUSES && !all) return fprintf(stderr, "wb: show RECORD %s: there is no such\n", what), 2;
+    if (status == RESULT_STATUSES && !all) return fprintf(stderr, "wb: show RECORD %s: unknown word\n", what), 2;
     for (int i = 0; i < r->count; i++) {
         const result *const row = &r->rows[i];
         if (rows)

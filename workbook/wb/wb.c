@@ -13,15 +13,15 @@ static const struct {
     const char *what;
 } commands[] = {
     {"test", "[--grade FOLDER BUILDER] BACKEND IMPL NN...", 2, wb_test, "builds and tests problems (test.c)"},
-    {"watch", "BACKEND", 1, wb_watch, "the same of one problem at every save (watch.c)"},
+    {"watch", "BACKEND", 1, wb_watch, "the same for one problem, at every save (watch.c)"},
     {"suite", "[OPTION...] TEST_PROGRAM WORKER BACKEND [OPTION...]", 1, wb_suite,
      "runs a suite on a worker; WB_RESULTS: where to keep its record (suite.c)"},
     {"list", "TEST_PROGRAM", 1, wb_list, "the names of its tests"},
     {"show", "RECORD WHAT", 2, wb_show,
-     "tests: the names of all; ok, FAIL, SKIP: of these; counts; rows; case, message: of the first failure; or a text"},
-    {"plain", "", 0, wb_plain, "text that nobody trusts, from standard input, as safe_text.h makes it"},
+     "tests: all names; ok, FAIL, SKIP: their names; counts; rows; case, message: of the first failure; or a text"},
+    {"plain", "", 0, wb_plain, "prints untrusted text from standard input, made safe by safe_text.h"},
     {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
-    {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
+    {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, first in these problems"},
     {"total", "FOLDER", 1, score_total, "Score: ..."},
     {"row", "FOLDER REASON", 2, score_row, "a row of the class's table, for the submission in FOLDER"},
     {"class", "OUT <NAMES", 1, score_class, "prints grades.csv for the submissions in OUT/reports"},
@@ -33,7 +33,7 @@ static const struct {
     {"gaps", "NN", 1, score_gaps, "a line with its untouched gaps, if there are any"},
     {"cases", "NN", 1, score_cases, "the cases in which the answer is counted, for the worker"},
     {"predicted", "NN [COUNTS]", 1, score_predicted,
-     "the question of make predict; with COUNTS, stores GUESS and compares it with what was counted"},
+     "the question of make predict; with COUNTS, stores GUESS and compares it with the count"},
     {"from", "NN", 1, score_from, "the number of the problem that NN grows out of, if there is one"},
     {"untouched", "FILE", 1, score_untouched, "exit status 0 if FILE is an unmodified skeleton"},
 };

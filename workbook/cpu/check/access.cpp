@@ -352,7 +352,7 @@ void check_alignment(const char *at, unsigned bytes, void *code)
             "an address that is a multiple of the size: the offset, or the start of the buffer, is no such multiple.";
         char what[256];
         describe_memory(at, bytes, what, sizeof what);
-        snprintf(f->memory, sizeof f->memory, "%u bytes, at an address %zu past a multiple of that: %s", bytes,
+        snprintf(f->memory, sizeof f->memory, "%u bytes, at an address %zu past a multiple of this size: %s", bytes,
                  static_cast<size_t>(reinterpret_cast<uintptr_t>(at) & (bytes - 1)), what);
     }
     finish();

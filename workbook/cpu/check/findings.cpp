@@ -273,8 +273,7 @@ static const char *section_of(const char *kind)
          "are not in order|a message of another size|a message extends past its buffer|a message in a kernel|too many "
          "messages|too much is sent|deadlock between ranks, seen|",
          "Messages between GPUs"},
-        {"|a tile was read that should have been skipped|keys were copied|",
-         "Tiles that should be skipped"},
+        {"|a tile was read that should have been skipped|keys were copied|", "Tiles that should be skipped"},
         {"|no signal|bad signal|too many signals|signal not ready|too many arrivals|bytes not promised|"
          "tile used before it arrived|tile overwritten too early|written tile not visible|tile changed in flight|"
          "registers changed in flight|result read too early|result thrown away|returned too early|announced too early|"

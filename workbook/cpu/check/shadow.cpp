@@ -217,7 +217,7 @@ static void describe_shared(const char *at, unsigned bytes, char *text, size_t s
         const char *name = b.dynamic_name ? b.dynamic_name : "shared memory";
         const ptrdiff_t offset = at - b.dynamic_shared, all = static_cast<ptrdiff_t>(b.config->shared);
         if (!all)
-            snprintf(text, size, "%s has no memory: the third number between <<< and >>> is 0", name);
+            snprintf(text, size, "%s has no memory: the third launch argument in <<<...>>> is 0", name);
         else if (offset < 0)
             snprintf(text, size, "%td bytes before extern __shared__ %s", -offset, name);
         else if (offset >= all)
