@@ -8,8 +8,8 @@ said(name) = system(sprintf("sed -n 's/^# %s: //p' '%s'", name, table))
 # Of the steps, in their order, or of other libraries: number, name, TFLOP/s.
 rows(D, mask) = sprintf("< awk -F'\\t' '/^#/ { next } $1 == \"step\" { print; next } !($1 in n) { n[$1] = ++steps } " \
     ."$2 == %d && $3 == \"%s\" && $1 !~ /^(fa|cudnn)/ { print n[$1] \"\\t\" $1 \"\\t\" $5 }' '%s'", D, mask, table)
-peer(name) = real("0".system(sprintf("awk -F'\\t' '$1 == \"%s\" && $2 == 128 && $3 == \"full\" { print $5 }' '%s'", \
-    name, table)))
+peer(name) = real("0".system(sprintf("awk -F'\\t' '$1 == \"%s\" && $2 == 128 && $3 == \"full\" " \
+    ."{ printf \"%%.1f\", $5 }' '%s'", name, table)))  # with a point: gnuplot reads 0360 as octal
 
 where = sprintf("%s, %s, commit %s", said("gpu"), said("date"), said("commit"))
 set title "Attention forward, 4 x 16 heads, N = 4096, bf16: TFLOP/s".source_line(where)
