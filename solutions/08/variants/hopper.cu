@@ -413,17 +413,18 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct key_g
     int group;
     float scale2;
     query_ring Q_in;
-    bool pending;  // the last dQ has been stored, but the copy engine does not know
+    bool pending = false;  // the last dQ has been stored, but the copy engine does not know
 
     // of a work
-    int block_key, group_key, key;  // the first key of the block, of the warpgroup, of the warp
-    reg_tile<16, D> dK, dV;
+    int block_key = 0, group_key = 0, key = 0;  // the first key of the block, of the warpgroup, of the warp
+    reg_tile<16, D> dK = {}, dV = {};
     // of a step, or, AHEAD, of the next one
-    reg_tile<16, BQ> S;
-    col_vec<BQ> L;
-    weights<BQ> dS_left;  // read by the product for dK, which AHEAD runs into the next step
-    query_ring Q_back;    // whose queries go back next
-    int left;             // steps
+    reg_tile<16, BQ> S = {};
+    col_vec<BQ> L = {};
+    // read by the products for dV and dK; AHEAD, the latter runs into the next step
+    weights<BQ> P_left = {}, dS_left = {};
+    query_ring Q_back = Q_in;  // whose queries go back next
+    int left = 0;              // steps
 
     // S^T = K Q^T
     TILE_FN void begin_S(int stage)
@@ -519,7 +520,6 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct key_g
         if (!AHEAD) products_done<1>(S);
         hide(s.q0);
         each(S, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
-        weights<BQ> P_left;
         round_to(P_left, S);
         // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have
         // company.
@@ -632,9 +632,8 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
     }
 
     registers::take();
-    const receiver queries(tiles.Q, tiles.Q_signals);
     key_group<D, MASK, ORDERED, MANY, ADD> mine = {
-        block, tiles, warpgroup_id() - 1, scale * LOG2_E, queries, false, 0, 0, 0, {}, {}, {}, {}, {}, queries, 0};
+        block, tiles, warpgroup_id() - 1, scale * LOG2_E, receiver(tiles.Q, tiles.Q_signals)};
     block.each_work(false, [&](const work &now, int n) {
         mine.take_work(now, n);
         block.store_gradients(dK_out, dV_out, now, mine.group, mine.group_key, mine.dK, mine.dV);
