@@ -462,19 +462,17 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct key_g
 
     TILE_FN step step_at(const work &now, int q) const
     {
-        const int stage = Q_in.stage, turn = STAGES == 2 ? stage : stage % 2, q0 = q * BQ;
-        const int dQ_part = PARTS == 1 ? 0 : group, dQ_first = q0 + 64 * dQ_part;
+        step s;
+        s.q0 = q * BQ, s.stage = Q_in.stage;
+        s.turn = STAGES == 2 ? s.stage : s.stage % 2, s.b = s.turn % PARTS;
+        s.phase = STAGES == 2 ? Q_in.phase : s.stage / 2;
+        s.mine = PARTS == 2 || s.turn == group;
+        s.dQ_part = PARTS == 1 ? 0 : group;
+        const int first = s.q0 + 64 * s.dQ_part;
         const bool far = WINDOWED && now.far_part && block.plan.sinks <= block_key + 64;
-        return {
-            q0,
-            stage,
-            turn,
-            turn % PARTS,
-            STAGES == 2 ? Q_in.phase : stage / 2,
-            PARTS == 2 || turn == group,
-            dQ_part,
-            DIAGONAL && (dQ_first <= block_key || far),
-            WINDOWED && dQ_first - (block_key + 63) >= block.W && block.plan.sinks <= block_key};
+        s.early = DIAGONAL && (first <= block_key || far);
+        s.late = WINDOWED && first - (block_key + 63) >= block.W && block.plan.sinks <= block_key;
+        return s;
     }
 
     // A step that sees none of our keys. Without a window the turn is not ours, either.
