@@ -413,17 +413,18 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct key_g
     int group;
     float scale2;
     query_ring Q_in;
-    bool pending;  // the last dQ has been stored, but the copy engine does not know
+    bool pending = false;  // the last dQ has been stored, but the copy engine does not know
 
     // of a work
-    int block_key, group_key, key;  // the first key of the block, of the warpgroup, of the warp
-    reg_tile<16, D> dK, dV;
+    int block_key = 0, group_key = 0, key = 0;  // the first key of the block, of the warpgroup, of the warp
+    reg_tile<16, D> dK = {}, dV = {};
     // of a step, or, AHEAD, of the next one
-    reg_tile<16, BQ> S;
-    col_vec<BQ> L;
-    weights<BQ> dS_left;  // read by the product for dK, which AHEAD runs into the next step
-    query_ring Q_back;    // whose queries go back next
-    int left;             // steps
+    reg_tile<16, BQ> S = {};
+    col_vec<BQ> L = {};
+    // read by the products for dV and dK; AHEAD, the latter runs into the next step
+    weights<BQ> P_left = {}, dS_left = {};
+    query_ring Q_back = Q_in;  // whose queries go back next
+    int left = 0;              // steps
 
     // S^T = K Q^T
     TILE_FN void begin_S(int stage)
@@ -461,19 +462,17 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct key_g
 
     TILE_FN step step_at(const work &now, int q) const
     {
-        const int stage = Q_in.stage, turn = STAGES == 2 ? stage : stage % 2, q0 = q * BQ;
-        const int dQ_part = PARTS == 1 ? 0 : group, dQ_first = q0 + 64 * dQ_part;
+        step s;
+        s.q0 = q * BQ, s.stage = Q_in.stage;
+        s.turn = STAGES == 2 ? s.stage : s.stage % 2, s.b = s.turn % PARTS;
+        s.phase = STAGES == 2 ? Q_in.phase : s.stage / 2;
+        s.mine = PARTS == 2 || s.turn == group;
+        s.dQ_part = PARTS == 1 ? 0 : group;
+        const int first = s.q0 + 64 * s.dQ_part;
         const bool far = WINDOWED && now.far_part && block.plan.sinks <= block_key + 64;
-        return {
-            q0,
-            stage,
-            turn,
-            turn % PARTS,
-            STAGES == 2 ? Q_in.phase : stage / 2,
-            PARTS == 2 || turn == group,
-            dQ_part,
-            DIAGONAL && (dQ_first <= block_key || far),
-            WINDOWED && dQ_first - (block_key + 63) >= block.W && block.plan.sinks <= block_key};
+        s.early = DIAGONAL && (first <= block_key || far);
+        s.late = WINDOWED && first - (block_key + 63) >= block.W && block.plan.sinks <= block_key;
+        return s;
     }
 
     // A step that sees none of our keys. Without a window the turn is not ours, either.
@@ -519,7 +518,6 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct key_g
         if (!AHEAD) products_done<1>(S);
         hide(s.q0);
         each(S, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
-        weights<BQ> P_left;
         round_to(P_left, S);
         // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have
         // company.
@@ -632,9 +630,8 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
     }
 
     registers::take();
-    const receiver queries(tiles.Q, tiles.Q_signals);
     key_group<D, MASK, ORDERED, MANY, ADD> mine = {
-        block, tiles, warpgroup_id() - 1, scale * LOG2_E, queries, false, 0, 0, 0, {}, {}, {}, {}, {}, queries, 0};
+        block, tiles, warpgroup_id() - 1, scale * LOG2_E, receiver(tiles.Q, tiles.Q_signals)};
     block.each_work(false, [&](const work &now, int n) {
         mine.take_work(now, n);
         block.store_gradients(dK_out, dV_out, now, mine.group, mine.group_key, mine.dK, mine.dV);

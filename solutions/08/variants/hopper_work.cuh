@@ -224,7 +224,10 @@ static void cut_windows(schedule &plan, const attention_shape *shape)
     }
     const int from_afar = (shape->q_len - 1) / BQ + 1 - steps;  // tiles of queries that see a sink left of the window
     cut_group(plan, shape, plan.group / heads);
-    if (plan.sinks == 0 || from_afar == 0) return;
+    if (plan.sinks == 0 || from_afar == 0) {
+        plan.apart = lies_apart(plan, shape);
+        return;
+    }
     plan.far_tiles = (plan.sinks - 1) / BK + 1;
     plan.far_steps = max(1024 / BQ, (from_afar - 1) / MOST_FAR_PARTS + 1);
     plan.far_parts = (from_afar - 1) / plan.far_steps + 1;

@@ -161,6 +161,28 @@ TILE_FN void find_delta(stretch_tiles &tiles, const share &my, int group_size, i
     }
 }
 
+// Some of a stage's queries, which begin at i0 and whose turn is ours, see a sink left of the window: dS of these.
+TILE_FN void see_sinks(stretch_tiles &tiles, const place &now, int group, int i0, int W, int sinks, float scale2)
+{
+    const int warp_row = 16 * warp_in_group(), stage = now.stage;
+    reg_tile<16, 16> P, dS;
+    weights<16> dS_left;
+    mma_ABt_async(P, tiles.Q[stage], tiles.K_sinks);    // S = Q K^T
+    mma_ABt_async(dS, tiles.dO[stage], tiles.V_sinks);  // dP = dO V^T
+    tiles.known[stage].wait(now.phase);
+    products_done<1>(P);
+    products_done<0>(dS);
+    each(P, [&](float &x, element e) {
+        const int row = warp_row + e.row;
+        const bool seen = e.col < sinks && e.col <= i0 + row - W;
+        x = seen ? exp2_fast(x * scale2 - tiles.L[stage].at[place_of(row)]) : 0;
+    });
+    each(dS, [&](float &x, element e) { x = P[e] * (x - tiles.delta[stage].at[place_of(warp_row + e.row)]); });
+    round_to(dS_left, dS);
+    const uint32_t(&x)[4] = dS_left.x[0];
+    tiles.dS_sinks[group][threadIdx.x % warpgroup_threads] = {x[0], x[1], x[2], x[3]};
+}
+
 template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void stretch_kernel(
     const __grid_constant__ tensor_map dQ_map,       // [B, Hq, N, 64], all in tiles of 64 rows
     const __grid_constant__ tensor_map Q_map,        // [B, Hq, N, 64]
@@ -296,26 +318,7 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
                 products_done<1>(dV);
                 products_done<0>(dK);
             }
-            if (SINKS && mine && n < end && n * 64 + 63 >= W) {  // some of these queries see a sink left of the window
-                reg_tile<16, 16> P, dS;
-                weights<16> dS_left;
-                mma_ABt_async(P, Q, tiles.K_sinks);    // S = Q K^T
-                mma_ABt_async(dS, dO, tiles.V_sinks);  // dP = dO V^T
-                tiles.known[stage].wait(now.phase);
-                products_done<1>(P);
-                products_done<0>(dS);
-                each(P, [&](float &x, element e) {
-                    const int row = warp_row + e.row;
-                    const bool seen = e.col < sinks && e.col <= n * 64 + row - W;
-                    x = seen ? exp2_fast(x * scale2 - tiles.L[stage].at[place_of(row)]) : 0;
-                });
-                each(dS, [&](float &x, element e) {
-                    x = P[e] * (x - tiles.delta[stage].at[place_of(warp_row + e.row)]);
-                });
-                round_to(dS_left, dS);
-                const uint32_t(&x)[4] = dS_left.x[0];
-                tiles.dS_sinks[group][threadIdx.x % warpgroup_threads] = {x[0], x[1], x[2], x[3]};
-            }
+            if (SINKS && mine && n < end && n * 64 + 63 >= W) see_sinks(tiles, now, group, n * 64, W, sinks, scale2);
             if (n < end && !mine) gather<GROUPS>(stage, false);  // our dS is there
             __syncwarp();                                        // all lanes have read L and delta
             if (lane_id() == 0) tiles.empty[stage].arrive();
