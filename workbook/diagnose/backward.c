@@ -74,9 +74,8 @@ static void look_at_tiles(const record *r)
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
             pairs p = pairs_of(&steps[t], block);
-            int strangers = 0;
-            bool alive = false;
-            for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
+            int strangers = 0, weights = 0;
+            for (int at = 0; at < S->rows * S->cols; at++) weights += left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
                 const int i = keys ? b : a, c = keys ? a : b, at = i * S->cols + c;
                 int q, k;
@@ -85,13 +84,14 @@ static void look_at_tiles(const record *r)
                 const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
                 const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
                 const bool clear = right > 1e-20 && (left == steps[t].P || fabs(x) > 1e-3);
-                // Where dS alone is known, another form of it leaves something in hidden pairs, too.
-                const bool strange = isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
-                const fate unseen = !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
+                // Another exponent makes weights vanish, and another form of dS leaves something in hidden pairs.
+                const double whole = left == steps[t].P ? right : right * x;
+                const bool strange = isnan(weight) || (weight != 0 && !near_to(weight, whole, 0.05));
+                const fate unseen = !clear || (sees_pair(q, k) && !weights) ? UNCLEAR : HIDDEN;
                 p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
                 strangers += strange;
             }
-            if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? DKDV : DQ, &p);
+            if (strangers <= weights / 4 && strangers <= p.queries * p.keys / 20) add_to_mask(keys ? DKDV : DQ, &p);
         }
     }
 }
