@@ -85,7 +85,7 @@ typedef struct form {
 enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
-// sentence and its case. Said is the sentence, `joint` (": that is " where there is none) and how the form
+// sentence and its case. Said is the sentence, `joint` ("; it equals " where there is none) and how the form
 // reads; of "0" `zero` instead, and of no form `none`. others: the gaps where no form fits, if these are more. mute: another fit says it.
 typedef struct fit {
     int rank;

@@ -260,7 +260,7 @@ static bool is_known(int w, int t)
     int head = function - 1;  // behind what stands before the function
     while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
     for (int k = t - 1; k >= 0; k--) {
-        if (!are_same(k, w)) continue;
+        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|")) continue;
         if (is(k + 1, "=") && declared_until(k) > t) continue;
         const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
         if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
@@ -487,6 +487,9 @@ static void find_mine(const char *skeleton)
         }
         l = end + (*end == '\n');
     }
+    for (int t = 0; t < count; t++)
+        if (is(t, "constexpr"))  // no function of choice.h is
+            for (int l = all[t].line; l <= all[declared_until(t)].line; l++) mine[l] = false;
 }
 
 static int by_place(const void *a, const void *b)
