@@ -61,7 +61,7 @@ double flash_hopper_microseconds_key(const attention_shape *shape, const wb_devi
     const int last = (heads - 1) % section + 1;
     // a head's steps, shared out; K and V that the cache does not hold come from memory again
     const bool again = 4ll * shape->kv_len * shape->head_dim > 64 << 20;
-    const double head = (again ? 1.05 : 1) * (least + most) / 2 * tiles / device->processors;
+    const double head = (again ? 1.08 : 1) * (least + most) / 2 * tiles / device->processors;
     return c->launch +
            c->step * ((heads - last) * head + fmax(bunch * most, last * head + 0.1 * bunch * most + least / 2));
 }
