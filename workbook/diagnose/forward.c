@@ -47,8 +47,9 @@ bool look_at_heads(const record *r, bool of_V)
             const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
             const owner right = of_V ? OF_V : OF_K;
             if (p && p->right && p->right != right)
-                find(BY_HEADS, "another tensor", "fetch|overlap|receive|accumulate",
-                     "in the step of the tile of keys from %d on a product has rows of %s for those of %s",
+                find(BY_HEADS, "another tensor", "fetch|overlap|receive",
+                     "a product for the tile of keys from %d on is computed with rows of %s, but should be with rows "
+                     "of %s",
                      steps[t].first, owner_names[p->right], owner_names[right]);
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q, reads[h] = max_int(reads[h], -1);
