@@ -80,6 +80,15 @@ static double subtracted(const step *t, int i, int *weights)
     bool one = true;
     for (int n = 0; n < count; n++) one &= fabs(x[n] * s2 - y[n] - m) <= close;
     if (!one && !e.problem->on_host && each_lane_has_its_own(q, t, x, y, column, count, close)) return NAN;
+    bool equal = !one;
+    for (int n = 1; n < count && equal; n++) equal = y[n] == y[0];
+    if (equal) {
+        find(BY_EXPONENT, "", "rescale|max|accumulate|softmax",
+             "the weights of query %d in the tile of keys from %d on are all %.4g, whatever its scores are: is the "
+             "number that is subtracted still the one that m begins with?",
+             q, t->first, exp2(y[0]));
+        return NAN;
+    }
     for (int n = 1; n < count && !one; n++)
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
                 "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m "
