@@ -311,6 +311,9 @@ verdict $? "while it is graded no other user can read its program"
 rm "$judge" && ln "$base/build/cpu/tests/02_test" "$judge"
 grade_all && grep -q '^judged later,100,' "$out/grades.csv" && [ -e "$report/record" ]
 verdict $? "and it is judged once there is CPU time"
+touch "$class/between" && sed -i 's/^02 /&0/' "$WB_BASE/fingerprints"
+grade_all && [ "$report/02.json" -nt "$class/between" ] && ! [ "$report/01.json" -nt "$class/between" ]
+verdict $? "after a change to the tests of 02 only 02 is judged again"
 
 # ------------------------ with the check build
 

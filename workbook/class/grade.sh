@@ -176,18 +176,28 @@ if [ -z "$reason" ]; then
     [ "$shipped$changed$notes" != yes ] || reason="every file in it is as shipped"
 fi
 
-# The same sources, judged with the same, are graded once.
-print=$({
-    cat "$base/fingerprint"
-    [ -z "${WB_CASES:-}" ] || cat "$WB_CASES"
-    echo "${WB_SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_COMPILE_SECONDS|$WB_TOTAL_SECONDS|$WB_MEMORY_MB|$processes"
-    echo "$sandbox|$SANITIZE|$COVERAGE|$reason"
-    cd "$tree/problems" && sha256sum $known
-} | sha256sum | cut -d' ' -f1)
-if [ -z "${WB_AGAIN:-}$one" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
-    echo "grade: graded before, nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
-    exit 0
+# A source that was judged with the same is not judged again: of the whole submission, or of a problem.
+for number in $numbers; do
+    printf '%s ' "$number"
+    {
+        grep "^$number " "$base/fingerprints"
+        [ -z "${WB_CASES:-}" ] || grep "^$number " "$WB_CASES"
+        echo "${WB_SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_COMPILE_SECONDS|$WB_TOTAL_SECONDS|$WB_MEMORY_MB"
+        echo "$processes|$sandbox|$SANITIZE|$COVERAGE"
+        cat "$tree/problems/$number"/*.c*
+    } | sha256sum
+done >"$scratch/prints"
+print=$({ cat "$scratch/prints"; echo "$reason"; } | sha256sum | cut -d' ' -f1) WB_KEPT=
+if [ -z "${WB_AGAIN:-}$one" ] && [ -s "$out/record" ]; then
+    if [ "$(head -n 1 "$out/record" | cut -f1)" = "$print" ]; then
+        echo "grade: graded before, nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
+        exit 0
+    fi
+    for number in $(grep -xFf "$scratch/prints" "$out/prints" 2>/dev/null | cut -d ' ' -f 1); do
+        [ ! -f "$out/$number.json" ] || WB_KEPT="$WB_KEPT $number"
+    done
 fi
+export WB_KEPT
 
 # ------------------------ judging
 
@@ -196,8 +206,11 @@ cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 
 ln -s "$base/workbook" "$base/tests" "$tree/"
 for judge in tests wb diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
 [ -z "$one" ] || numbers=$P out=$scratch/one # tried, and recorded nowhere
-mkdir -p "$out" && rm -rf "$out"/[0-9][0-9].* "$out/sources" && mv "$scratch/shown" "$out/sources" || exit 1
-for kept in record failure report.txt results.json scores.tsv; do rm -f "$out/$kept"; done
+mkdir -p "$out" && rm -rf "$out/sources" && mv "$scratch/shown" "$out/sources" || exit 1
+for old in 00.note record prints failure report.txt results.json scores.tsv; do rm -f "$out/$old"; done
+for number in $numbers; do
+    case "$WB_KEPT " in *" $number "*) ;; *) rm -f "$out/$number.json" ;; esac
+done
 {
     printf 'Submission %s, graded %s, SEED=%s, workbook %s\n' "$(basename "$1")" \
         "$(date -u '+%Y-%m-%d %H:%M UTC')" "${WB_SEED_SHOWN:-${WB_SEED:-1}}" "$(cut -c 1-12 "$base/fingerprint")"
@@ -225,6 +238,7 @@ esac
 
 # The record: a line with the fingerprint, a line for the table.
 score() { (cd "$base" && build/cpu/wb "$@"); }
+mv "$scratch/prints" "$out/prints"
 { echo "$print" && score row "$out" "$reason"; } >"$out/record.new" && mv "$out/record.new" "$out/record" ||
     fail 1 "there are no scores in $out"
 total=$(score total "$out")

@@ -16,14 +16,20 @@ rm -rf "$new"
 trap 'rm -rf "$new"' EXIT
 trap 'exit 130' INT TERM HUP
 QUIET=1 workbook/class/class_copy.sh "$new" || exit 1
-# What a grade depends on: not the lessons, nor how a machine is set up.
-print=$(cd "$new" && {
+# What the grade of a problem depends on: not the lessons, another problem, nor how a machine is set up.
+sums=$(cd "$new" && {
     find Makefile problems/*/*.[ct]* reference tests workbook -type f ! -name '*.md' -exec sha256sum {} + |
         LC_ALL=C sort -k 2
     echo "${CC:-}" "${CXX:-}" "${MARCH:-}"
     "${CC:-cc}" --version
     "${CXX:-c++}" --version
-} | sha256sum | cut -d' ' -f1)
+})
+for number in $(cd "$new/problems" && echo [0-9][0-9]); do
+    printf '%s ' "$number"
+    echo "$sums" | awk -v own=" (problems|tests)/$number[_/]" '!/ (problems|tests)\/[0-9][0-9][_\/]/ || $0 ~ own' |
+        sha256sum
+done >"$new/fingerprints"
+print=$(sha256sum <"$new/fingerprints" | cut -d' ' -f1)
 if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then exit; fi
 
 echo "grade: building the test programs, once: a minute or two on two cores"

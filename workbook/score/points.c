@@ -78,7 +78,8 @@ static void write_report(FILE *f, const char *folder)
     write_table(f, folder, all);
     EACH_PROBLEM (p) {
         const outcome *const o = &grades_records[p->number];
-        if (*o->report) write_form(f, PLAIN, "\n== %02d %s: %s\n%s", p->number, p->name, o->state, o->report);
+        if (*o->report && strcmp(o->state, "not started") != 0)  // that is in the table
+            write_form(f, PLAIN, "\n== %02d %s: %s\n%s", p->number, p->name, o->state, o->report);
     }
 }
 
