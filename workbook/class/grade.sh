@@ -187,17 +187,14 @@ for number in $numbers; do
         cat "$tree/problems/$number"/*.c*
     } | sha256sum
 done >"$scratch/prints"
-print=$({ cat "$scratch/prints"; echo "$reason"; } | sha256sum | cut -d' ' -f1) WB_KEPT=
+print=$({ cat "$scratch/prints"; echo "$reason"; } | sha256sum | cut -d' ' -f1) kept=
 if [ -z "${WB_AGAIN:-}$one" ] && [ -s "$out/record" ]; then
     if [ "$(head -n 1 "$out/record" | cut -f1)" = "$print" ]; then
         echo "grade: graded before, nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
         exit 0
     fi
-    for number in $(grep -xFf "$scratch/prints" "$out/prints" 2>/dev/null | cut -d ' ' -f 1); do
-        [ ! -f "$out/$number.json" ] || WB_KEPT="$WB_KEPT $number"
-    done
+    kept=$(grep -xFf "$scratch/prints" "$out/prints" 2>/dev/null | cut -d ' ' -f 1)
 fi
-export WB_KEPT
 
 # ------------------------ judging
 
@@ -209,7 +206,7 @@ for judge in tests wb diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/c
 mkdir -p "$out" && rm -rf "$out/sources" && mv "$scratch/shown" "$out/sources" || exit 1
 for old in 00.note record prints failure report.txt results.json scores.tsv; do rm -f "$out/$old"; done
 for number in $numbers; do
-    case "$WB_KEPT " in *" $number "*) ;; *) rm -f "$out/$number.json" ;; esac
+    case $kept in *"$number"*) ;; *) rm -f "$out/$number.json" ;; esac
 done
 {
     printf 'Submission %s, graded %s, SEED=%s, workbook %s\n' "$(basename "$1")" \

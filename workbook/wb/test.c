@@ -14,15 +14,14 @@
 //   REPAIR=n         after a failure the search for a change has n seconds of a processor (15); 0: there is none
 //   WB_CASES=FILE    private cases as well (suite.h); a checkpoint is won only if its own pass too
 //
-// For a grader: --grade FOLDER BUILDER keeps outcomes in FOLDER, and what comes from a submission is built and run by
-// BUILDER (class/grade_build.sh):
+// For a grader: --grade FOLDER BUILDER keeps outcomes in FOLDER, where one that is there already stays; and what comes
+// from a submission is built and run by BUILDER (class/grade_build.sh):
 //   BUILDER NN        builds problem NN, build/cpu/problems/NN_worker; its output is shown if it fails. 3: the machine
 //                     was too busy, its last line says so
 //   BUILDER look NN   for SANITIZE=1: looks at it with the check build, prints what it finds, and fails if that is
 //                     anything; 3: as above
 //   BUILDER gcov      for coverage.sh
 //   WB_UNTIL=TIME     in seconds since 1970: no problem is begun later; WB_DIAGNOSE_SECONDS: of naming a mistake, 60
-//   WB_KEPT           numbers of problems whose outcomes in FOLDER stay as they are
 #include "wb/test.h"
 
 #include "score/gaps.h"
@@ -511,7 +510,7 @@ int wb_test(char **given)
     const long until = atol(setting("WB_UNTIL", "0"));
     for (char **at = list; *at; at++) {
         child_check();
-        if (strstr(setting("WB_KEPT", ""), *at)) continue;
+        if (run.builder && !run.one && access(text_of("%s/%s.json", run.record, *at), F_OK) == 0) continue;
         if (until && time(NULL) >= until)
             late = text_of("%s %s", late, *at);
         else
