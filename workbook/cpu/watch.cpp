@@ -48,7 +48,7 @@ static void judge_share()
     for (int k = 0; k < count; k++)
         if (tensors[k].keys) pages += static_cast<long>(tensors[k].bytes / page_bytes());
     if (2 * in_block * watch.shares > 3 * pages)
-        report("a block has more than its share", {nullptr, 0},
+        report("a block reads more than its share", {nullptr, 0},
                "this block reads %ld of %ld pages of keys (limit %ld) while other blocks have nothing to do", in_block,
                pages, 3 * pages / (2 * watch.shares));
 }

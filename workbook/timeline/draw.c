@@ -253,7 +253,7 @@ static void draw_text(int x, int y, const char *color, const char *text, FILE *f
 static void draw_legend(const timeline *t, int y, FILE *f)
 {
     static const char *const legend[2][4][2] = {
-        {{"#8a8a8a", "a tile comes"}, {"#f3d3cf", "waits for a product"}, {"#e2786c", "waits for something else"}},
+        {{"#8a8a8a", "a tile is loaded"}, {"#f3d3cf", "waits for a product"}, {"#e2786c", "waits for something else"}},
         {{"#0b5fa5", "products"},
          {"#8a8a8a", "other kernels, copies"},
          {"#c8651b", "messages"},

@@ -33,7 +33,7 @@ book.fragments = (() => {
   const layouts = {rows: 'one behind the other', padding: 'each 16 bytes longer', swizzle: 'with a swizzle'};
 
   function view({lane, of, layout, D}, width) {
-    const wide = Math.min(width, 460), x0 = 46, cols = of === 'Q' ? 16 : 8, cell = Math.min(22, (wide - x0 - 4) / cols);
+    const wide = Math.min(width, 460), x0 = 60, cols = of === 'Q' ? 16 : 8, cell = Math.min(22, (wide - x0 - 4) / cols);
     const tall = 17, top = 40, mine = held(of, lane), here = handed(of, lane);
     const owner = {};
     for (const l of range(0, 32)) for (const [row, col] of held(of, l)) owner[row * cols + col] = l;

@@ -131,7 +131,7 @@ static void meet_engine(const char *at, access_kind kind, void *code)
     find_source_lines(&where, 1, &line);
     char was[96];
     snprintf(was, sizeof was, "thread %u %s it", then.thread, then.kind == READ ? "loads" : "stores");
-    report_two("race with the engine", site, {line.file, line.line}, was,
+    report_two("race with an asynchronous operation", site, {line.file, line.line}, was,
                "%s %s, which thread %u %s, but nothing orders the two accesses: after its access, thread %u must "
                "arrive at a barrier or mbarrier, and the issuer of this operation must wait there",
                who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores", then.thread);

@@ -277,8 +277,8 @@ static const char *section_of(const char *kind)
         {"|no signal|bad signal|too many signals|signal not ready|too many arrivals|bytes not promised|"
          "tile used before it arrived|tile overwritten too early|written tile not visible|tile changed in flight|"
          "registers changed in flight|result read too early|result thrown away|returned too early|announced too early|"
-         "race with the engine|warps of a group disagree|bad number of registers|box of another size|bad barrier|"
-         "barrier of two sizes|too few products overlap the softmax|",
+         "race with an asynchronous operation|warps of a group disagree|bad number of registers|box of another size|"
+         "bad barrier|barrier of two sizes|too few products overlap the softmax|",
          SIGNALS},
     };
     // A deadlock is one of signals where nobody waits for lanes of a warp, or at a barrier.
