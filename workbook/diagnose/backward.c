@@ -171,10 +171,9 @@ static void look_at_end(const record *r, int output)
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row])
             see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ the sum" : "+s the sum", &sum[at],
-                    "%s of row %d is not %s of the products of all steps: one element is %.4g, but should be %.4g%s",
-                    names[output], output ? key_of(row) : query_of(row),
-                    output == 2 ? "the sum" : "scale times the sum", y, factor * sum[at],
-                    walks[row] > 1 ? " (the queries are split into parts)" : "");
+                    "%s of row %d is not %s of all products: one element is %.4g, but should be %.4g%s", names[output],
+                    output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
+                    factor * sum[at], walks[row] > 1 ? " (the queries are split into parts)" : "");
     }
     free(sum), free(walks);
 }
