@@ -265,7 +265,7 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     if (!is_O && !only && *t->name == 'L') return;  // O is right, and so is the mask
     if (is_O && only_divided(run, k, e)) {
         say(r, "\n  each wrong row of O is a multiple of the correct one: either the divisor is wrong, or keys past "
-               "the last one, with V = 0, have nonzero weights");
+               "the last one have nonzero weights (their V is 0)");
         return;
     }
     int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
@@ -401,7 +401,7 @@ static void say_columns(report *r, const worker_run *run, int k, const expected 
                           element(w, original_tensor(run, at_w), j));
         close = fabs(element(&run->tensors[k], worker_tensor(run, k), row) - e->want[row]) <= terms / 128;
     }
-    if (close) say(r, "\n  each wrong sum is off by less than 1 %% of its terms, as if rounded to bf16 on the way");
+    if (close) say(r, "\n  each wrong sum is off by less than 1 %% of sum |x w|, as if rounded to bf16 on the way");
 }
 
 static void say_pattern(report *r, const worker_run *run, int k, const expected *e, bool blank)
@@ -444,7 +444,7 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  the inputs arrive on the stream that the function gets as an argument, not on the default stream: "
                "work on another stream does not wait for them, and reads NaN");
     if (c->nan_keys && not_finite && problem()->signature == WB_BLOCK_MASK)
-        say(r, "\n  V of keys %d to %d is NaN, but no list of a wrong query contains a tile with these keys:\n  %s",
+        say(r, "\n  V of keys %d to %d is NaN, but the wrong queries' lists contain no tile with these keys:\n  %s",
             c->nan_from, last_key, skipped);
     else if (c->nan_keys && not_finite)
         say(r, "\n  V of keys %d to %d is NaN, but no query less than %d rows from a wrong one sees these keys:\n  %s",
@@ -453,7 +453,7 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  V of key head %d of sequence %d is NaN: the results of other heads must not depend on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);
     if (c->nan_queries && not_finite)
-        say(r, "\n  dO of queries %d to %d is NaN, but no query less than %d rows from them sees a wrong key:\n  %s",
+        say(r, "\n  dO of queries %d to %d is NaN, but no query less than %d rows from these sees a wrong key:\n  %s",
             c->nan_from, last_query, EXCUSED, skipped);
 }
 
@@ -593,7 +593,7 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     if (run->ending[0])
         say(r, "%s, although the function should have refused the arguments", run->ending);
     else if (x->status != wanted->status)
-        say(r, "bad input: the function returned '%s', should be '%s'", wb_status_text(x->status),
+        say(r, "bad input: the function returned '%s', but should return '%s'", wb_status_text(x->status),
             wb_status_text(wanted->status));
     else if (!strstr(message, wanted->word))
         say(r, "bad input: the message '"), say_theirs(r, message, sizeof message),
@@ -1018,7 +1018,7 @@ static bool judge_sent(report *r, const worker_run *run)
         else if ((double)x->attended > calls * pairs_of(c, rank))
             say(r,
                 "rank %d computed %.4g (query, key) pairs with %s, but its queries see only %.4g: if causal, a chunk "
-                "needs earlier keys in full, its own under the mask, and later ones not at all",
+                "needs all keys of earlier chunks, its own under the mask, and none of later ones",
                 rank, (double)x->attended, back ? "wb_attention_backward" : "wb_attention", pairs_of(c, rank));
     }
     if (r->used) say_case(r, run);
@@ -1063,7 +1063,7 @@ static bool judge_workspace(report *r, const worker_run *run)
         say(r, "%llu with two ranks and equal shards: it must not grow with ranks. Is all of K or V gathered?",
             (unsigned long long)least);
     else
-        say(r, "%llu for one sequence of one page: it must not grow with sequences or pages, nor exceed %d",
+        say(r, "%llu for one sequence of one page: it must not grow with sequences or pages, nor exceed %d bytes",
             (unsigned long long)least, MOST);
     say_case(r, run);
     return false;
@@ -1215,7 +1215,7 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
         const worker_run *part = worker_part_of(&run, rank);
         if (part->peak <= all_resident(part)) continue;
         say_rank(&r, &run, rank);
-        say(&r, "%.1f MiB of peak resident memory, the limit is %.1f: is a matrix of scores stored?",
+        say(&r, "the peak resident memory is %.1f MiB, but the limit is %.1f: is a matrix of scores stored?",
             (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
     }
     if (r.used)
@@ -1307,7 +1307,7 @@ void check_triangle(wb_case c)
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
-            "the kernel did %.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d unseen keys",
+            "the kernel did %.4g multiplications, but %.4g suffice if groups of %d rows skip tiles of %d hidden keys",
             (double)asked.products, products_of(&c, ROWS, KEYS), ROWS, KEYS);
     else if (asked.of_last > 2 * asked.of_first)
         say(&r, "the last block multiplies %.1f times as much as the first: start with the rows that see most keys",

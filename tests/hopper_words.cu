@@ -193,7 +193,7 @@ Test(hopper, product_AB)
     X(NO_GROUP_BARRIER, "written tile not visible", "have not synchronized since", "copy_out(")                        \
     X(STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing", "store_async(O_map")                    \
     X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 have not arrived", "turn.wait()")                           \
-    X(TOO_MANY_REGISTERS, "deadlock", "registers per thread in addition to", "registers_up<240>")                      \
+    X(TOO_MANY_REGISTERS, "deadlock", "more registers per thread (it has", "registers_up<240>")                        \
     X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group must issue equally many",      \
       "products_done<1>(S)")                                                                                           \
     X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \

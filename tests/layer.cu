@@ -726,7 +726,7 @@ Test(cpu_layer, reports_of_alignment_division_room)
     told({"misaligned matrix row", "thread (9,0,0)", "from lane 9 is 4 bytes past"}, [] { fetched(8, 2); });
     told({"bad matrix row", "thread (9,0,0)", "lane 9", "past the end of extern __shared__ rows"},
          [] { fetched(8, 8 * 24); });
-    told({"misaligned asynchronous copy", "destination is off by 4", "// 4 bytes off"},
+    told({"misaligned asynchronous copy", "destination is 4 bytes past", "// 4 bytes off"},
          [] { async_misaligned<<<1, 1>>>(device_floats(8)); });
 #ifdef __CUDACPU__
     told({"too much static shared memory", "b brings static shared memory to 56000 bytes"}, 32, too_much_static);

@@ -50,7 +50,7 @@ static int workspaces_are_told(void)
     shape.q_len = shape.kv_len = 100;
     if (hopper && (flash_gqa_backward_workspace(&shape) || flash_sinks_backward_workspace(&shape) ||
                    flash_sink_logits_backward_workspace(&shape)))
-        return printf("flash_gqa_backward requires a workspace for one launch\n");
+        return printf("a backward function requires a workspace, although a single launch does all tiles\n");
     shape.q_len = shape.kv_len = long_enough;
 
     // so many heads of so few dimensions are the key's, which knows of no 08 without a mask

@@ -17,7 +17,7 @@ Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu
     X(NO_ROOM, "a message overwrites what is still needed", "receive")                                                 \
     X(ALL_SEND_FIRST, "deadlock between ranks", "send")                                                                \
     X(ZEROED, "a send buffer was overwritten in flight", "zeroed")                                                     \
-    X(RESULTS_EARLY, "two pieces of work are not in order", "results")                                                 \
+    X(RESULTS_EARLY, "two operations are not in order", "results")                                                     \
     X(OTHER_SIZE, "a message of another size", "receive")                                                              \
     X(SENDS_PAST, "a message extends past its buffer", "send")                                                         \
     X(HOST_MEMORY, "the address is not in device memory", "send")                                                      \

@@ -19,6 +19,6 @@ mistake=$(echo "$mistakes" | awk -v n="$seed" '{ line[NR] = $0 } END { print lin
 sed "$mistake" $key >"$work/wrong.cu"
 said=$(repair "$work/wrong.cu" Nq=20,Nk=200,D=16)
 for line in $(diff $key "$work/wrong.cu" | sed -n 's/^\([0-9]*\)c.*/\1/p'); do
-    case $said in *"in line $line "*) ;; *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;; esac
+    case $said in *"in line $line, "*) ;; *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;; esac
 done
 exit $failed

@@ -121,9 +121,9 @@ Test(validate, inputs_are_as_described)
         if (kind == WB_NORMAL)
             cr_expect(fabs(mean) < 0.03 && fabs(square - 1) < 0.05, "mean %g, square %g", mean, square);
         const double first = at[kind][0], last = at[kind][1];
-        cr_expect(fabs(logit[0] - first) < 4 + fabs(first) / 20, "input %d: key 0 has logit %g, not %g", kind, logit[0],
-                  first);
-        cr_expect(fabs(logit[255] - last) < 4 + fabs(last) / 20, "input %d: the last key has logit %g, not %g", kind,
-                  logit[255], last);
+        cr_expect(fabs(logit[0] - first) < 4 + fabs(first) / 20, "input %d: the logit of key 0 is %g, but should be %g",
+                  kind, logit[0], first);
+        cr_expect(fabs(logit[255] - last) < 4 + fabs(last) / 20,
+                  "input %d: the logit of the last key is %g, but should be %g", kind, logit[255], last);
     }
 }

@@ -101,7 +101,7 @@ def attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal=True,
         refuse(f"attention: {Q.shape[2]} queries and {K.shape[2]} keys: a causal mask requires equal numbers; "
                "flash_attn_func accepts other numbers, and aligns the mask at the bottom right")
     if Q.shape[3] > 128 and (window or sink_logits is not None):
-        refuse(f"attention: head_dim = {Q.shape[3]}: above 128 window, sink_tokens and sink_logits are not supported")
+        refuse(f"attention: head_dim = {Q.shape[3]}: above 128, window, sink_tokens and sink_logits are not supported")
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
     arguments = Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, path

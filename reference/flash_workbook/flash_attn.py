@@ -216,7 +216,7 @@ def banded(name, Q, K, V, left, right, chunk, scale, same_bits, sinks, slopes, c
     usual, causal = slopes is None and not cap, right == 0 <= left and not chunk
     wide = usual and causal and left == MOST and Q.shape[3] > 128 and Nq <= Nk
     if Q.shape[3] > 128 and not wide and not (usual and left == right == MOST and not chunk):
-        refuse(f"{name}: head_dim = {Q.shape[3]}: above 128 only full and causal masks are supported, with at "
+        refuse(f"{name}: head_dim = {Q.shape[3]}: above 128, only full and causal masks are supported, with at "
                "least as many keys as queries, without softcap or slopes")
     if usual and causal and Nq == 1 and not wants_gradients(Q, K, V, sinks):  # sees all keys, or the last of them
         K, V = (x[:, :, -1 - left :] if left < MOST else x for x in (K, V))
@@ -540,11 +540,11 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Option
     scale, cap, parts = scale_of("softmax_scale", softmax_scale, q.shape[-1]), cap_of(softcap), []
     slopes = slopes_of(alibi_slopes, B, Q.shape[1], q.device)
     if q.shape[-1] > 128 and wants_gradients(q, k, v, sinks):
-        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: only up to 128 has gradients. Call it "
+        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: gradients need at most 128. Call it "
                "under torch.no_grad()")
     if q.shape[-1] > 128 and (slopes is not None or cap or chunk or left < MOST or 0 < right < MOST):
-        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: above 128 only full and causal masks are supported, "
-               "without softcap, slopes or chunks")
+        refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: above 128, only full and causal masks are "
+               "supported, without softcap, slopes or chunks")
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
     if slopes is not None and B:
         slopes = slopes[sequence_of(cu_seqlens_q.to(q.device), len(q))[0]].T.contiguous()[None]
@@ -772,7 +772,7 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
                 raise ValueError(f"{name}: max_seqlen_q = {Nq}, but a sequence has {longest} queries")
             Nq = longest if Nq is None else Nq
         if Nq < 0:
-            raise ValueError(f"{name}: max_seqlen_q = {Nq}, must not be negative")
+            raise ValueError(f"{name}: max_seqlen_q = {Nq}, but must not be negative")
         q = behind(q, cu_seqlens_q, Nq)
     (B, Nq, Hq, D), (pages, size, Hkv, _) = q.shape, k_cache.shape
     if wants_gradients(q, k_cache, v_cache, k, v):
@@ -802,8 +802,8 @@ def flash_attn_with_kvcache(q: Tensor, k_cache: Tensor, v_cache: Tensor, k: Opti
         refuse(f"{name}: head_dim = 0 in q or v_cache")
     usual = slopes is None and not cap and not chunk and left == MOST and right in (0, MOST)
     if max(D, Dv) > 128 and (Nq <= MOST_QUERIES or not usual):
-        refuse(f"{name}: head_dim = {max(D, Dv)}: above 128 only more than {MOST_QUERIES} queries are supported, under "
-               "a full or causal mask, without softcap and slopes")
+        refuse(f"{name}: head_dim = {max(D, Dv)}: above 128, a call needs more than {MOST_QUERIES} queries and a "
+               "full or causal mask, and softcap and slopes are not supported")
     if not size or not Hkv:
         refuse(f"{name}: the cache has no keys or no heads; only flash_attn_func accepts k and v without keys")
     if table is None:  # each row of the cache is so many pages in a row

@@ -27,8 +27,8 @@ class Mask(NamedTuple):
     def fitting(self, Q, K):
         """The operator's arguments, if this is a mask for such tensors."""
         if (Q.shape[2], K.shape[2]) != (self.q_len, self.kv_len) or self.whole_start.shape[0] not in (1, Q.shape[0]):
-            raise ValueError(f"the mask, of {self.whole_start.shape[0]} x {self.q_len} x {self.kv_len}, does not "
-                             f"fit Q {list(Q.shape)} and K {list(K.shape)}")
+            raise ValueError(f"the mask is for {self.whole_start.shape[0]} x {self.q_len} x {self.kv_len} (batch x "
+                             f"queries x keys), which does not fit Q {list(Q.shape)} and K {list(K.shape)}")
         if self.bits.device != Q.device:
             raise ValueError(f"the mask is on {self.bits.device}, the tensors are on {Q.device}")
         return self[3:] + (self.q_tile,)

@@ -301,7 +301,7 @@ END
 chmod 755 "$judge"
 grade_all CLASS_SEEN="$class/seen"
 report=$out/reports/judged\ later
-grep -q 'not graded: could not be judged: problem 02: nothing was left.* Also when graded alone: ask the instructor' \
+grep -q 'not graded: could not be judged: problem 02: nothing was left.* graded alone: ask the instructor' \
     "$out/grades.csv" &&
     grep -q '^Could not be judged: problem 02: nothing was left' "$report/report.txt" && ! [ -e "$report/record" ] &&
     grep -q 'Could not be judged: problem 02: ' "$report/results.json" && grep -q 'ask the instructor' "$class/again"

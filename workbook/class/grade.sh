@@ -43,7 +43,7 @@ fi
 sandbox_find
 if [ -n "${WB_CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ]; then
     ! $(sandbox_as) test -r "$WB_CASES" ||
-        fail 1 "every user, also a submission, can read the case file: chmod 600 $WB_CASES"
+        fail 1 "every user, and so every submission, can read the case file: chmod 600 $WB_CASES"
 fi
 
 # Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
@@ -137,13 +137,13 @@ while [ -z "$reason" ] && read -r _ number rank text path; do
         mv "$scratch/one" "$own"
         note "$took"
         before=$number best=$rank its=$path took=
-        [ "$rank" -lt 100 ] || took="'$path' was taken for problems/$source"
+        [ "$rank" -lt 100 ] || took="'$path' was graded as problems/$source"
     elif ! cmp -s "$scratch/one" "$own"; then
         if [ "$rank" = "$best" ]; then
             rm -f "$own"
             took="two files could be problems/$source, so neither is graded: '$its' and '$path'"
         else
-            note "'$path' is ignored, because '$its' is there"
+            note "'$path' is ignored, because '$its' is graded instead"
         fi
     fi
 done <"$scratch/files"

@@ -99,7 +99,7 @@ one='
         printf "./%s\\0" "$name" >>"$scratch/busy"
         exit 0
     else
-        [ $status -ne 4 ] || said="${said##*grade: }. Also when graded alone: ask the instructor"
+        [ $status -ne 4 ] || said="${said##*grade: }. The same happened when it was graded alone: ask the instructor"
         mkdir -p "$work/reports/$name"
         rm -f "$work/reports/$name/record"
         printf "%s\n" "$said" >"$work/reports/$name/failure"

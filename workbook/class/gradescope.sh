@@ -27,5 +27,5 @@ mkdir -p "$(dirname "$zip")"
 points=$(awk -F ' *[|] *' '$3 ~ /^[0-9]+$/ { sum += $3 } END { print sum + 0 }' "$scratch/workbook/README.md")
 at=$(realpath "$zip") && (cd "$scratch" && zip -q -r "$at" .) || exit 1
 echo "written: $zip, $(du -h "$zip" | cut -f1), an autograder to upload: $points points; a bonus, if there is one," \
-    "is added. SEED=$seed, which reports do not show. Choose a time-out of $limit minutes; LIMIT=40 grades more" \
-    "optional problems. Half a processor is enough."
+    "is added. SEED=$seed, which reports do not show. On Gradescope, choose a time-out of $limit minutes and half a" \
+    "processor. An autograder built with LIMIT=40 has a time-out of 40 minutes and grades more optional problems."

@@ -94,7 +94,7 @@ sandbox_find() {
     case ${WB_ISOLATION:-auto},$sandbox_uid in
     unsafe,0)
         echo "grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change" \
-            "what judges it, and forge its points. Time, memory and system calls are limited, nothing else." >&2 ;;
+            "the grader, and forge its points. Only time, memory and system calls are limited." >&2 ;;
     unsafe,*)
         echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2 ;;
     container,[1-9]*) ;;
@@ -103,8 +103,8 @@ sandbox_find() {
         exit 3 ;;
     *)
         echo "grade: bubblewrap (bwrap) does not work here: ${why:-./setup.sh --grade installs it}. Without it a" \
-            "submission could read your files, and, as you are not root, change what judges it. For people you trust:" \
-            "UNSAFE=1 (--unsafe). As root in a container that holds one submission: --container." >&2
+            "submission could read your files, and, as you are not root, change the grader. For people you trust, use" \
+            "UNSAFE=1 (--unsafe). As root in a container with a single submission, use --container." >&2
         exit 3 ;;
     esac
 }

@@ -44,16 +44,16 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
     thread &me = running_thread("__pipeline_memcpy_async()", site);
     me.code = __builtin_return_address(0);
     if (bytes != 4 && bytes != 8 && bytes != 16)
-        report("bad asynchronous copy", site, "%zu bytes: the size must be 4, 8 or 16", bytes);
+        report("bad asynchronous copy", site, "a copy of %zu bytes: the size must be 4, 8 or 16 bytes", bytes);
     if (zeros > bytes)
-        report("bad asynchronous copy", site, "%zu bytes are to be filled with zeros, but the copy has only %zu", zeros,
-               bytes);
+        report("bad asynchronous copy", site, "%zu bytes are to be filled with zeros, but the copy has only %zu bytes",
+               zeros, bytes);
     const size_t to_past = reinterpret_cast<uintptr_t>(to) % bytes,
                  from_past = reinterpret_cast<uintptr_t>(from) % bytes;
     if (to_past || from_past)
         report("misaligned asynchronous copy", site,
-               "a copy of %zu bytes must be aligned to this size, but the destination is off by %zu bytes, the source "
-               "by %zu",
+               "both addresses of a copy of %zu bytes must be multiples of this size, but the destination is %zu bytes "
+               "past one, and the source %zu bytes",
                bytes, to_past, from_past);
     if (!is_shared_address(*current, static_cast<char *>(to)))
         report("bad asynchronous copy", site, "the destination must be shared memory");

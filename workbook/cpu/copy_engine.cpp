@@ -48,7 +48,7 @@ static void check_tile(const void *tile, int bytes, const tensor_box &m, call_si
     if (reinterpret_cast<uintptr_t>(tile) % 1024)
         report("misaligned tile", site, "the address of %s must be a multiple of 1024", name_of(tile));
     if (bytes != box_bytes(m))
-        report("box of another size", site, "%s has %d bytes, but a box of this tensor map has %d x %d x %d = %d",
+        report("box of another size", site, "%s has %d bytes, but a box of this tensor map has %d x %d x %d = %d bytes",
                name_of(tile), bytes, box_rows(m), m.D, m.bytes, box_bytes(m));
 }
 

@@ -66,7 +66,7 @@ static void report_fault(int number, int code, const char *at)
     char text[256];
     if (number == SIGURG) {
         report_begin("timeout");
-        report_line("The launch did not end in time%s. It was here:", code == SI_TIMER ? " (CUDACPU_TIMEOUT)" : "");
+        report_line("The kernel did not end in time%s. It was here:", code == SI_TIMER ? " (CUDACPU_TIMEOUT)" : "");
     } else if (number == SIGFPE) {
         report_begin("integer division by zero");
     } else if (is_misaligned(number, code)) {

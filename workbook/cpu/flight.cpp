@@ -117,7 +117,7 @@ static const char *is_to_do(const work &w, bool write)
     const work &first = a.order < b.order ? a : b, &second = a.order < b.order ? b : a;
     const bool writes = a.order < b.order ? b_writes : a_writes, wrote = a.order < b.order ? a_writes : b_writes;
     nccl_alone();
-    report_begin("two pieces of work are not in order");
+    report_begin("two operations are not in order");
     report_line("%s %s memory that %s %s on another stream", called(second).c_str(), does(second, writes),
                 called(first).c_str(),
                 frees(first) ? "has freed"

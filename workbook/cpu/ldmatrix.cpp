@@ -72,7 +72,7 @@ static void load(void **lanes, int count)
 {
     const matrix_request *const *all = reinterpret_cast<matrix_request **>(lanes);
     thread *const me = current->running;
-    if (count < WARP) report("absent lanes", all[0]->site, "ldmatrix needs all 32 lanes, but only %d are left", count);
+    if (count < WARP) report("absent lanes", all[0]->site, "ldmatrix needs all 32 lanes, but only %d call it", count);
     for (int lane = 0; lane < WARP; lane++) check_row(warp_of(*current, *me).threads[lane], *all[lane]);
     current->running = me;
     for (int block = 0; block < BLOCKS; block++) {

@@ -239,7 +239,7 @@ static bool usable(const void *at, size_t bytes, bool on_device, const char *cal
     const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
     char why[320] = "";
     if (!on_device && x && !x->managed)
-        snprintf(why, sizeof why, "the %s is device memory, but the direction says host", role);
+        snprintf(why, sizeof why, "the %s is device memory, but the copy's direction says host memory", role);
     else if (on_device && !x)
         snprintf(why, sizeof why, "the %s is not device memory", role);
     else if (on_device && x->freed)

@@ -237,7 +237,7 @@ static void describe(int rank)
         for (int k = 0; !p && k < other.messages && k < MESSAGES; k++) {
             const board_message &o = other.message_of[k];
             if (o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
-            report_line("   instead, rank %d %s rank %d at %s, but that rank does not expect it", m.peer,
+            report_line("   instead, rank %d %s rank %d at %s, which has no matching call", m.peer,
                         o.send ? "sends to" : "receives from", o.peer, leaf(o.site()));
             break;
         }
@@ -334,7 +334,7 @@ static void begin(group &g)
         if (p.send && b->used + p.bytes > b->arena) {
             unlock();
             nccl_alone();
-            report("too much is sent", p.site, "at most %zu MB in all messages are supported", b->arena >> 20);
+            report("too much is sent", p.site, "all messages together may have at most %zu MB", b->arena >> 20);
         }
         if (p.send) {
             m.data = b->used, b->used += (p.bytes + 63) / 64 * 64;
@@ -409,7 +409,7 @@ static ncclResult_t queue_group()
     for (part &p : g->parts) {
         board_rank &s = me();
         if (s.messages >= MESSAGES)
-            unlock(), nccl_alone(), report("too many messages", p.site, "at most %d per rank are supported", MESSAGES);
+            unlock(), nccl_alone(), report("too many messages", p.site, "at most %d messages per rank", MESSAGES);
         p.id = s.messages;
         board_message &m = s.message_of[p.id];
         int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
@@ -437,9 +437,9 @@ static ncclResult_t queue_group()
             nccl_alone();
             if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
                 report("two messages in one buffer", x.site,
-                       "the input and output of %s overlap: they must be the same memory, or separate", x.call);
+                       "the input and output of %s overlap: they must be the same memory, or disjoint", x.call);
             report("two messages in one buffer", x.site,
-                   "%s, with %s, and %s at line %d, with %s, use the same memory at the same time", x.call,
+                   "this %s, with %s, and %s in line %d, with %s, use the same memory at the same time", x.call,
                    flight_peer(x.peer).c_str(), y.call, y.site.line, flight_peer(y.peer).c_str());
         }
     std::vector<flight_item> items;

@@ -361,9 +361,9 @@ extern "C" void wb_overlap_end(void)
     if (4 * r.under < 3 * r.works)
         report("too few products overlap the softmax", r.alone,
                "the warps worked on %ld tiles of scores, but a product of the same warp was in flight only during %ld "
-               "of them; three quarters are required. make timeline-10 (or -16) draws the overlap.\n   After the "
-               "following wait, for example, no product was in flight during the softmax; check later waits before the "
-               "softmax, too:",
+               "of them; three quarters are required. make timeline-10 (or -16) draws the overlap.\n   For example, no "
+               "product was in flight during the softmax after the following wait. Check later waits before a softmax, "
+               "too:",
                r.works, r.under);
     // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters
     // of them costs 2.375.

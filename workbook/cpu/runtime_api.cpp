@@ -56,7 +56,7 @@ static int free_row()
         last = last % (STREAMS - 1) + 1;
         if (!rows[last]) return last;
     }
-    report("too many streams", {nullptr, 0}, "at most %d per rank are supported", STREAMS - 1);
+    report("too many streams", {nullptr, 0}, "at most %d streams per rank are supported", STREAMS - 1);
 }
 
 int cudacpu::stream_number(cudaStream_t stream) { return stream ? stream->number : 0; }

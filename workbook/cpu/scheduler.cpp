@@ -42,7 +42,7 @@ static void add_fibers(block &b)
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), each = page + stack_bytes();
     char *memory = static_cast<char *>(
         mmap(nullptr, AT_ONCE * each, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (memory == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no memory for the stacks of a block");
+    if (memory == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no memory for the stacks of threads");
     for (unsigned i = 0; i < AT_ONCE; i++, memory += each) {
         guard(memory, page);
         fiber &f = b.fibers[b.fiber_count++];

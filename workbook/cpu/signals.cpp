@@ -58,8 +58,8 @@ void signal_init(uint64_t *word, int arrivals, call_site site)
 {
     engine &e = engine_here();
     const thread &me = engine_thread("signal::init()", site);
-    if (e.signals.size() == SIGNALS) report("too many signals", site, "at most %d per block are supported", SIGNALS);
-    if (arrivals < 1) report("bad signal", site, "a phase has %d arrivals, but must have at least 1", arrivals);
+    if (e.signals.size() == SIGNALS) report("too many signals", site, "a block may have at most %d mbarriers", SIGNALS);
+    if (arrivals < 1) report("bad signal", site, "init(%d): a phase must expect at least 1 arrival", arrivals);
     *word = MARK | e.signals.size();
     signal_state s = {};
     s.word = word;

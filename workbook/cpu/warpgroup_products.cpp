@@ -399,10 +399,10 @@ static void check_same_wait(engine &e, const products_due &due, int w)
     if (first.issued == e.issued[w]) return;
     char was[64];
     snprintf(was, sizeof was, "warp %d had issued %u products there", first.warp, first.issued);
-    report_two(
-        "warps of a group disagree", due.site, first.site, was,
-        "warp %d has issued %u products before its wait %u, but the four warps of a group must issue equally many", w,
-        e.issued[w], e.waited[w]);
+    report_two("warps of a group disagree", due.site, first.site, was,
+               "warp %d has issued %u products before its wait number %u, but the four warps of a group must issue "
+               "equally many",
+               w, e.issued[w], e.waited[w]);
 }
 
 // The result that is named must be done. Others that are done may be named later.

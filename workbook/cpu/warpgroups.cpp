@@ -68,10 +68,10 @@ static void tell_pool(const thread &t, const void *, long more, char *text, size
 {
     const engine &e = engine_here();
     snprintf(text, size,
-             "for %ld registers per thread in addition to its %d, but the block has only %d per thread left for a "
-             "warp; at launch each thread could get %d (%u threads)",
-             more, e.registers[warp_number(t)], e.pool / WARP,
-             REGISTERS / static_cast<int>(current->thread_count) / 8 * 8, current->thread_count);
+             "for %ld more registers per thread (it has %d), but those that the block has left are only %d per thread "
+             "of one warp; with %u threads, a launch can give each at most %d",
+             more, e.registers[warp_number(t)], e.pool / WARP, current->thread_count,
+             REGISTERS / static_cast<int>(current->thread_count) / 8 * 8);
 }
 
 struct registers_wanted {
@@ -92,8 +92,8 @@ static void change_for_warp(void **lanes, int)
         report("bad number of registers", q.site, "%d registers: the number must be a multiple of 8 from 24 to 256",
                q.registers);
     if (q.take ? q.registers < mine : q.registers > mine)
-        report("bad number of registers", q.site, "this warp has %d registers per thread, but is told to %s %d", mine,
-               q.take ? "take" : "give up all but", q.registers);
+        report("bad number of registers", q.site, "this warp already has %d registers per thread, and cannot %s %d",
+               mine, q.take ? "increase them to" : "reduce them to", q.registers);
     if (q.take) wait_until(pool_holds, tell_pool, nullptr, q.registers - mine, q.site);
     e.pool -= (q.registers - mine) * WARP;
     mine = q.registers;

@@ -125,11 +125,11 @@ static uint64_t near_in_hand()
         if (code) report_code(code);
         report_end();
     }
-    report_line("keys %d to %d were read for queries %d to %d, but none of these queries sees one of these keys. No "
-                "query less than",
+    report_line("keys %d to %d were read for queries %d to %d, but none of these queries sees one of these keys.",
                 keys.first, keys.last, newest.first, newest.last);
-    report_line("%d rows away sees a key less than %d away, either, so no tile of up to this size needs these keys",
-                WB_NEAR, WB_NEAR);
+    report_line(
+        "Nor does any query less than %d rows away see a key less than %d away: no tile up to this size needs them",
+        WB_NEAR, WB_NEAR);
     if (code) report_code(code);
     report_end();
 }

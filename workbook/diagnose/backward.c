@@ -171,7 +171,7 @@ static void look_at_end(const record *r, int output)
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         if (walks[row])
             see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ the sum" : "+s the sum", &sum[at],
-                    "%s of row %d is not %s over all steps: one element is %.4g, but should be %.4g%s", names[output],
+                    "%s of row %d is not %s of all products: one element is %.4g, but should be %.4g%s", names[output],
                     output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
                     factor * sum[at], walks[row] > 1 ? " (the queries are split into parts)" : "");
     }
@@ -201,8 +201,8 @@ static void look_at_dsinks(void)
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
                 "head| exp(s - L) delta over the first sequence only| exp(s - L) delta over the first warp's rows only",
                 sum,
-                "dsinks[%d] should be minus the sum of exp(s - L) delta over the rows of head %d, %.5g, but is %.5g", h,
-                h, sum[0], got);
+                "dsinks[%d] is %.5g, but should be %.5g, minus the sum of exp(s - L) delta over the rows of head %d", h,
+                got, sum[0], h);
     }
 }
 

@@ -6,7 +6,7 @@
 // [2]: of one part, or more
 static fit fit_merge[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
-static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; instead it changes by that of ");
+static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; that is the change of ");
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
@@ -144,11 +144,11 @@ bool look_at_scales(const record *r)
                     zero &= !isnan(PV->a[i * S->cols + k]) || !sees(S->a_row[i], key_of(S->b_row[k]));
                 if (isnan(P) && steps[t].first >= 0 && !sees(S->a_row[i], key_of(S->b_row[c])))
                     find(BY_SCALES, zero ? "0 times -infinity" : "", zero ? "scores" : "scales sent",
-                         "query %d gives the weight NaN to a hidden key, in the tile of keys from %d on: %s",
+                         "query %d gives the weight NaN to a hidden key, in the tile that starts at key %d: %s",
                          query_of(S->a_row[i]), steps[t].first,
-                         zero ? "past the last key, the scales are 0, and 0 times a score of -infinity is NaN; apply "
+                         zero ? "past the last key, K's scales are 0, and 0 times a score of -infinity is NaN; apply "
                                 "the scale before the mask"
-                              : "it is multiplied by a scale that was never written");
+                              : "one of the key's scales was never written");
                 if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
                 const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
@@ -164,9 +164,9 @@ bool look_at_scales(const record *r)
                         "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
                         "log2(K_scale)",
                         is,
-                        "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to "
-                        "key %d their log2 changes by %.4g, but should change by %.4g",
-                        query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), seen, right);
+                        "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to key "
+                        "%d their log2 should change by %.4g, but changes by %.4g",
+                        query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), right, seen);
             }
         }
     }
@@ -180,7 +180,7 @@ bool look_at_scales(const record *r)
         const form of_l[] = {{"", L},
                              {"l is summed after the weights were multiplied by V's scale", L + log(parts[0].V_scale)}};
         see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, COUNT(of_l),
-            "the weights of query %d are correct, but L = m + log(l) is %.4g, should be %.4g", query_of(row),
+            "the weights of query %d are correct, but its L is %.4g, and should be m + log(l) = %.4g", query_of(row),
             (double)e.out[1][row], L);
     }
     return !wrong;

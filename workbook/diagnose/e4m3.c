@@ -94,8 +94,8 @@ static void look_at_mask(const step *now, int i)
         const int key = now->P->b_row[c] < 0 ? -1 : key_of(now->P->b_row[c]);
         if (key >= 0 && now->P->a[i * now->P->depth + c] > 0 && !sees(q, key))
             find(BY_HEADS + 1, "", "overlap|softmax",
-                 "query %d gives a weight to key %d, which it does not see, in the tile of keys from %d on",
-                 query_of(q), key, now->first);
+                 "query %d does not see key %d, but gives it a weight, in the tile that starts at key %d", query_of(q),
+                 key, now->first);
     }
 }
 
@@ -110,14 +110,14 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     x->right = row_fits(x, right_factor(x), true, &x->at, &x->plain);
     if (!x->right && row_fits(x, right_factor(x), false, &at, &plain) && plain > 1) {
         see(&fit_hidden, 0, 0, NULL, 0,
-            "query %d gives no weight to a key that it sees, in the tile of keys from %d on", query_of(x->q),
+            "query %d gives no weight to a key that it sees, in the tile that starts at key %d", query_of(x->q),
             now->first);
         return;
     }
     if (!x->right && of_another_tile(now, i)) {
         see(&fit_others, 0, 0, NULL, 0,
-            "the weights of query %d for keys from %d on were computed from the scores of another tile, or are "
-            "multiplied by V of another tile",
+            "the weights of query %d in the tile that starts at key %d were computed from the scores of another tile, "
+            "or are multiplied by V of another tile",
             query_of(x->q), now->first);
         return;
     }
@@ -127,8 +127,8 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
     char says[300];
     snprintf(says, sizeof says,
-             "the weights of query %d in the tile of keys from %d on show that its scores were not multiplied by scale "
-             "* log2(e) * 2^%d (the exponents are %d for Q and %d for K)",
+             "the weights of query %d in the tile that starts at key %d show that its scores were not multiplied by "
+             "scale * log2(e) * 2^%d (exponents: Q %d, K %d)",
              query_of(x->q), x->tile * TILE, Q + K, Q, K);
     if (fits == 1)
         see_sum(&fit_factor, seen, 0.3, "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
@@ -146,14 +146,14 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
     // No maximum has to be, or may be, raised.
     if (stays && is->top + V - m_old < 2.9 && t > 1 && fabs(seen - (V - old)) > 0.3)
         find(BY_EXPONENT, "", "softmax|overlap",
-             "between the tiles of keys from %d on and from %d on, m of query %d does not change, so the exponent "
-             "added to its scores must change by as much as V's exponent: it changes by %.2f, V's exponent by %d",
-             was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
+             "m of query %d does not change between the tiles that start at keys %d and %d. So the exponent added to "
+             "its scores must change as V's exponent does, by %d, but changes by %.2f",
+             query_of(is->q), was->tile * TILE, is->tile * TILE, V - old, seen);
     const double grown = m - m_old;
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
-            "at the tile of keys from %d on, m grows by %.2f for query %d, so O must be multiplied by %.4g, but is "
-            "multiplied by %.4g",
-            is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
+            "in the tile that starts at key %d, m of query %d grows by %.2f, so its O must be multiplied by %.4g, but "
+            "is multiplied by %.4g",
+            is->tile * TILE, query_of(is->q), grown, exp2(-grown), factor);
 }
 
 // l of all tiles of a row; m: under which each was weighed. False if it is wrong.
@@ -167,8 +167,8 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     }
     const double L = e.out[1][q], is = LN2 * log2(right);
     see_sum(&fit_l, L, 0.02 + 1e-3 * fabs(is),
-            "+ this L| ln(2) V_exponent of the first tile (the unit of l)| L of an l that contains V's powers of two| "
-            "L of an l that is never rescaled",
+            "+ this L| ln(2) V_exponent of the first tile (the unit of l)| L computed from an l that contains V's "
+            "powers of two| L computed from an l that is never rescaled",
             (double[]){is, LN2 * unit, LN2 * log2(with_V), LN2 * log2(not_rescaled)},
             "the scores and the weights of query %d are correct; its L should be %.5g, but is %.5g", query_of(q), is,
             L);
@@ -204,9 +204,9 @@ static void look_at_O(int i, int q, const double *m)
         see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
                 "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
                 (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
-                "the weights and L of query %d are correct; from the results of its products, O[%d] should be %.4g, "
-                "but is %.4g",
-                query_of(q), d, right, got);
+                "the weights and L of query %d are correct, but O[%d] is %.4g; from the results of its products P V, "
+                "it should be %.4g",
+                query_of(q), d, got, right);
     }
 }
 
@@ -227,9 +227,8 @@ void look_at_e4m3(const record *r)
                 look_at_factor(&is, &steps[t], i);
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
-                         "%d weights of query %d in the tile of keys from %d on are clipped to 448, the largest number "
-                         "in e4m3: when a sum of weights exceeds 448, m must be raised to 3 below the largest score "
-                         "with V's exponent",
+                         "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
+                         "number in e4m3: when a sum of weights exceeds 448, raise m so that the largest weight is 2^3",
                          is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);

@@ -215,7 +215,7 @@ void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
     }
     see(sums, !(sqrt(off / size) <= 0.02), 0, (form[]){{"", 0}}, 1,
-        "O of %s is not the sum of its %d partial result%s, each times exp(L - m) / l", where, parts,
+        "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");
     see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
             "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g", where, parts, parts > 1 ? "s" : "",

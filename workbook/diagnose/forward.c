@@ -48,8 +48,7 @@ bool look_at_heads(const record *r, bool of_V)
             const owner right = of_V ? OF_V : OF_K;
             if (p && p->right && p->right != right)
                 find(BY_HEADS, "another tensor", "fetch|overlap|receive",
-                     "a product for the tile of keys from %d on is computed with rows of %s, but should be with rows "
-                     "of %s",
+                     "in the tile that starts at key %d, a product reads rows of %s, but should read rows of %s",
                      steps[t].first, owner_names[p->right], owner_names[right]);
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q, reads[h] = max_int(reads[h], -1);
@@ -80,8 +79,8 @@ bool look_at_heads(const record *r, bool of_V)
     if (nobodys && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
              "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
-             "query %d of head %d reads no rows of %c: the address is not a multiple of D elements from the "
-             "beginning, or is outside of the tensor",
+             "query %d of head %d reads no row of %c: its address is outside of the tensor, or is not a multiple of D "
+             "elements from the tensor's beginning",
              query_of(row), head_of(row), letter);
     return !wrong && !nobodys;
 }
@@ -93,11 +92,11 @@ bool see_other_rows(const step *t, const product *p, const char *what, const cha
         const int row = p->b_row[c], right = t->S->b_row[c];
         const bool none = row == NOBODYS_ROW && isnan(p->b[p->scores ? c : c * p->cols]);
         if (row == right || (row < 0 && !none) || right < 0) continue;
-        char whose[80] = "they are NaN, never written or still being written";
+        char whose[80] = "they are NaN: never written, or not yet written";
         if (!none) snprintf(whose, sizeof whose, "those from %d on", (by_keys ? query_of(row) : key_of(row)) - c);
         find(BY_FACTOR, "of_another_tile", gaps,
-             "in the step for the tile of %s from %d on, the product of %s reads the wrong rows of %s: %s",
-             by_keys ? "queries" : "keys", t->first, what, owner_names[p->right], whose);
+             "in the step for the tile that starts at %s %d, the product of %s reads the wrong rows of %s: %s",
+             by_keys ? "query" : "key", t->first, what, owner_names[p->right], whose);
         return true;
     }
     return false;
@@ -196,7 +195,8 @@ void look_at_forward(void)
         return;
     }
     if (!wide)
-        find(BY_DELTA, "another D", "launch", "D is %d, but the products have another number of columns, such as %d",
+        find(BY_DELTA, "another D", "launch",
+             "D is %d, but the kernel's products are computed with another number of columns, such as %d",
              e.s->head_dim, r.products[0].depth);
     e.widest = 0;
     EACH_WALK (&r, n) {

@@ -46,12 +46,12 @@ static void look_at_keys(const product *p, chunk first, int number)
 {
     if (chunk_of(p->b, 1).of == OF_K)
         find(BY_HEADS, ".trans", "keys",
-             "K is fetched with .trans: the rows of the right factor are rows of K, but its columns should be");
+             "K is fetched with .trans: rows of K become rows of the right factor, but should become its columns");
     if (first.of != OF_K) return;
     EACH_PAIR (half, 2, c, 8) {
         see_chunk(&fit_keys, chunk_of(p->b + 64 * half + c, 8), first, (chunk){OF_K, first.row + c, number + half},
                   (chunk){OF_K, first.row + c + 8 * half, first.number},
-                  "the blocks of K are in the order of those of Q");
+                  "the blocks of K are in the order that only Q needs");
     }
 }
 
@@ -59,11 +59,11 @@ static void look_at_values(const product *p, chunk first)
 {
     if (chunk_of(p->b, 8).of == OF_V)
         find(BY_HEADS + 1, ".trans", "values",
-             "V is fetched without .trans: the columns of the right factor are rows of V, but its rows should be");
+             "V is fetched without .trans: rows of V become columns of the right factor, but should become its rows");
     for (int j = 0; j < 16 && first.of == OF_V; j++)
         see_chunk(&fit_values, chunk_of(p->b + 8 * j, 1), first, (chunk){OF_V, first.row + j, first.number},
                   (chunk){OF_V, first.row + j % 8, first.number + j / 8},
-                  "the blocks of V are in the order of those of K");
+                  "the blocks of V are in the order that only K needs");
 }
 
 // Scores of 16 queries and 8 keys, as the last of their products left them.
@@ -93,16 +93,16 @@ static void look_at_lanes(double m[8][4], int key)
     EACH_PAIR (i, 8, t, 4)
         if (fabs(m[i][0] - m[i][t]) > 0.06 + 2e-3 * fabs(m[i][0])) {
             find(BY_MAXIMUM, "m of each lane", "row",
-                 "lanes %d to %d share a row, but in the tile of keys from %d on, lane %d subtracts %.4g from its "
-                 "scores, and lane %d %.4g: the maximum is not taken over all four lanes",
+                 "lanes %d to %d share a row, but in the tile that starts at key %d, lane %d subtracts %.4g from its "
+                 "scores, and lane %d subtracts %.4g: the maximum is not taken over all four lanes",
                  i * 4, i * 4 + 3, key, i * 4, m[i][0], i * 4 + t, m[i][t]);
             return;
         }
     for (int i = 0; i < 8; i++) alike += (fabs(m[i][0] - m[i ^ 1][0]) < 0.02) - (fabs(m[i][0] - m[i ^ 2][0]) < 0.02);
     if (alike > 5)
         find(BY_MAXIMUM, "m of two rows", "row",
-             "rows 0 and 1, 2 and 3 ... subtract the same number from their scores: the maximum is taken over eight "
-             "lanes, which hold two rows");
+             "rows 0 and 1 subtract the same number from their scores, as do rows 2 and 3, and so on: the maximum is "
+             "taken over eight lanes, which hold two rows");
 }
 
 // What each register is made of. False if it is not what it should be, or not known.
@@ -130,7 +130,7 @@ static bool look_at_weights(const product *p, int key)
                      "f[%d] contains rows %d to %d, columns %d to %d of P%s, but should contain rows %d to %d, columns "
                      "%d to %d, with the left column of a pair in the lower half",
                      to, of % 2 * 8, of % 2 * 8 + 7, of / 2 * 8, of / 2 * 8 + 7,
-                     from[to] % 2 ? ", the two columns of each pair exchanged" : "", to % 2 * 8, to % 2 * 8 + 7,
+                     from[to] % 2 ? " with the two columns of each pair exchanged" : "", to % 2 * 8, to % 2 * 8 + 7,
                      to / 2 * 8, to / 2 * 8 + 7);
             if (from[to]) return false;
         }
@@ -140,7 +140,7 @@ static bool look_at_weights(const product *p, int key)
     }
     if (known)
         find(BY_SUM + 1, "", "weights",
-             "the left factor of a product with V, for keys from %d on, does not contain the weights computed from the "
+             "for keys from %d on, the left factor of a product with V does not contain the weights computed from the "
              "scores",
              key_of(key));
     return false;
@@ -171,6 +171,6 @@ void look_at_fragments(const record *r)
     }
     if (right && score_count && !fit_keys.wrong && !fit_values.wrong)
         find(BY_END, "not where it is", "owner",
-             "the factors of all products and the weights are correct, but the results are not: a lane's elements are "
-             "stored as those of other rows or columns");
+             "the weights and the factors of all products are correct, but the results are not: a lane stores its "
+             "elements in other rows or columns than those it holds");
 }

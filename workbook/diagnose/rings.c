@@ -92,7 +92,8 @@ static const char *called(place p)
     static char texts[4][80];
     static int turn;
     char *text = texts[turn = (turn + 1) % 4];
-    if (p.of < 0) return p.of == NANS ? "NaN" : p.of == ZEROS ? "memory that was never written" : "rows of no input";
+    if (p.of < 0)
+        return p.of == NANS ? "NaN" : p.of == ZEROS ? "memory that was never written" : "rows that belong to no input";
     if (same(p, of_chunk(p.of, chunk_at(p))))
         snprintf(text, 80, "%s of chunk %d", names[p.of], chunk_at(p));
     else
@@ -195,7 +196,7 @@ static void see_keys_sent(int rank, int turn, tensor t)
 }
 
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
-static const char *const what_is_seen[] = {"none", "all", "the causal half", "some of them twice"};
+static const char *const what_is_seen[] = {"no pairs", "all pairs", "the causal half of the pairs", "some pairs twice"};
 
 static seen right_of(int mine, int theirs)
 {
@@ -218,8 +219,8 @@ static void see_pairs(void)
         if (is == right_of(mine, theirs)) continue;
         right = false;
         find(rank, "pairs_of_chunks", "zigzag|pairs|owner|when",
-             "in step %d, when rank %d has the keys of rank %d, the pairs computed for queries of chunk %d and keys of "
-             "chunk %d are: %s; should be: %s",
+             "in step %d, rank %d has the keys of rank %d. For queries of chunk %d and keys of chunk %d, it computes "
+             "%s, but should compute %s",
              modulo(way * (me - from)), me, from, mine, theirs, what_is_seen[is], what_is_seen[right_of(mine, theirs)]);
     }
     EACH_CALL(c)
@@ -227,8 +228,8 @@ static void see_pairs(void)
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
         if (rows != wb_chunk_rows(e.c, chunk))
             find(rank + 1, "chunk_rows", "chunk table|share",
-                 "of %d rows, rank %d gives chunk %d %d rows; the first N %% (2 R) chunks must have N / (2 R) + 1 "
-                 "rows, the others N / (2 R)",
+                 "N = %d: on rank %d, chunk %d has %d rows; the first N %% (2 R) chunks must have N / (2 R) + 1 rows, "
+                 "the others N / (2 R)",
                  e.s->q_len, c->rank, chunk, rows);
     }
 }
@@ -273,14 +274,15 @@ static void see_given(const held *c)
         const char *const at = c->h.at[n], *const to = came ? came->h.at[0] : NULL;
         const bool there = to && at >= to && at < to + came->h.bytes[0], own = is.of == n && is.rank == c->rank;
         const bool its = is.of == n && is.rank == right.rank;  // of that rank, then, but of another chunk
-        char where[80] = "";
+        char where[120] = "";
         for (const held *o = calls; o < c && !*where && !to; o++) {
             const int other = keys ? o->theirs : o->mine;
             const ptrdiff_t apart = (at - (const char *)o->h.at[n]) / (n > 3 ? 4 : 2);
             const ptrdiff_t want = (ptrdiff_t)(right.row - of_chunk(t, other).row) * (ptrdiff_t)width_of(t);
             if (o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
-                snprintf(where, sizeof where, " at an address %td elements past that of chunk %d, instead of %td",
-                         apart, other, want);
+                snprintf(where, sizeof where,
+                         " at an address %td elements past that of chunk %d, but should be %td elements past it", apart,
+                         other, want);
         }
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
@@ -291,7 +293,7 @@ static void see_given(const held *c)
              : others    ? "keys"
                          : "share",
              "%s the argument for %s is %s%s", pair, names[n], called(is),
-             there && !its ? ": the message contained this"
+             there && !its ? ": that is what the message contained"
              : to && !own  ? ": the message arrived at another address"
              : is.of < 0   ? where
                            : "");
@@ -359,11 +361,11 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s it contains rank %d's contribution%s %.2g times", *text ? "," : ":", modulo(of + way * n),
+            APPEND(text, "%s %.2g times rank %d's contribution%s", *text ? "," : ": it contains",
+                   fabs(share[n]) < 0.02 ? 0 : share[n], modulo(of + way * n),
                    n % ranks() ? ""
-                   : n         ? " in the last step"
-                               : " in step 0",
-                   fabs(share[n]) < 0.02 ? 0 : share[n]);
+                   : n         ? " from the last step"
+                               : " from step 0");
     if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is not a sum of the ranks' contributions");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
@@ -385,8 +387,8 @@ static void see_gradients_sent(int r, int turn)
     if (message(r, turn, WB_SENDS, true, 1)) return;
     if (!m || m->h.bytes[0] != 8 * numbers(of)) {
         find(BY_RESCALING + turn - 1, m ? "gradients_size" : "no_gradients", "gradients",
-             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; dK and dV have %zu "
-             "elements of 4 bytes",
+             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; dK and dV together "
+             "have %zu elements of 4 bytes",
              turn, r, m ? m->h.bytes[0] / (size_t)m->h.element : 0, m ? m->h.element : 4, of, 2 * numbers(of));
         return;
     }
@@ -434,7 +436,7 @@ void look_at_ranks(void)
     for (int r = 0; r < R && back && R > 1 && are_filled(sums_need); r++) {
         float *home = allocate(2 * numbers(r), sizeof *home);
         memcpy(home, shards[r][TdK], 4 * numbers(r)), memcpy(home + numbers(r), shards[r][TdV], 4 * numbers(r));
-        see_gradients(home, r, R + 1, "dK and dV on their owner", false);
+        see_gradients(home, r, R + 1, "the final sum of dK and dV", false);
         free(home);
     }
 }

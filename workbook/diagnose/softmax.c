@@ -46,8 +46,8 @@ static bool each_lane_has_its_own(int q, const step *t, const double *x, const d
     }
     if (own && most - least > 4 * close)
         find(BY_EXPONENT, "m of each lane", "max|rescale|accumulate|softmax",
-             "query %d has four values of m in the tile of keys from %d on, from %.4g to %.4g: each of the four lanes "
-             "that share the row subtracts its own maximum",
+             "query %d has four values of m in the tile that starts at key %d, from %.4g to %.4g: each of the four "
+             "lanes that share the row subtracts its own maximum",
              q, t->first, least, most);
     return own;
 }
@@ -65,7 +65,7 @@ static double subtracted(const step *t, int i, int *weights)
         const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
         if (!isfinite(P) && seen) {
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
-                 "query %d has a weight that is %s in the tile of keys from %d on: the number subtracted from its "
+                 "query %d has a weight that is %s in the tile that starts at key %d: the number subtracted from its "
                  "scores is not their maximum",
                  q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
@@ -84,14 +84,14 @@ static double subtracted(const step *t, int i, int *weights)
     for (int n = 1; n < count && equal; n++) equal = y[n] == y[0];
     if (equal) {
         find(BY_EXPONENT, "", "rescale|max|accumulate|softmax",
-             "the weights of query %d in the tile of keys from %d on are all %.4g, whatever its scores are: is the "
-             "number that is subtracted still the one that m begins with?",
+             "the weights of query %d in the tile that starts at key %d are all %.4g, whatever its scores are: is m "
+             "still its initial value when it is subtracted?",
              q, t->first, exp2(y[0]));
         return NAN;
     }
     for (int n = 1; n < count && !one; n++)
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
-                "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m "
+                "the weights of query %d in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
     for (int c = 0; c < S->cols && one; c++) {  // hidden ones: a score that is neither -infinity nor their own
@@ -99,9 +99,9 @@ static double subtracted(const step *t, int i, int *weights)
         if (P > 1e-30 && P < 1e30 && !sees(S->a_row[i], key_of(S->b_row[c])) && is < -100 &&
             (close + 0.01) / s2 < -0.2 * is && fabs(is - own) > -0.2 * is)
             find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "query %d gives the weight %.3g to a key that it does not see, in column %d of the tile from %d on: "
-                 "the score was set to about %.2g, which is not low enough if scale is small or other scores are as "
-                 "low; use -INFINITY",
+                 "query %d gives the weight %.3g to a hidden key, in column %d of the tile that starts at key %d. The "
+                 "score was set to about %.2g, which is too high if scale is small or visible scores are as low; use "
+                 "-INFINITY",
                  q, P, c, t->first, is);
     }
     return one ? m : NAN;
@@ -239,7 +239,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
-             "O of query %d is not the sum of P V divided by the same number in all columns", q);
+             "O of query %d is not its sum of P V divided by one number for all columns", q);
         return;
     }
     const double right = L_keys + log1p(term);
@@ -310,7 +310,7 @@ static void look_at_row(int i)
         if (given == 0 && visible && tile < -100 && weights > 0 && isfinite(weights))
             find(BY_MASK, "hidden by a number", MASK_GAPS,
                  "query %d gives weights to hidden keys, and none to visible ones. Its visible scores are at most %.4g "
-                 "in base 2, and hidden scores were set to a number that is not lower; use -INFINITY",
+                 "in base 2, and hidden scores were set to a number that is not below this; use -INFINITY",
                  q, tile);
         if (given == 0) {
             if (visible) return;

@@ -182,10 +182,10 @@ void look_at_walks(const record *r, bool keys)
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
-                 "%sthe block of %s %d visits the tile of %s from %d on, although no (query, key) pair of the two is "
-                 "visible",
+                 "%sthe block of %s %d visits the tile that starts at %s %d, although no (query, key) pair of block "
+                 "and tile is visible",
                  where, keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
-                 keys ? "queries" : "keys", steps[t].first);
+                 keys ? "query" : "key", steps[t].first);
         }
     }
     EACH_PAIR (q, rows, k, Nk) {

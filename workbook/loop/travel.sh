@@ -5,7 +5,7 @@
 # gone for what NN changes there. Exit status: 0, or 1 and a sentence.
 set -u
 number=$1 mine=$2 to=$3
-command -v git >/dev/null || { echo "git, which merges the two, is not installed"; exit 1; }
+command -v git >/dev/null || { echo "git, which merges your earlier code into this file, is not installed"; exit 1; }
 . workbook/loop/source.sh
 from=$(from_of "$number")
 scratch=$(mktemp -d) || exit 1
@@ -28,5 +28,5 @@ git merge-file -p "$scratch/mine" "$scratch/base" "$scratch/shipped" 2>"$scratch
 [ $? -le 127 ] || { cat "$scratch/why"; exit 1; }
 awk -v which=choose -v lost="$scratch/lost" -f workbook/loop/travel.awk "$scratch/base" "$scratch/merged" >"$to"
 [ "$(marks "$to")" = "$(marks "$scratch/shipped")" ] ||
-    { echo "your code in $mine is where $number has a gap"; exit 1; }
+    { echo "your changes in $mine overlap a gap of $number"; exit 1; }
 [ ! -f "$scratch/lost" ] || cat "$scratch/lost"

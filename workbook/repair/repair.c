@@ -437,14 +437,14 @@ static int try_all(trial *best)
     return found;
 }
 
-// "in line 57 `BC` in place of `cols`"
+// "in line 57, write `BC` instead of `cols`"
 static void say(const trial *t)
 {
     const change *c = &changes[t->id];
     if (strcmp(c->put, "nothing") == 0)
-        printf("in line %d without `%s`", c->line, c->of);
+        printf("in line %d, remove `%s`", c->line, c->of);
     else
-        printf("in line %d `%s` in place of `%s`", c->line, c->put, c->of);
+        printf("in line %d, write `%s` instead of `%s`", c->line, c->put, c->of);
     if (t->constant) printf(", which makes the condition constant: the change may only hide the bug");
 }
 

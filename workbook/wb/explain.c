@@ -179,7 +179,7 @@ static void end_repair(cause *c)
 {
     attempt *const a = c->a;
     if (!c->searching) return;
-    say_now("  now searching for an edit that fixes it, %s CPU seconds and compiling (REPAIR=0: no search)\n",
+    say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
     dprintf(c->said, "%s\n%s\n", a->outcome->gaps, places(c, text_of("%s\n%s", c->failure, a->outcome->sanitize)));
     if (c->searching < 0) {
@@ -222,7 +222,7 @@ static void tell(cause *c, int looked)
                 say_plain("", text_of("%.*s", (int)strcspn(line, "\n"), line));
     } else if (strcmp(c->kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
         say_plain("  ", c->steps);
-        say("  the check build sees the consequence: %s, line%s\n", c->kind, places(c, o->sanitize));
+        say("  the check build reports a consequence of this: %s, line%s\n", c->kind, places(c, o->sanitize));
     } else if (length >= 7 && strcmp(c->kind + length - 7, "timeout") == 0 && !says(c, "no answer in ")) {
         say_plain("  ", c->steps);
         looked = 3;

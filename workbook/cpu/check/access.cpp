@@ -132,8 +132,8 @@ static void meet_engine(const char *at, access_kind kind, void *code)
     char was[96];
     snprintf(was, sizeof was, "thread %u %s it", then.thread, then.kind == READ ? "loads" : "stores");
     report_two("race with an asynchronous operation", site, {line.file, line.line}, was,
-               "%s %s, which thread %u %s, but nothing orders the two accesses: after its access, thread %u must "
-               "arrive at a barrier or mbarrier, and the issuer of this operation must wait there",
+               "%s %s, which thread %u %s, but nothing orders the two accesses: after its own, thread %u must arrive "
+               "at a barrier or mbarrier, where the thread that issues this operation must wait",
                who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores", then.thread);
 }
 
@@ -178,12 +178,11 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
-        f->missing = freed ? "a wait for the last kernel that uses this memory, before cudaFree()."
-                     : kind == READ
-                         ? "an index inside the memory: check each part of it, batch, head, row and column. At a "
-                           "ragged end, put a condition around this load. Or the allocated memory is too small."
-                         : "an index inside the memory: check each part of it, batch, head, row and column. At a "
-                           "ragged end, put a condition around this store. Or the allocated memory is too small.";
+        f->missing = freed          ? "a wait for the last kernel that uses this memory, before cudaFree()."
+                     : kind == READ ? "an index inside the memory: check its batch, head, row and column. At a ragged "
+                                      "end, put a condition around this load. Or the allocated memory is too small."
+                                    : "an index inside the memory: check its batch, head, row and column. At a ragged "
+                                      "end, put a condition around this store. Or the allocated memory is too small.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
@@ -198,11 +197,11 @@ static void found_pending(const char *at, unsigned bytes, const word_history &h,
     f->sides[0].kind = ASYNC;
     f->sides[0].block = current->index;
     f->missing = kind == ASYNC
-                     ? "another destination for one of the two: both copies in flight write the same bytes. "
-                       "Which buffer, and which iteration of the loop, is each copy meant for?"
-                     : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>(), in "
-                       "plain CUDA __pipeline_commit() and __pipeline_wait_prior(); then __syncthreads(), if other "
-                       "threads read. Or one of the two lines uses the wrong buffer or iteration.";
+                     ? "another destination for one of two copies: both are in flight, and write the same bytes. Which "
+                       "buffer, and which iteration of the loop, is each copy meant for?"
+                     : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>() (in "
+                       "plain CUDA, __pipeline_commit() and __pipeline_wait_prior()). If other threads read the bytes, "
+                       "a __syncthreads() must follow. Or one of the two lines uses the wrong buffer or iteration.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
 }
 
@@ -243,11 +242,11 @@ static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, vo
     finding *f = new_finding(what, place_of(code), kind);
     if (f) {
         f->missing =
-            what == NULL_POINTER    ? "a valid address: the pointer is null, or an index was added to a null pointer."
-            : what == OUT_OF_BOUNDS ? "a condition or a correct index: there is no buffer near this address."
-            : what == STRANGE_POINTER
-                ? "a copy: this is a local variable of another thread, which on a GPU only that thread can access."
-                : "cudaMalloc and cudaMemcpy: this is host memory, which a kernel cannot access.";
+            what == NULL_POINTER      ? "a valid address: the pointer is null, or an index was added to a null pointer."
+            : what == OUT_OF_BOUNDS   ? "a condition or a correct index: there is no buffer near this address."
+            : what == STRANGE_POINTER ? "a copy in shared memory: this is a local variable of another thread, and on a "
+                                        "GPU only that thread can access it."
+                                      : "cudaMalloc and cudaMemcpy: this is host memory, which a kernel cannot access.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
@@ -348,11 +347,11 @@ void check_alignment(const char *at, unsigned bytes, void *code)
     if (!(reinterpret_cast<uintptr_t>(at) & (bytes - 1))) return;
     finding *f = new_finding(MISALIGNED, place_of(code), READ);
     if (f) {
-        f->missing =
-            "an address that is a multiple of the size: the offset, or the start of the buffer, is no such multiple.";
+        f->missing = "an address that is a multiple of the size: the offset, or the start of the buffer, is not.";
         char what[256];
         describe_memory(at, bytes, what, sizeof what);
-        snprintf(f->memory, sizeof f->memory, "%u bytes, at an address %zu past a multiple of this size: %s", bytes,
+        snprintf(f->memory, sizeof f->memory,
+                 "an access of %u bytes, at an address %zu bytes past a multiple of this size: %s", bytes,
                  static_cast<size_t>(reinterpret_cast<uintptr_t>(at) & (bytes - 1)), what);
     }
     finish();

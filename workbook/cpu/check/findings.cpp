@@ -134,8 +134,8 @@ static const char *missing_order(const finding &f, const source_line lines[2])
         return same_line ? "one owner: let one thread do it, give each thread its own element, or use an atomic. If "
                            "these are two iterations of a loop, put a __syncthreads() into it."
                          : "a __syncthreads() between the two lines: the threads are in different warps, which run in "
-                           "any order. If there is one already, and this is a loop, another one is missing between the "
-                           "lower line and the upper line of the next iteration.";
+                           "any order. If there is one already, and this is a loop, add another one at its end: it "
+                           "must separate the lower line from the upper line of the next iteration.";
     if (f.by_async_copy)
         return "a __syncthreads() between the two lines: an asynchronous copy may write at any time once it is "
                "issued.";
@@ -269,8 +269,8 @@ static const char *section_of(const char *kind)
         {"|too much static shared memory|launch in a kernel|", "Launches that are refused"},
         {"|no such page|no such length|no such tile|", "Pages and lengths"},
         {"|a buffer was touched before it arrived|a message overwrites what is still needed|a send buffer was "
-         "overwritten in flight|a message is sent before it is written|two messages in one buffer|two pieces of work "
-         "are not in order|a message of another size|a message extends past its buffer|a message in a kernel|too many "
+         "overwritten in flight|a message is sent before it is written|two messages in one buffer|two operations are "
+         "not in order|a message of another size|a message extends past its buffer|a message in a kernel|too many "
          "messages|too much is sent|deadlock between ranks, seen|",
          "Messages between GPUs"},
         {"|a tile was read that should have been skipped|keys were copied|", "Tiles that should be skipped"},

@@ -221,8 +221,8 @@ static void describe_shared(const char *at, unsigned bytes, char *text, size_t s
         else if (offset < 0)
             snprintf(text, size, "%td bytes before extern __shared__ %s", -offset, name);
         else if (offset >= all)
-            snprintf(text, size, "%td bytes past the last of extern __shared__ %s, which has %td", offset - all + 1,
-                     name, all);
+            snprintf(text, size, "%td bytes past the last of extern __shared__ %s, which has %td bytes",
+                     offset - all + 1, name, all);
         else
             snprintf(text, size, "extern __shared__ %s, bytes %td to %td of %td", name, offset,
                      offset + static_cast<ptrdiff_t>(bytes) - 1, all);
@@ -247,7 +247,7 @@ static void describe_shared(const char *at, unsigned bytes, char *text, size_t s
     else if (offset < v.bytes)
         snprintf(text, size, "__shared__ %s", v.name);
     else
-        snprintf(text, size, "%zu elements past the last of __shared__ %s, which has %zu (%zu bytes each)",
+        snprintf(text, size, "%zu elements past the last of __shared__ %s, which has %zu elements of %zu bytes",
                  (offset - v.bytes) / v.element + 1, v.name, count, v.element);
 }
 
