@@ -493,8 +493,7 @@ static bool judge_outputs(report *r, const worker_run *run)
             if (blank) say(r, "\n  %zu of the wrong elements %s not written", blank, blank == 1 ? "was" : "were");
             if (not_finite > blank)
                 say(r, "\n  %zu of the wrong elements %s NaN or infinite%s", not_finite - blank,
-                    not_finite - blank == 1 ? "is" : "are",
-                    run->c.prior ? "" : ", although the function wrote them");
+                    not_finite - blank == 1 ? "is" : "are", run->c.prior ? "" : ", although the function wrote them");
             say_pattern(r, run, k, &outputs[k], blank == wrong);
             say_circumstances(r, &run->c, not_finite > 0);
             picture_of = k;
