@@ -44,8 +44,8 @@ set style line 30 linecolor rgb library_color linewidth 1.2 dashtype 1 pointtype
 set style line 33 linecolor rgb third_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 9 linecolor rgb "#d8d8d8" linewidth 1
 style_of(impl) = \
-    impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" || impl eq "fa3" ? 5 \
-    : impl eq "fa4" ? 21 : impl eq "fa4_same_bits" ? 22 : impl eq "cudnn" ? 6 : impl eq "flex" ? 7 \
+    impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" ? 5 \
+    : impl eq "fa4" ? 21 : impl eq "fa4_same_bits" ? 22 : impl eq "cudnn" ? 6 : impl eq "flex" || impl eq "fa3" ? 7 \
     : impl eq "flashinfer" ? 22 : impl eq "bf16" ? 23 : impl eq "torch_ring_cudnn" ? 5 \
     : impl eq "torch_allgather_cudnn" ? 21 : impl eq "ulysses_cudnn" ? 22 : impl eq "library" ? 20 \
     : impl eq "alone" ? 6 : variants eq "" || impl eq word(variants, 1) ? 8 \

@@ -31,7 +31,7 @@ top = real(word(said("roof"), 1))
 set arrow 1 from top, graph 0 to top, graph 1 nohead linestyle 4
 set label 1 sprintf("roof, %.0f", top) at top, 0.75 left offset 0.4, 0 font ",11"
 n = 1
-do for [name in "fa2 cudnn fa4"] {
+do for [name in "fa2 cudnn fa3 fa4"] {
     n = n + 1
     at = peer(name)
     if (at > 0) {

@@ -89,10 +89,11 @@ def main(once=False):
             pointers = [ctypes.c_void_p(x.data_ptr()) for x in (O, L, q, k, v)]
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
             return O, lambda: kernels[step, causal](*pointers, ctypes.byref(shape), stream)
-        if step == "fa4":
+        other = step in ("fa3", "fa4")  # the order of its dimensions
+        if other:
             q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
-        call = lambda: peers.PEERS[step](q, k, v, bool(causal), 0, 0)
-        return call().transpose(1, 2) if step == "fa4" else call(), call
+        call = lambda: peers.fa3(q, k, v, causal, 0) if step == "fa3" else peers.PEERS[step](q, k, v, causal, 0, 0)
+        return call().transpose(1, 2) if other else call(), call
 
     if once:
         return [run(*call)[1]() for call in calls], torch.cuda.synchronize()
@@ -102,7 +103,7 @@ def main(once=False):
     heading(True)
     print(f"# roof: {roof:.0f} TFLOP/s, at {clock} MHz")
     print("step", "D", "mask", "ms", "tflops", "share", "error", *COUNTED, sep="\t")
-    others = [(peer, D, causal) for peer in ("fa2", "cudnn", "fa4") for D in inputs for causal in (0, 1)]
+    others = [(peer, D, causal) for peer in ("fa2", "cudnn", "fa3", "fa4") for D in inputs for causal in (False, True)]
     for step, D, causal in calls + others:
         try:
             O, call = run(step, D, causal)

@@ -22,11 +22,11 @@ D; then, until it fits, the rest.
 It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward (LARGEST= others), 2^28 numbers of Q, 2^29 of a cache,
 2^27 pairs of a mask at most.
 
-Peers: FlashAttention-4 (fa4), FlashAttention-3 (fa3; forward alone, no sinks), cuDNN and FlashAttention-2 by PyTorch
-(cudnn, fa2), FlexAttention (flex), FlashInfer; each where it knows the mask; PEERS="fa3 cudnn" asks these alone,
-PEERS=none nobody. flex is compiled for each shape, for seconds: it is asked where no other knows the mask, sinks and
-mask. same_bits: gradients that are the same each time; only fa4 can. fa4 computes no gradient of sink logits. Of int8,
-flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
+Peers: FlashAttention-4 (fa4), FlashAttention-3 (fa3; forward, no sinks; decoding from a cache without pages), cuDNN and
+FlashAttention-2 by PyTorch (cudnn, fa2), FlexAttention (flex), FlashInfer; each where it knows the mask; PEERS="fa3
+cudnn" asks these alone, PEERS=none nobody. flex is compiled for each shape, for seconds: it is asked where no other
+knows the mask, sinks and mask. same_bits: gradients that are the same each time; only fa4 can. fa4 computes no gradient
+of sink logits. Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
 
 Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long
 again as the best peer the first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours
@@ -198,6 +198,9 @@ def ours(function, tensors, shape):
     serves = source_name(lib.lib.wb_library_kernel(function.encode(), ctypes.byref(shape)))
     size = function.removesuffix("_fastest") + "_workspace"
     whole = maker(function + "_in" * lib.has(function + "_in"), size if lib.has(size) else None, tensors, shape)
+    if function == "flash_hopper" and not shape.causal:  # as the library calls them
+        shape = Shape(shape.batch, shape.kv_heads, shape.kv_heads, shape.q_heads // shape.kv_heads * shape.q_len,
+                      shape.kv_len, shape.head_dim, shape.scale, 0, shape.window, 0)
     return serves or "key", {"ours": whole, **{source: maker(*of, tensors, shape)
                                                for source, of in kernels(function).items() if source != serves}}
 
@@ -373,7 +376,8 @@ def decode(c, rnd, wanted):
     kernel = source_name(lib.lib.wb_library_decode_kernel(function.encode(), ctypes.byref(shape)))
     contenders = {source: made(symbol, size or function + "_workspace_key")
                   for source, (symbol, size) in kernels(function).items() if source != kernel}
-    contenders |= {"ours": step, "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
+    contenders |= {"ours": step, "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys),
+                   "fa3": lambda: peers.fa3_cache(q, k, v, pages, keys)}
     if peers.flashinfer:
         contenders["flashinfer"] = lambda: peers.flashinfer_pages(q, k, v, pages, keys,
                                                                   torch.float8_e4m3fn if scales else None)

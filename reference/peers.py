@@ -34,10 +34,11 @@ except ImportError:
         raise ImportError("flash-attn-4 is not installed")
     flash_attn_varlen_func = flash_attn_func
 try:
-    from fa3_fwd_interface import flash_attn_func as flash_attn_3
+    from fa3_fwd_interface import flash_attn_func as flash_attn_3, flash_attn_with_kvcache
 except ImportError:
     def flash_attn_3(*_, **__):
         raise ImportError("fa3-fwd is not installed")
+    flash_attn_with_kvcache = flash_attn_3
 try:
     import flashinfer
 except ImportError:
@@ -191,6 +192,11 @@ def lengths(B, Nk, lens):  # of another draw than the bench's, from the same dis
 def fa4_pages(q, k, v, table, lens):
     out = flash_attn_varlen_func(q.transpose(1, 2), k, v, seqused_k=lens, page_table=table, causal=True)
     return out[0] if isinstance(out, tuple) else out
+
+
+def fa3_cache(q, k, v, table, lens):  # fa3-fwd has no pages: a cache in one piece for each sequence
+    q, k, v = q.transpose(1, 2).contiguous(), *(x[table.long()].flatten(1, 2) for x in (k, v))
+    return lambda: flash_attn_with_kvcache(q, k, v, cache_seqlens=lens, causal=True)
 
 
 # Planned once, outside of the clock, as a model does for all of its layers.

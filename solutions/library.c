@@ -125,6 +125,14 @@ static wb_costs costs_of(const kernel *k, int head_dim, const wb_device *device)
     return costs;
 }
 
+// Without a mask the queries of a group see the same, and its heads are neighbours: they are as good as one head.
+static attention_shape of_key_heads(attention_shape shape)
+{
+    const long long rows = (long long)shape.q_heads / shape.kv_heads * shape.q_len;
+    if (!shape.causal && rows <= INT_MAX) shape.q_len = (int)rows, shape.q_heads = shape.kv_heads;
+    return shape;
+}
+
 // Microseconds, of the shape as the function reads it.
 static double takes(const kernel *k, const void *shape, const wb_device *device)
 {
@@ -136,6 +144,7 @@ static double takes(const kernel *k, const void *shape, const wb_device *device)
         const bool windows = sinks || strstr(k->function, "window") || strstr(k->function, "sink");
         if (!sinks) read.sinks = 0;
         if (!windows || read.window > read.kv_len) read.window = read.kv_len;
+        if (strcmp(k->function, "flash_hopper") == 0) read = of_key_heads(read);
     }
     const int head_dim = k->microseconds ? read.head_dim : ((const decode_shape *)shape)->head_dim;
     const wb_costs costs = costs_of(k, head_dim, device);
@@ -230,9 +239,14 @@ const char *wb_version(void) { return WB_VERSION; }
 SERVE_FORWARD(flash_forward)
 SERVE_FORWARD(flash_causal)
 SERVE_FORWARD(flash_gqa)
-SERVE_FORWARD(flash_hopper)
 SERVE_FORWARD(flash_sinks)
 
+wb_status flash_hopper(FORWARD_TAKES, FOR_SHAPE)
+{
+    CHECKED(wb_check_forward("flash_hopper", TO_FORWARD, shape));
+    const attention_shape taken = of_key_heads(*shape);
+    return choose("flash_hopper", &taken)->forward(TO_FORWARD, &taken, stream);
+}
 wb_status flash_window(FORWARD_TAKES, FOR_SHAPE)
 {
     CHECKED(wb_check_forward("flash_window", TO_FORWARD, shape));

@@ -56,23 +56,25 @@ template <int BC> struct walk {
 };
 
 // An item is a tile of queries of a head. Items are dealt to blocks as cards, back and forth, the late queries of all
-// heads of a section first: they have the longest walks.
+// heads of a section first: they have the longest walks. Where a section ends with short ones, the next begins with a
+// round of its own.
 struct item {
     int number, head, tile;  // head: -1 after the last
 };
 struct item_list {
-    int end, section, tiles_of_head;
-    TILE_FN item at(int number) const
+    int heads, section, dealt, tiles_of_head;  // dealt: the numbers of a section's items, those of no item too
+    // As far from the end of its round as the number before from the beginning of its own.
+    TILE_FN int after(int number) const { return (2 * (number / (int)gridDim.x) + 2) * (int)gridDim.x - 1 - number; }
+    TILE_FN item from(int number) const
     {
-        const int line = number / section, head = line / tiles_of_head * section + number % section;
-        return {number, number < end ? head : -1, tiles_of_head - 1 - line % tiles_of_head};
+        for (;; number = after(number)) {
+            const int before = number / dealt * section, n = number % dealt, width = min(section, heads - before);
+            if (before >= heads) return {number, -1, 0};
+            if (n < width * tiles_of_head) return {number, before + n % width, tiles_of_head - 1 - n / width};
+        }
     }
-    TILE_FN item first() const { return at(blockIdx.x); }
-    TILE_FN item next(const item &i) const  // as far from the end of its round as i is from the beginning of its own
-    {
-        const int round = i.number / gridDim.x;
-        return at(2 * (round + 1) * gridDim.x - 1 - i.number);
-    }
+    TILE_FN item first() const { return from(blockIdx.x); }
+    TILE_FN item next(const item &i) const { return from(after(i.number)); }
 };
 
 // Blocks that share a multiprocessor: those of one group of 64 queries are small.
@@ -86,7 +88,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), BLOCKS<D, GROUPS>) void walk_ke
     const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
     float *L,                                  // [B, Hq, N]
     const float *sink_logits,                  // [Hq], or null: none
-    int items, int section, int q_heads, int group_size, int N, int Nk, int W, int sinks, float scale)
+    int heads, int section, int dealt, int q_heads, int group_size, int N, int Nk, int W, int sinks, float scale)
 {
     constexpr int BR = 64 * GROUPS;
     constexpr int FEW = GROUPS == 1 ? 24 : GROUPS == 2 ? 40 : 32;
@@ -101,7 +103,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), BLOCKS<D, GROUPS>) void walk_ke
     }
     __syncthreads();  // the signals are there for all
 
-    const item_list list = {items, section, (N - 1) / BR + 1};
+    const item_list list = {heads, section, dealt, (N - 1) / BR + 1};
     const auto walk_of = [&](const item &i) {
         int seen = FULL ? Nk : min(i.tile * BR + BR, N);
         if (!FULL && W >= N)
@@ -276,24 +278,21 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), BLOCKS<D, GROUPS>) void walk_ke
 
 // A section has as many key heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or
 // items for 16 rounds: with fewer, some blocks would get more of the long walks than others. Up to 4608 keys the cache
-// is worth more, and two rounds and a half will do (D 128, H16, N512 without a window: 0.104 ms, and 0.114 with 16; but
-// N8192 0.787, and 0.730. With windows, where 16 rounds outgrow the cache, 40 shapes drawn on an H100: 0.965 of the
-// time, 0.77 to 1.02); without a window, up to 1600 keys, with 12 MB of it (57 shapes of D 128 drawn on an H100: 0.97
-// of the time that 32 MB take, 1.06 at worst); and up to 512 keys with items for one round
-// (554 such shapes: 0.996, 1.12 at worst).
+// is worth more, and two rounds and a half will do (where 16 rounds outgrow the cache, 40 shapes drawn on an H100:
+// 0.965 of the time). Without a window six rounds are enough, and 12 MB better: of what is read again and again each 10 MB
+// more cost 1 % to 2 % (342 shapes drawn on an H100, 2026-11-28).
 static int heads_at_once(const attention_shape *shape, int rows, int processors)
 {
     const int kv_heads = shape->batch * shape->kv_heads, group_size = shape->q_heads / shape->kv_heads;
     const int N = shape->q_len, keys = min(N, min(N, shape->window) + rows);
     const bool whole = shape->window >= N;
-    const int in_cache = ((whole && N <= 1600 ? 12 : 32) << 20) / (4 * shape->head_dim) / keys,
-              half_rounds = whole && N <= 512 ? 2
-                            : N <= 4608       ? 5
-                                              : 32,
+    const int in_cache = ((whole ? 12 : 32) << 20) / (4 * shape->head_dim) / keys,
+              half_rounds = whole       ? 12
+                            : N <= 4608 ? 5
+                                        : 32,
               for_rounds = half_rounds * processors / 2 / ((N - 1) / rows + 1) / group_size + 1;
-    int at_once = min(kv_heads, max(in_cache, for_rounds));
-    while (kv_heads % at_once) at_once += whole ? 1 : -1;
-    return at_once;
+    const int sections = (kv_heads - 1) / max(in_cache, for_rounds) + 1;
+    return (kv_heads - 1) / sections + 1;
 }
 
 // Microseconds, in tiles of so many rows and columns, of which a step costs `more` times as much; `blocks` share a
@@ -335,8 +334,11 @@ static wb_status launch_walk(
     const long long items = (long long)heads * tiles_of_head;
     if (items > INT_MAX / 2) return wb_fail(WB_UNSUPPORTED, "flash_sinks: more than %d tiles of queries", INT_MAX / 2);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    kernel<<<min((int)items, processors), 128 * (1 + GROUPS), bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, sink_logits, (int)items, at_once * group_size, shape->q_heads, group_size, N, Nk,
+    const int blocks = min((int)items, processors), section = at_once * group_size;
+    int dealt = section * tiles_of_head;
+    if (!FULL && shape->window >= N) dealt = (dealt - 1) / blocks * blocks + blocks;
+    kernel<<<blocks, 128 * (1 + GROUPS), bytes, stream>>>(
+        O_map, Q_map, K_map, V_map, L, sink_logits, heads, section, dealt, shape->q_heads, group_size, N, Nk,
         FULL ? INT_MAX : shape->window, shape->sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
