@@ -106,11 +106,6 @@ def full_has_gradients():
     return flash_workbook.library().lib.wb_device_capability() == 9
 
 
-def gradients_of_logs(chance, L):
-    """None, or some, as large as those of O."""
-    return chance.choice([None, torch.randn_like(L) * chance.choice([1, 8, 30])])
-
-
 def close_gradients(got, want, exact, dO, dL):
     # what float32 leaves of a gradient that cancels, as where a query sees one key
     rest = 2**-18 * ((dO.norm() + dL.norm()) * exact[1].norm()).item()
