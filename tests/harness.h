@@ -100,6 +100,8 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes);
 // queries must be right. In a backward that may show in dQ of such queries; and then dO of a block of queries is NaN,
 // which may show in dK and dV of keys near those that it sees.
 void check_skips(wb_case c, int block);
+// The same, but false if a mask leaves nothing to judge.
+bool has_skips(wb_case c, int block);
 
 // Such tiles are not even read, with the same margin; and no block of a decoding kernel reads more than half of all
 // keys, or, where the case says how many multiprocessors there are, more than one and a half of as many equal shares,

@@ -42,7 +42,8 @@ def scale_of(name, value, D):
 def pair(name, value):
     """window_size: two ints, MOST for all. From a tuple, list, array or tensor of two. None, or a number below 0, is
     all; but where one is None, as flash-attn 4 has it, a number below 0 is one."""
-    value = (-1, -1) if value is None else value.tolist() if hasattr(value, "tolist") else value
+    meta = getattr(value, "is_meta", False)
+    value = (-1, -1) if value is None else value.tolist() if hasattr(value, "tolist") and not meta else value
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise TypeError(f"{name}={value!r}: expected two numbers, the keys to the left and to the right")
     least = -MOST if None in value else 0

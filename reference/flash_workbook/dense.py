@@ -82,7 +82,7 @@ def attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal=True,
             pass
     Q, K, V = taken("attention", Q, K, V, sink_logits)
     causal, window, sink_tokens = (number(name, x, kind) for name, x, kind in (("causal", causal, bool), ("window",
-        window or 0, int), ("sink_tokens", sink_tokens, int)))
+        0 if window is None else window, int), ("sink_tokens", sink_tokens, int)))
     scale, path = None if scale is None else scale_of("scale", scale, 1), lib.path if lib else ""
     if block_mask is not None:
         if window or sink_tokens or sink_logits is not None:

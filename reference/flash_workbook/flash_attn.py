@@ -282,6 +282,7 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p=0.0, softmax_scal
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
     scale = scale_of("softmax_scale", softmax_scale, q.shape[-1])
+    deterministic = deterministic is not None and number("deterministic", deterministic, bool)
     O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), chunk_of(attention_chunk), scale,
                   deterministic or None, sinks, slopes_of(alibi_slopes, *Q.shape[:2], Q.device), cap_of(softcap))
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
@@ -545,7 +546,8 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Option
     if q.shape[-1] > 128 and (slopes is not None or cap or chunk or left < MOST or 0 < right < MOST):
         refuse(f"flash_attn_varlen_func: head_dim = {q.shape[-1]}: above 128, only full and causal masks are "
                "supported, without softcap, slopes or chunks")
-    same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
+    same_bits = deterministic is not None and number("deterministic", deterministic, bool)
+    same_bits = same_bits or torch.are_deterministic_algorithms_enabled()
     if slopes is not None and B:
         slopes = slopes[sequence_of(cu_seqlens_q.to(q.device), len(q))[0]].T.contiguous()[None]
     for some in V.split(128 if Q.shape[3] <= 128 else V.shape[3], 3):  # so many columns of V at a time
