@@ -144,7 +144,7 @@ class-copy:  ## DEST=dir [UPTO=12]: the workbook for a class: no reference solut
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submission in a sandbox, or try a case
 	@workbook/class/grade.sh $${UNSAFE:+--unsafe} -- \
 	    "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name REPLACE=1 ROSTER=file SEED= CASES= ...]: a class
+grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir UPTO=12 AGAIN=name REPLACE=1 ROSTER=file SEED= CASES= ...]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 gradescope: $B/wb  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=minutes]: for Gradescope

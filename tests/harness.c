@@ -490,10 +490,10 @@ static bool judge_outputs(report *r, const worker_run *run)
                 say_place(r, run, t, i);
                 say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
             }
-            if (blank) say(r, "\n  %zu of the wrong elements were not written", blank);
+            if (blank) say(r, "\n  %zu of the wrong elements %s not written", blank, blank == 1 ? "was" : "were");
             if (not_finite > blank)
-                say(r, "\n  %zu of the wrong elements are NaN or infinite%s", not_finite - blank,
-                    run->c.prior ? "" : ", although the function wrote them");
+                say(r, "\n  %zu of the wrong elements %s NaN or infinite%s", not_finite - blank,
+                    not_finite - blank == 1 ? "is" : "are", run->c.prior ? "" : ", although the function wrote them");
             say_pattern(r, run, k, &outputs[k], blank == wrong);
             say_circumstances(r, &run->c, not_finite > 0);
             picture_of = k;

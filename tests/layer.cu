@@ -165,6 +165,7 @@ __global__ void look_at_fresh_shared(seen *all)
     for (int i = 0; i < 50; i++) nans_dynamic += isnan(y[i]);
     IS(nans, 33);
     IS(nans_dynamic, 50);
+    IS(__float_as_uint(x[0] + y[0]) != 0xffffffffu, true);  // which an output holds that was not written
     __syncthreads();
     x[threadIdx.x] = y[threadIdx.x] = 1;  // what the next block must not see
 }

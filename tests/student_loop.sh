@@ -219,6 +219,11 @@ cp "$scratch/mine" $mine && touch problems/03/other.cuh
 asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \
     env MAKE=true WB_JOBS=1 workbook/loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
 check "handin: of each problem the one file" [ "$(tar -tzf "$scratch/in.tar.gz")" = "$mine" ]
+echo '#include "other.cuh"' >>$mine
+run workbook/loop/handin.sh "$BACKEND" "$scratch/none.tar.gz" 03
+! [ -e "$scratch/none.tar.gz" ] && says "move problems/03/other.cuh into $mine"
+verdict $? "handin: refuses a file that needs one that would not be packed"
+cp "$scratch/mine" $mine
 rm problems/03/other.cuh
 cp "$scratch/shipped/03"/* problems/03/
 run make clean

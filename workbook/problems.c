@@ -4,8 +4,8 @@
 
 static const int NO_D[] = {0};
 static const int D16_128[] = {16, 32, 64, 128, 0};
-static const int D64_128[] = {64, 128, 0};
-static const int D64_256[] = {64, 128, 256, 0};
+static const int D64_128[] __attribute__((unused)) = {64, 128, 0};  // in a class's copy that ends before 10
+static const int D64_256[] __attribute__((unused)) = {64, 128, 256, 0};
 #define OPTIONAL WB_CAUSAL_OPTIONAL  // keeps a row on a line
 enum { no = false, yes = true };
 

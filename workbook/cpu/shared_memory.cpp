@@ -4,7 +4,8 @@
 //   left | guard page |
 //
 // So a kernel that runs past the end of its dynamic shared memory touches a guard page. Between static variables are
-// gaps. All of it is NaN (bytes 0xff) when a block starts.
+// gaps. All of it is NaN when a block starts, as a GPU computes it, 0x7fffffff: what is computed from it does not look like
+// an output that was not written (bytes 0xff).
 #include "hooks.h"
 #include "report.h"
 
@@ -40,6 +41,11 @@ static void make_arena(block &b)
     mprotect(b.static_shared, static_room(), PROT_READ | PROT_WRITE);
 }
 
+static void fill_with_nan(char *at, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) at[i] = static_cast<char>(i % 4 == 3 ? 0x7f : 0xff);
+}
+
 void shared_memory_begin(block &b)
 {
     if (!b.static_shared) make_arena(b);
@@ -48,7 +54,7 @@ void shared_memory_begin(block &b)
     b.dynamic_name = nullptr;
     const size_t bytes = round_up(b.config->shared, ALIGNMENT);
     b.dynamic_shared = b.static_shared - page_size() - bytes;
-    memset(b.dynamic_shared, 0xff, bytes);
+    fill_with_nan(b.dynamic_shared, bytes);
 }
 
 static char *new_variable(block &b, const shared_variable &v)
@@ -73,7 +79,7 @@ static char *new_variable(block &b, const shared_variable &v)
     b.static_used = start + v.bytes + GAP;
     b.static_bytes += v.bytes;
     char *at = b.static_shared + start;
-    memset(at, 0xff, v.bytes);
+    fill_with_nan(at, v.bytes);
     b.slots[b.slot_count++] = {&v, at};
     hook_shared(v, at);
     return at;

@@ -4,15 +4,13 @@
 // (layer_requests.h). The first step that is not what it should be is named, of all cases (evidence.h). A step that can
 // only be wrong in gaps that FILE has as they were shipped is not looked at. Silence is better than a wrong name.
 //
-// --record: a line for others: "address" if what is wrong is an address, by a known formula, else "step"; and the gaps,
-// "max|rescale". -v: prints the finding's id, too, for tests/diagnose/named.sh.
+// --record: a line for others: "address" if what is wrong is an address, by a known formula, "relation" if one relation
+// explains all that was seen, else "step"; and the gaps, "max|rescale". -v: prints the finding's id, too, for tests/diagnose/named.sh.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
-#include "judge/expect.h"
 #include "score/gaps.h"
 
 #include "layer_requests.h"
 #include "evidence.h"
-#include "results.h"
 
 // The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key
 // that a case may have.
@@ -263,7 +261,10 @@ int main(int argc, char **argv)
     if (!best.rank) return 1;
     FILE *const to = kept ? fopen(kept, "w") : NULL;
     if (to)
-        fprintf(to, "%s\t%s\n", best.rank <= BY_HEADS && *best.id && best.gaps ? "address" : "step",
+        fprintf(to, "%s\t%s\n",
+                best.rank <= BY_HEADS && *best.id && best.gaps ? "address"
+                : best.relation                                ? "relation"
+                                                               : "step",
                 best.gaps ? best.gaps : ""),
             fclose(to);
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");

@@ -7,6 +7,7 @@
 
 #include "diagnose/cases.h"
 #include "case/case.h"
+#include "judge/expect.h"
 #include "reference/oracle.h"
 
 #include <math.h>
@@ -57,9 +58,10 @@ enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM 
 enum { BY_WASTE = 60 };  // and what else does not show in each answer
 
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down,
-// "" if none does.
+// "" if none does. relation: it is the form of a fit.
 typedef struct finding {
     int rank;
+    bool relation;
     const char *id, *gaps;
     char says[1400], shown[WB_CASE_TEXT];  // shown: the case
 } finding;
@@ -85,8 +87,9 @@ typedef struct form {
 enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
-// sentence and its case. Said is the sentence, `joint` ("; it equals " where there is none) and how the form
-// reads; of "0" `zero` instead, and of no form `none`. others: the gaps where no form fits, if these are more. mute: another fit says it.
+// sentence and its case. Said is the sentence, `joint` ("; it equals " where there is none) and how the form reads; of
+// "0" `zero` instead, and of no form `none`. others: the gaps where no form fits, if these are more. mute: another fit
+// says it.
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none;
@@ -207,6 +210,7 @@ void look_at_forward(void);   // and 10, 11, 13, 14, 15
 void look_at_backward(void);  // and 12
 void look_at_delta(void);     // and of 18
 void look_at_ranks(void);     // 17 and 18
+void look_at_results(const worker_run *run, int k, const expected *want);  // output k, which is wrong, of no products
 
 // What fits say may hang on what others have seen: settled at the end.
 void settle_masks(void), settle_softmax(void), settle_backward(void), settle_decode(void), settle_e4m3(void);

@@ -29,7 +29,7 @@ void find(int rank, const char *id, const char *gaps, const char *format, ...)
     if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return;
     if (!has_gap(gaps) && !*id) rank += BY_WASTE;  // rather a gap than what was given
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
-    best.rank = rank, best.id = id, best.gaps = gaps;
+    best.rank = rank, best.id = id, best.gaps = gaps, best.relation = false;
     WRITE(best.says, format);
     memcpy(best.shown, e.text, sizeof best.shown);
 }
@@ -193,6 +193,7 @@ static void conclude_fit(const fit *f)
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, joint,
          is && !zero ? is->says : "", other ? "; or, with the same effect, " : "", other ? other->says : "");
+    best.relation |= is && best.id == is->says;
 }
 
 void conclude(void)

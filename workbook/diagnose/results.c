@@ -1,6 +1,5 @@
 // results.c - what is regular about wrong results, where no product was written down: one number times what is right,
 // or rows of O that are right elsewhere.
-#include "results.h"
 #include "evidence.h"
 
 static void look_at_factor(double factor, const char *name)

@@ -17,21 +17,23 @@ if [ "${1:-}" = record ]; then
         CUDACPU_PROFILE=$record "build/cpu/profiling/slow/$name/03_worker" --case "$given" --guard 0 >/dev/null || exit 1
         echo "$letter:"
         awk -v needs="$(build/cpu/needs 03 "$given")" -v source="build/cpu/slow/$name/flash_forward.cu" \
-            -f workbook/profile/profile.awk "$record" | sed 's|build/cpu/slow/[^/]*/||; /^sectors (of 32 bytes)/,$d'
+            -f workbook/profile/profile.awk "$record" >"$record.text"
+        sed 's|build/cpu/slow/[^/]*/||; /^sectors (of 32 bytes)/,$d' "$record.text"
         printf 'answer: %s\n\n' "$(sum "$letter $name")"
     done
+    sed '1,/^sectors (of 32 bytes)/{/^sectors/!d}' "$record.text"
     exit
 fi
 
 if [ -n "${SAY:-}" ]; then
     set -f
-    # shellcheck disable=SC2086
-    set -- $SAY
-    case $#$SAY in *[!A-Za-z0-9_\ ]* | [!2]*) say 'SAY="A NAME" must be a letter from A to D and a name of the list' ;; esac
+    # shellcheck disable=SC2046
+    set -- $(echo "$SAY" | sed 's/^ *\([A-Da-d]\):* /\U\1 /')
+    case $#$* in *[!A-Za-z0-9_\ ]* | [!2]*) say 'SAY="A NAME" must be a letter from A to D and a name of the list' ;; esac
     answer=$(awk -v letter="$1:" '$0 == letter { of = 1 } of && /^answer: / { print $2; exit }' "$table")
     [ -n "$answer" ] || say "the letter must be from A to D"
     reason=$(reasons | grep "^$2:") || say "the list has no such name"
-    [ "$(sum "$1 $2")" = "$answer" ] || { echo "$1: no, it is slow for another reason"; exit 1; }
+    [ "$(sum "$1 $2")" = "$answer" ] || { echo "$1: no, it is slow for another reason"; exit; }
     echo "$1: right. ${reason#*: }"
     exit
 fi

@@ -10,8 +10,10 @@ say() { echo "profile-$number: $*" >&2; exit "${status:-2}"; }
 [ -n "$file" ] || say "there is no $impl/$number/"
 [ "${file%.cu}" != "$file" ] || say "$file runs on the host: it has no warps"
 [ -z "$(ring_of "$number")" ] || say "its kernels run on several ranks: make timeline-$number shows what they do"
-$MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND=cpu CASE= "$worker" build/cpu/needs build/cpu/wb || exit 1
+built() { $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND=cpu CASE= "$@" || exit 1; }
+built build/cpu/wb
 [ "$impl" != problems ] || ! build/cpu/wb untouched "$file" || status=1 say "not started: open $file"
+built "$worker" build/cpu/needs
 first=$("$worker" --cases list | head -n 1)
 case $first in # whole tiles of attention
 rows=*) first=rows=64,cols=4096 ;;

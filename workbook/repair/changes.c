@@ -122,16 +122,13 @@ static char *plain(int from, int to)  // in one line, without comments
 
 // ------------------------ pieces
 
-static int within;  // of the changes that are made
-
 static bool too_many;
 static int new_ids(int line, change_kind kind, int n, int as_it_is)
 {
     const int first = change_count;
     if (first + n + 1 >= REPAIR_IDS) return too_many = true, 0;
     for (int i = 0; i < n; i++)
-        changes[first + i] =
-            (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is, .within = within};
+        changes[first + i] = (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is};
     change_count += n;
     return first;
 }
@@ -211,20 +208,15 @@ static bool is_operand(int from, int end)
     return !is_one_of(from - 1, "|++|--|#|");
 }
 
-static int after_template(int t)  // the token behind <...> at t, or t
-{
-    if (!is(t, "<") || is_spaced(t)) return t;
-    for (int k = t + 1, depth = 1; k < count && k < t + 40; k++) {
-        if (is(k, "<")) depth++;
-        if (is(k, ">") && --depth == 0) return k + 1;
-        if (is_one_of(k, "|;|{|}|(|)|")) break;
-    }
-    return t;
-}
+static int function_of[TOKENS];  // by token: the outermost block that is a function's; -1: none
 
-// By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
-static int block_of[TOKENS], function_of[TOKENS];
-static int list_of[TOKENS];  // the innermost bracket around it, which may be of a template's parameters; 0: none
+static void find_functions(void)
+{
+    for (int t = 0; t < count; t++) function_of[t] = -1;
+    for (int t = 1; t < count; t++)
+        if (is(t, "{") && function_of[t] < 0 && (is(t - 1, ")") || is(t - 1, "const")))
+            for (int k = t + 1; k < all[t].mate; k++) function_of[k] = t;
+}
 
 static int declared_until(int t)  // the end of the statement around t
 {
@@ -232,58 +224,19 @@ static int declared_until(int t)  // the end of the statement around t
     return t;
 }
 
-static void find_blocks(void)
-{
-    int open[200], end[200], depth = 0;
-    for (int t = 0; t < count; t++) {
-        while (depth > 0 && end[depth - 1] <= t) depth--;
-        block_of[t] = depth ? open[depth - 1] : -1;
-        if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
-            const int last = is(t, "(") ? all[t].mate : after_template(t);
-            for (int k = t + 1; k < last; k++) list_of[k] = t;
-        }
-        function_of[t] = -1;
-        for (int k = depth - 1; k >= 0; k--)
-            if (is(open[k], "{") && (is(open[k] - 1, ")") || is(open[k] - 1, "const"))) function_of[t] = open[k];
-        if (depth == 200 || all[t].mate < t) continue;
-        const int behind = all[t].mate + 1;
-        if (is(t, "{")) open[depth] = t, end[depth++] = all[t].mate;
-        if (is(t, "(") && is(t - 1, "for"))  // its names are known in the body as well
-            open[depth] = t, end[depth++] = is(behind, "{") ? all[behind].mate : declared_until(behind);
-    }
-}
-
-// Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
+// Whether the word at token w may be known at token t: it stands before it in its function, among the parameters, or
+// outside of functions. Of a block that has ended, or a struct, it is not: that does not compile.
 static bool is_known(int w, int t)
 {
     const int function = function_of[t];
     int head = function - 1;  // behind what stands before the function
     while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
     for (int k = t - 1; k >= 0; k--) {
-        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|")) continue;
-        if (is(k + 1, "=") && declared_until(k) > t) continue;
-        const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
-        if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
-        if (function_of[k] != function) continue;
-        if (list_of[k] && !is(list_of[k] - 1, "for") &&
-            (kind(k - 1) == 'i' || (is_one_of(k - 1, "|&|*|") && !is_spaced(k - 1)))) {
-            const int body = all[list_of[k]].mate + 1;  // a parameter of a lambda, or so it seems
-            if (is(body, "{") && (t < body || t > all[body].mate)) continue;
-        }
-        for (int block = block_of[t]; block >= 0; block = block_of[block])
-            if (block == block_of[k]) return true;
+        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|") || (is(k + 1, "=") && declared_until(k) > t)) continue;
+        const bool global = function_of[k] < 0 && (k > head || !is_one_of(k + 1, "|>|,|)|"));
+        if (global || function_of[k] == function) return true;
     }
     return false;
-}
-static bool all_known(int from, int to, int t)
-{
-    for (int w = from; w < to; w++) {
-        bool known = kind(w) != 'i' || is(w - 1, ".") || is(w - 1, "->") || is_one_of(w, WORDS) || is(w + 1, "(");
-        for (int k = from + 1; k <= w && !known; k++)  // a parameter of a lambda in it
-            known = are_same(k, w) && (kind(k - 1) == 'i' || is_one_of(k - 1, "|&|*|"));
-        if (!known && !is_known(w, t)) return false;
-    }
-    return true;
 }
 
 static void find_operands(void)
@@ -345,14 +298,11 @@ static void find_conditions(void)
     }
 }
 
-static int condition_of(int t)  // the innermost around it, from 1; 0: none
+static bool is_in_condition(int t)
 {
-    int inner = 0;
     for (int n = 0; n < condition_count; n++)
-        if (conditions[n].from <= t && t < conditions[n].to &&
-            (!inner || conditions[n].from >= conditions[inner - 1].from))
-            inner = n + 1;
-    return inner;
+        if (conditions[n].from <= t && t < conditions[n].to) return true;
+    return false;
 }
 
 // With which nobody computes.
@@ -375,7 +325,7 @@ static void vary_operands(void)
             if (k < 0 || k >= operand_count || (step < 2 * operand_count && !have_like_names(x, &operands[k])))
                 continue;
             if (step < 2 * operand_count && others > OTHERS / 2) continue;
-            if (!all_known(operands[k].from, operands[k].to, x->from)) continue;
+            if (kind(operands[k].from) == 'i' && !is_known(operands[k].from, x->from)) continue;
             const char *name = operands[k].name;
             if (strncmp(name, "0x", 2) == 0 && strpbrk(name, ".p")) continue;                  // no one writes it
             if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(name, '.')) continue;  // 8.0f is no BC
@@ -383,14 +333,14 @@ static void vary_operands(void)
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
             if (!known) alike[others] = step < 2 * operand_count, y[others++] = name;
         }
-        sites++, within = condition_of(x->from);
+        sites++;
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
         const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1, 0);
         for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
         for (int k = 0; k < all_of_it; k++) OF(id + k, "%s", x->name);
         SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
             SAY(id + 4, "1");
-        if (within) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
+        if (is_in_condition(x->from)) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
@@ -431,7 +381,7 @@ static void vary_operators(void)
         if (is_one_of(t - 1, WORDS)) continue;
         for (int n = 0; n < OPERATORS; n++) {
             if (!is(t, list[n][0])) continue;
-            sites++, within = condition_of(t);
+            sites++;
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 1; k < 4 && list[n][k]; k++)
                 SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
@@ -450,19 +400,18 @@ static void vary_operators(void)
 
 static void vary_conditions(void)
 {
-    for (int n = 0; n < condition_count; n++, within = 0) {
+    for (int n = 0; n < condition_count; n++) {
         const operand *x = &conditions[n];
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
-        sites++, within = n + 1;
-        const int id = new_ids(line, CHANGE_CONDITION, 3, 0);
+        sites++;
+        const int id = new_ids(line, CHANGE_FACTOR, 3, 0);
         changes[id + 2].kind = CHANGE_NEAR;
         SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
         for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
         put(all[x->from].at, false, 5, false,
-            print("\n::wb_repair::truth(%d, ::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != "
-                  "!!((\n",
-                  n + 1, id, id + 1, id + 2));
+            print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != !!((\n", id, id + 1,
+                  id + 2));
         put(all[x->to - 1].end, true, 5, false, print("\n)))))\n"));
     }
 }
@@ -507,7 +456,7 @@ bool changes_read(const char *source, const char *skeleton)
     text = strdup(source);
     change_count = 1;
     read_tokens();
-    find_blocks();
+    find_functions();
     find_mine(skeleton);
     find_operands();
     find_conditions();

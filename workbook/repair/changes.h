@@ -11,7 +11,7 @@ typedef enum change_kind {
     CHANGE_OPERAND,    // another operand, another comparison
     CHANGE_NEAR,       // one more or less, 0, another sign or operator
     CHANGE_CONDITION,  // another condition; a term less
-    CHANGE_FACTOR,     // a factor or a term
+    CHANGE_FACTOR,     // a factor or a term; a condition that always or never holds
     CHANGE_KINDS
 } change_kind;
 
@@ -19,7 +19,6 @@ typedef struct change {
     int line;      // of the source
     int site;      // changes of one place have one number
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
-    int within;    // the innermost condition around it, from 1; 0: none
     change_kind kind;
     char put[120], of[120];  // `BC` in place of `cols`
 } change;

@@ -55,13 +55,6 @@ static inline bool on(int id)
     return shared->on == id;
 }
 
-static inline bool truth(int condition, bool holds)
-{
-    volatile int *const seen = &shared->truth[condition];
-    if (!(*seen >> holds & 1)) __atomic_fetch_or(const_cast<int *>(seen), 1 << holds, __ATOMIC_RELAXED);
-    return holds;
-}
-
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.
 static inline int which(int from, int count)
 {
@@ -105,10 +98,6 @@ template <class T, class... Y> T changed(int k, T x, const Y &...y)
     return result;
 }
 
-// Whether a pointer can be moved.
-template <class P, class = void> constexpr bool moves = false;
-template <class P> constexpr bool moves<P, std::void_t<decltype(sizeof(std::remove_pointer_t<P>))>> = true;
-
 // An operand x and what may stand in its place; numbers and pointers by value, all else by reference.
 template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
 {
@@ -125,7 +114,6 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
     } else {
         constexpr bool points = std::is_pointer_v<T>;
         std::remove_reference_t<X> *place = &x;
-        std::conditional_t<points, T, char> moved{};
         const auto note_place = [&](int at, auto &what) {
             if constexpr (points)
                 note_value(at, what);
@@ -140,9 +128,6 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
             if constexpr (std::is_same_v<O, T>) {
                 if (shared->probing) note_place(id + n, other);
                 if (k == n) place = (std::remove_reference_t<X> *)&other;
-            } else if constexpr (points && std::is_integral_v<O> && moves<T>) {
-                if (shared->probing) note_value(id + n + 3, x + other);  // by less it may be outside of its array
-                if (k == n + 3) moved = x + other, place = &moved;
             }
             n += REPAIR_EACH;
         };

@@ -4,8 +4,7 @@
 // All changes that stand in one place (changes.c) are compiled into one worker (choice.h): BUILT is written, the
 // command BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
 // cheapest wrong case, unless no value there would have been another; if that is right, on all others: CASE, those of
-// diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). A change that mends
-// some outputs everywhere, and harms none, may be one of two: these outputs are named.
+// diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009).
 //
 // FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose
 // names, and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
@@ -23,7 +22,6 @@
 #include "score/grades.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +36,13 @@
 enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES = 8, LINES = 4000 };
 enum { RANDOM = 24, FURTHER = 12 };  // cases that what was found has to pass as well
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
-enum { FAR = 2, STOPPED = 1 << 30 };
+enum { FAR = 2 };
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
 static const wb_problem *problem;
 static wb_case cases[MOST_CASES + 1];  // the last one is of the moment
 static expected wanted[MOST_CASES + 1][WB_MAX_TENSORS];
-static int wrong[MOST_CASES];                    // as the function is
+static bool wrong[MOST_CASES];                   // as the function is
 static double seconds[MOST_CASES + 1];           // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static spent_time own;
@@ -76,10 +74,11 @@ static void unshare(void)
     worker_retire(WORKER_SHARED);
     unlink(shared_name);
 }
-static pid_t children[PROCESSES];  // each leads a group
+static pid_t children[PROCESSES];  // each leads a group; 0: there is none
 static void end(int signal)
 {
-    for (int p = 0; p < PROCESSES && children[p]; p++) kill(-children[p], signal);
+    for (int p = 0; p < PROCESSES; p++)
+        if (children[p]) kill(-children[p], signal);
     unlink(shared_name);
     _exit(2);
 }
@@ -93,9 +92,24 @@ static pid_t start_child(int p)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     return 0;
 }
+// The status with which a child ends; -1: the time was up.
+static int end_of(int p)
+{
+    int status = -1;
+    while (waitpid(children[p], &status, WNOHANG) == 0) {
+        usleep(50000);
+        if (!is_over()) continue;
+        kill(-children[p], SIGTERM);
+        waitpid(children[p], &status, 0);
+        status = -1;
+        break;
+    }
+    children[p] = 0;
+    return status;
+}
 
-// The outputs of case n that are wrong, as bits; all where it did not end well.
-static int wrong_of(int n)
+// Whether an output of case n is wrong, or it does not end well.
+static bool is_wrong(int n)
 {
     worker_run run;
     char limit[40];  // some changes never end; a worker that starts beside other work may take a tenth of a second
@@ -104,70 +118,41 @@ static int wrong_of(int n)
     setenv("WB_TIMEOUT", limit, 1);
     worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
-    const bool ended = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
-    int bits = ended ? 0 : STOPPED;
-    if (!ended) worker_retire(WORKER_SHARED);
-    if (ended && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
-    for (int k = 0; k < run.count; k++) {
-        bool right = ended || !run.tensors[k].output;
+    bool right = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
+    if (!right) worker_retire(WORKER_SHARED);
+    if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
+    for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
             right = expected_is(&wanted[n][k], i, wb_get(run.tensors[k].type, worker_tensor(&run, k), i));
-        bits |= !right << k;
-    }
     worker_end(&run);
-    return bits;
+    return !right;
 }
 
 // ------------------------ building
 
-// Runs the command and drops what does not compile. Returns its status; -1: the time was up.
-static int run_build(const char *command, const char *mark, bool *some)
-{
-    char chunk[8192], *text = NULL;
-    size_t size = 0;
-    int ends[2], status = -1;
-    bool over = false;
-    FILE *const kept = open_memstream(&text, &size);
-    if (!kept || pipe2(ends, O_CLOEXEC) || start_child(0) < 0) return -1;
-    if (!children[0]) {
-        dup2(ends[1], 1);
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    close(ends[1]);
-    for (ssize_t n = 1; n > 0 && !over;) {
-        struct pollfd said = {ends[0], POLLIN, 0};
-        if (poll(&said, 1, 100) == 0)
-            over = is_over();
-        else if ((n = read(ends[0], chunk, sizeof chunk)) > 0)
-            fwrite(chunk, 1, (size_t)n, kept);
-    }
-    close(ends[0]);
-    fclose(kept);
-    if (over) kill(-children[0], SIGTERM);
-    waitpid(children[0], &status, 0);
-    children[0] = 0;
-    for (char *rest = text, *line; !over && (line = strsep(&rest, "\n"));) {
-        const char *at = strstr(line, "error") || strstr(line, "required from") ? strstr(line, mark) : NULL;
-        if (at) *some |= changes_drop(atoi(at + strlen(mark)));
-    }
-    free(text);
-    return over ? -1 : status;
-}
-
-// Returns false if it does not compile, or the time is up.
+// Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
 static bool build(const char *built, const char *command)
 {
-    const char *name = strrchr(built, '/') ? strrchr(built, '/') + 1 : built;
-    char mark[300];
-    snprintf(mark, sizeof mark, "%s:", name);
+    char mark[300], log[4096];
+    snprintf(mark, sizeof mark, "%s:", strrchr(built, '/') ? strrchr(built, '/') + 1 : built);
+    snprintf(log, sizeof log, "%s.log", built);
     for (int round = 0; round < ROUNDS && !is_over(); round++) {
-        FILE *to = fopen(built, "w");
+        bool some = false;
+        FILE *const to = fopen(built, "w");
         if (!to) return false;
         changes_write(to);
         fclose(to);
-        bool some = false;
-        const int status = run_build(command, mark, &some);
+        if (start_child(0) == 0) {
+            if (freopen(log, "w", stdout)) execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+            _exit(127);
+        }
+        const int status = end_of(0);
+        char *const said = grades_read_file("%s", log);
+        for (char *rest = said, *line; status > 0 && (line = strsep(&rest, "\n"));) {
+            const char *at = strstr(line, "error") || strstr(line, "required from") ? strstr(line, mark) : NULL;
+            if (at) some |= changes_drop(atoi(at + strlen(mark)));
+        }
+        free(said), unlink(log);
         if (status == 0 || !some) return status == 0;
     }
     return false;
@@ -207,13 +192,13 @@ static void add_case(const wb_case *c, bool given)
     const int n = case_count;
     cases[n] = *c, seconds[n] = given ? 0.5 : DEAR / 2;
     memset(wanted[n], 0, sizeof wanted[n]);
-    wrong[n] = wrong_of(n);
+    wrong[n] = is_wrong(n);
     const double middle = now();
     if (!given && middle - from > 4 * DEAR) return;
-    if (wrong[n] != wrong_of(n) || (wrong[n] && wrong_count == MOST_WRONG)) return;  // the first: a matter of chance
+    if (wrong[n] != is_wrong(n) || (wrong[n] && wrong_count == MOST_WRONG)) return;  // the first: a matter of chance
     seconds[n] = now() - middle;
     if (!given && seconds[n] > DEAR) return;
-    case_count++, wrong_count += wrong[n] != 0;
+    case_count++, wrong_count += wrong[n];
 }
 
 // The same with other numbers, and shorter.
@@ -290,14 +275,6 @@ static int distance_of(const change *c) { return distance[c->line < LINES ? c->l
 
 // ------------------------ trying
 
-typedef struct trial {
-    int id;
-    int mends;  // wrong outputs of cases
-    bool harms;
-    bool constant;  // the condition that it stands in holds always or never
-    bool sure;      // it mends all, and further cases are right as well, dear and watched ones
-} trial;
-
 static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
 static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
@@ -310,7 +287,7 @@ static void find_order(void)
     memset(shared->values, 0, sizeof shared->values);
     shared->probing = 1;
     worker_retire(WORKER_SHARED);
-    wrong_of(first);
+    is_wrong(first);
     shared->probing = 0;
     memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
@@ -329,130 +306,68 @@ static void find_order(void)
         }
 }
 
-static int wrong_outputs(void)
-{
-    int all = 0;
-    for (int n = 0; n < case_count; n++) all += __builtin_popcount((unsigned)wrong[n]);
-    return all;
-}
-
-// Whether these outputs are right in further cases too.
-static bool passes_further(int id, int outputs)
+// Whether further cases are right with the change that is on: dear and watched ones, too.
+static bool passes_further(void)
 {
     const int n = MOST_CASES;
     bool right = true;
     seconds[n] = 2;
-    shared->on = id;
     for (int r = 0; r < FURTHER && right; r++) {
         cases[n] = wb_random_case(problem, 2, r, 4 * WORK);
         if (head_dim) cases[n].shape.head_dim = head_dim;
         if (!wb_case_is_valid(problem, &cases[n])) continue;
         memset(wanted[n], 0, sizeof wanted[n]);
-        right = !(wrong_of(n) & outputs);
+        right = !is_wrong(n);
         for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
     }
-    shared->on = 0;
     return right;
-}
-
-static trial try(int id, int all)
-{
-    trial t = {.id = id};
-    int missed = 0;
-    shared->on = id;
-    memset(shared->truth, 0, sizeof shared->truth);
-    for (int k = 0; k <= case_count && (k == 0 || t.mends) && !t.harms; k++) {  // the first one first
-        const int n = k == 0 ? first : k - 1;
-        if (k && n == first) continue;
-        const int bits = wrong_of(n);
-        t.mends += __builtin_popcount((unsigned)(wrong[n] & ~bits));
-        missed += __builtin_popcount((unsigned)(wrong[n] & bits));
-        t.harms |= (bits & ~wrong[n]) != 0 || (missed > 4 && missed > t.mends);  // or is not worth the time
-    }
-    shared->on = 0;
-    t.constant = changes[id].within && shared->truth[changes[id].within] != 3;
-    t.sure = t.mends == all && !t.harms && passes_further(id, ~0);
-    return t;
-}
-
-static bool is_better(const trial *a, const trial *b)
-{
-    const change *x = &changes[a->id], *y = &changes[b->id];
-    if (a->mends != b->mends) return a->mends > b->mends;
-    if (a->constant != b->constant) return b->constant;
-    return rank_of(x) != rank_of(y) ? rank_of(x) < rank_of(y) : a->id < b->id;
 }
 
 static int tried;  // changes
 
-// Tries all in several processes, until some mend all for sure or the time is up. How many; the best in *best.
-static int try_all(trial *best)
+// Tries all in several processes, until some mend all or the time is up. The first in the order that does; 0: none.
+static int try_all(void)
 {
-    const int all = wrong_outputs();
     find_order();
     const char *jobs = getenv("WB_JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
-    int pipes[2], found = 0;
-    bool over = false;
+    int found = 0;
     struct {
-        int next, last;          // in the order
-        bool fails[REPAIR_IDS];  // does not mend the first case, nor do those like it
+        int next, last;                              // in the order
+        bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
     } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (done == MAP_FAILED || pipe2(pipes, O_CLOEXEC)) return 0;
+    if (done == MAP_FAILED) return 0;
     done->last = order_count;
     for (int p = 0; p < processes; p++) {
         if (start_child(p)) continue;
         signal(SIGTERM, SIG_DFL);
-        close(pipes[0]);
         if (!share()) _exit(2);
         signal(SIGTERM, end);
         for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
-            if (done->fails[like[order[n]]]) continue;
-            const trial t = try(order[n], all);
-            done->fails[order[n]] = !t.mends;
-            const int last = n + 1 + BESIDE * (1 + distance_of(&changes[t.id]));
-            if (t.sure && !t.constant && last < done->last) done->last = last;
-            if (t.mends && !t.harms && (t.sure || t.mends < all) && write(pipes[1], &t, sizeof t) != sizeof t) break;
+            const int id = shared->on = order[n];
+            if (done->fails[like[id]]) continue;
+            bool right = !(done->fails[id] = is_wrong(first));
+            for (int k = 0; k < case_count && right; k++) right = k == first || !is_wrong(k);
+            if (!right || !passes_further()) continue;
+            done->mends[id] = true;
+            const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
+            if (last < done->last) done->last = last;
         }
         unshare();
         _exit(0);
     }
-    close(pipes[1]);
-    trial t;
-    while (!over) {
-        struct pollfd ready = {pipes[0], POLLIN, 0};
-        if (poll(&ready, 1, 100) == 0) {
-            over = is_over();
-            continue;
-        }
-        if (read(pipes[0], &t, sizeof t) != sizeof t) break;
-        if (!found++ || is_better(&t, best)) *best = t;
-    }
+    for (int p = 0; p < processes; p++) end_of(p);
     tried = done->next < order_count ? done->next : order_count;
+    for (int n = 0; n < tried && !found; n++) found = done->mends[order[n]] ? order[n] : 0;
     munmap(done, sizeof *done);
-    for (int p = 0; p < processes; p++) kill(-children[p], SIGTERM);
-    while (wait(NULL) > 0) continue;
-    memset(children, 0, sizeof children);
-    close(pipes[0]);
     return found;
-}
-
-// "in line 57, write `BC` instead of `cols`"
-static void say(const trial *t)
-{
-    const change *c = &changes[t->id];
-    if (strcmp(c->put, "nothing") == 0)
-        printf("in line %d, remove `%s`", c->line, c->of);
-    else
-        printf("in line %d, write `%s` instead of `%s`", c->line, c->put, c->of);
-    if (t->constant) printf(", which makes the condition constant: the change may only hide the bug");
 }
 
 // Whether the change that is on makes a case wrong, again and again.
 static bool changes_a_result(void)
 {
     for (int n = 0; n < case_count; n++)
-        if (!wrong[n] && wrong_of(n) && wrong_of(n)) return true;
+        if (!wrong[n] && is_wrong(n) && is_wrong(n)) return true;
     return false;
 }
 
@@ -522,16 +437,7 @@ int main(int argc, char **argv)
         puts("no change was tried: no small case fails in every run");
         return unshare(), 1;
     }
-    trial best;
-    int found = try_all(&best), mended = 0, left = 0;
-    const bool whole = found && best.mends == wrong_outputs();
-    if (found && !whole) {  // of two mistakes, perhaps: which outputs are right in all cases
-        shared->on = best.id;
-        for (int n = 0; n < case_count; n++) mended |= wrong[n] & STOPPED ? 0 : wrong[n], left |= wrong_of(n);
-        mended &= ~left;
-        found = mended && wrong_count > 2;
-    }
-    if (found) found = best.sure || passes_further(best.id, mended);
+    const int found = try_all();
     unshare();
     if (!found && tried < order_count)
         printf("none of the %d likeliest single changes fixes the error; there was no time for %d more\n", tried,
@@ -539,13 +445,14 @@ int main(int argc, char **argv)
     else if (!found)
         puts("no single change in the gaps fixes the error");
     if (!found) return 1;
-    wb_tensor tensors[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(problem, &cases[0], tensors);
-    printf("one change makes");
-    for (int k = 0; k < count && !whole; k++)
-        if (mended >> k & 1) printf(" %s", tensors[k].name);
-    printf(!whole ? " correct in all cases: " : wrong_count > 1 ? " all wrong cases correct: " : " it correct: ");
-    say(&best);
-    printf(whole ? "\n" : "; the cause of the other wrong cases was not found\n");
+    const change *c = &changes[found];
+    printf("one change makes %s correct: in line %d ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
+    if (strcmp(c->put, "nothing") == 0)
+        printf("without `%s`", c->of);
+    else
+        printf("`%s` in place of `%s`", c->put, c->of);
+    if (strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0)
+        printf(", which makes the condition constant: the change may only hide the bug");
+    puts("");
     return 0;
 }

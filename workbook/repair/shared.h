@@ -6,13 +6,11 @@
 enum {
     REPAIR_IDS = 1 << 16,
     REPAIR_OWN = 5,  // changes of an operand alone: + 1, - 1, 0, negated, 1
-    REPAIR_CONDITIONS = 401,
     REPAIR_EACH = 6,  // and with each other operand: it, times it, by it, plus it, minus it, it minus this
 };
 
 typedef struct repair_shared {
-    int on;                        // the change that is on; 0: none
-    int probing;                   // values are noted, nothing is on
-    uint64_t values[REPAIR_IDS];   // a hash of all values that a change would have had; 0: never reached
-    int truth[REPAIR_CONDITIONS];  // by condition, from 1: 1 it was false, 2 it was true, 3 it was both
+    int on;                       // the change that is on; 0: none
+    int probing;                  // values are noted, nothing is on
+    uint64_t values[REPAIR_IDS];  // a hash of all values that a change would have had; 0: never reached
 } repair_shared;

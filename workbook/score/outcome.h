@@ -11,7 +11,7 @@ typedef struct outcome {
     char *sum;          // the sha256 of a file of one's own
     char *report;       // what was said, as it was said
     char *log;          // all that the compiler said
-    char *step;         // a mistake that was named: "step", or "address" if it is one
+    char *step;         // a mistake that was named: "step", "relation" or "address" (diagnose --record)
     char *gaps;         // and what it can come from: "max|rescale"
     char *sanitize;     // what the check build reports
     char *coverage;     // lines that no case ran

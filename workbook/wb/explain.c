@@ -1,7 +1,8 @@
 // explain.c - after a failure: its cause. A wrong result often has one that can be named. The check build looks at
-// every access of the first failing case, while diagnose looks at what the function does, step by step. One of them is
-// told: what a race or a stray access leaves is no matter of steps, unless it is a wrong address that they explain.
-// Then a change is looked for that fixes it.
+// every access of the first failing case, while diagnose looks at what the function does, step by step. A relation that
+// explains what many rows show is told at once, as no race leaves one. Else one of the two is told: what a race or a
+// stray access leaves is no matter of steps, unless it is a wrong address that they explain. Then a change is looked
+// for that fixes it.
 #include "score/safe_text.h"
 #include "wb/child.h"
 #include "wb/say.h"
@@ -23,6 +24,7 @@ typedef struct cause {
     const char *given;          // the case; "" if it has none
     const char *failure;        // what the first failure says
     char *steps;                // what diagnose says
+    bool told;                  // it has been said
     char *kind;                 // of a report of the check build; "" if there is none
     pid_t checking, searching;  // 0: is not asked
     int report, tried, said;    // what comes of them, and where the search is told what has been said
@@ -78,9 +80,16 @@ static char *places(const cause *c, const char *texts)
     return all;
 }
 
+static void say_steps(cause *c)
+{
+    if (!c->told) say_plain("  ", c->steps);
+    fflush(stdout);
+    c->told = true;
+}
+
 static void say_report(cause *c)
 {
-    c->steps = "", c->a->outcome->gaps = "";  // steps that saw what a race left
+    if (!c->told) c->steps = "", c->a->outcome->gaps = "";  // steps that saw what a race left
     say("  the check build reports for %s:\n", c->given);
     say_plain("", c->a->outcome->sanitize);
 }
@@ -139,8 +148,8 @@ static void nicely(void)
     if (nice(10)) return;
 }
 
-// One change, or two, that makes what is wrong right: looked for when nothing is left to be written, since what is
-// found has been tried. It compiles beside the check build, with which it shares nothing, and learns later what has
+// One change that makes what is wrong right: looked for when nothing is left to be written, since what is found has
+// been tried. It compiles beside the check build, with which it shares nothing, and learns later what has
 // been said.
 static void begin_repair(cause *c)
 {
@@ -221,15 +230,15 @@ static void tell(cause *c, int looked)
             if (strncmp(line + strspn(line, " "), "read ", 5) == 0)
                 say_plain("", text_of("%.*s", (int)strcspn(line, "\n"), line));
     } else if (strcmp(c->kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
-        say_plain("  ", c->steps);
+        say_steps(c);
         say("  the check build reports a consequence of this: %s, line%s\n", c->kind, places(c, o->sanitize));
     } else if (length >= 7 && strcmp(c->kind + length - 7, "timeout") == 0 && !says(c, "no answer in ")) {
-        say_plain("  ", c->steps);
+        say_steps(c);
         looked = 3;
     } else if (*o->sanitize) {
         say_report(c);
     } else
-        say_plain("  ", c->steps);
+        say_steps(c);
     if (c->checking && looked == 0)
         say("  the check build finds nothing in %s\n", c->given);
     else if (looked == 3)
@@ -257,6 +266,7 @@ void explain(attempt *a)
     if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
     begin_repair(&c);
     diagnose(&c, looker);
+    if (*o->step && strcmp(o->step, "step") != 0 && !says(&c, "cudacpu: ")) say_steps(&c);
     tell(&c, end_check(&c));
     end_repair(&c);
 }

@@ -348,7 +348,7 @@ void check_alignment(const char *at, unsigned bytes, void *code)
     finding *f = new_finding(MISALIGNED, place_of(code), READ);
     if (f) {
         f->missing = "an address that is a multiple of the size: the offset, or the start of the buffer, is not.";
-        char what[256];
+        char what[224];
         describe_memory(at, bytes, what, sizeof what);
         snprintf(f->memory, sizeof f->memory,
                  "an access of %u bytes, at an address %zu bytes past a multiple of this size: %s", bytes,

@@ -5,7 +5,7 @@
 //                                      float (&sums)[32] = *static_cast<float (*)[32]>(cudacpu::shared_address(...));
 //   extern __shared__ float x[];   ->  float *const x = static_cast<float *>(cudacpu::dynamic_shared(...));
 //
-// Both kinds hold NaN (bytes 0xff) when a block starts.
+// Both kinds hold NaN when a block starts.
 #pragma once
 
 #include "keywords.h"
