@@ -206,10 +206,10 @@ typedef enum mask_kind { DIAGONAL, WINDOW, SINKS, TAIL, DKDV, DQ, PACKED, BITS, 
 void add_to_mask(mask_kind kind, const pairs *tile);
 
 // Each looks at a case.
-void look_at_forward(void);   // and 10, 11, 13, 14, 15
-void look_at_backward(void);  // and 12
-void look_at_delta(void);     // and of 18
-void look_at_ranks(void);     // 17 and 18
+void look_at_forward(void);                                                // and 10, 11, 13, 14, 15
+void look_at_backward(void);                                               // and 12
+void look_at_delta(void);                                                  // and of 18
+void look_at_ranks(void);                                                  // 17 and 18
 void look_at_results(const worker_run *run, int k, const expected *want);  // output k, which is wrong, of no products
 
 // What fits say may hang on what others have seen: settled at the end.

@@ -208,13 +208,14 @@ static bool is_operand(int from, int end)
     return !is_one_of(from - 1, "|++|--|#|");
 }
 
-static int function_of[TOKENS];  // by token: the outermost block that is a function's; -1: none
+static int function_of[TOKENS];  // by token: the outermost block that is a function's, or a struct's; -1: none
 
 static void find_functions(void)
 {
     for (int t = 0; t < count; t++) function_of[t] = -1;
     for (int t = 1; t < count; t++)
-        if (is(t, "{") && function_of[t] < 0 && (is(t - 1, ")") || is(t - 1, "const")))
+        if (is(t, "{") && function_of[t] < 0 &&
+            (is(t - 1, ")") || (kind(t - 1) == 'i' && !is(t - 1, "enum") && !is_one_of(t - 2, "|enum|namespace|"))))
             for (int k = t + 1; k < all[t].mate; k++) function_of[k] = t;
 }
 
@@ -225,7 +226,7 @@ static int declared_until(int t)  // the end of the statement around t
 }
 
 // Whether the word at token w may be known at token t: it stands before it in its function, among the parameters, or
-// outside of functions. Of a block that has ended, or a struct, it is not: that does not compile.
+// outside of functions. Of a block that has ended it is not: that does not compile.
 static bool is_known(int w, int t)
 {
     const int function = function_of[t];

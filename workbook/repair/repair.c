@@ -333,7 +333,7 @@ static int try_all(void)
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int found = 0;
     struct {
-        int next, last;                              // in the order
+        int next, last;                             // in the order
         bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
     } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (done == MAP_FAILED) return 0;

@@ -5,7 +5,7 @@
 
 enum {
     REPAIR_IDS = 1 << 16,
-    REPAIR_OWN = 5,  // changes of an operand alone: + 1, - 1, 0, negated, 1
+    REPAIR_OWN = 5,   // changes of an operand alone: + 1, - 1, 0, negated, 1
     REPAIR_EACH = 6,  // and with each other operand: it, times it, by it, plus it, minus it, it minus this
 };
 
