@@ -447,14 +447,16 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  V of keys %d to %d is NaN, but the wrong queries' lists contain no tile with these keys:\n  %s",
             c->nan_from, last_key, skipped);
     else if (c->nan_keys && not_finite)
-        say(r, "\n  V of keys %d to %d is NaN, but no query less than %d rows from a wrong one sees these keys:\n  %s",
-            c->nan_from, last_key, EXCUSED, skipped);
+        say(r,
+            "\n  V of keys %d to %d is NaN. Neither the wrong queries nor others within %d rows see these keys:\n  %s",
+            c->nan_from, last_key, EXCUSED - 1, skipped);
     if (c->nan_head)
         say(r, "\n  V of key head %d of sequence %d is NaN: the results of other heads must not depend on it",
             (c->nan_head - 1) % c->shape.kv_heads, (c->nan_head - 1) / c->shape.kv_heads);
     if (c->nan_queries && not_finite)
-        say(r, "\n  dO of queries %d to %d is NaN, but no query less than %d rows from these sees a wrong key:\n  %s",
-            c->nan_from, last_query, EXCUSED, skipped);
+        say(r,
+            "\n  dO of queries %d to %d is NaN. Neither these queries nor others within %d rows see a wrong key:\n  %s",
+            c->nan_from, last_query, EXCUSED - 1, skipped);
 }
 
 // Every element of every output is where the oracle says. Says what is not, and returns whether all is.

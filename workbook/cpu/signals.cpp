@@ -28,10 +28,10 @@ signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const
 static void turn_if_complete(signal_state &s, call_site site)
 {
     if (!s.missing && s.come > s.promised)
-        report(
-            "bytes not promised", site,
-            "%ld bytes have arrived at %s, but only %ld were promised: the phase ends while bytes are still in flight",
-            s.come, name_of(s.word), s.promised);
+        report("bytes not promised", site,
+               "%ld bytes have arrived at %s, but only %ld were promised: on a GPU the phase can end when these have "
+               "arrived, while the others are still in flight",
+               s.come, name_of(s.word), s.promised);
     if (s.missing || s.promised != s.come) return;
     for (const copy_to_shared &c : engine_here().copies)
         if (!c.done && c.signal == (*s.word ^ MARK))

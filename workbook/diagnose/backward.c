@@ -201,8 +201,8 @@ static void look_at_dsinks(void)
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
                 "head| exp(s - L) delta over the first sequence only| exp(s - L) delta over the first warp's rows only",
                 sum,
-                "dsinks[%d] is %.5g, but should be %.5g, minus the sum of exp(s - L) delta over the rows of head %d", h,
-                got, sum[0], h);
+                "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
+                h, got, sum[0], h);
     }
 }
 
