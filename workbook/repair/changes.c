@@ -205,19 +205,28 @@ static bool is_operand(int from, int end)
     while (is(open, "[") && is(open - 1, "]")) open = all[open - 1].mate;
     if (is(open, "[") && (kind(open - 2) == 'i' || (is_one_of(open - 2, "|*|&|>|") && !is_spaced(open - 2))))
         return false;
+    if (is(open, "[") && is(open - 2, ",")) {  // behind another name: int a[2], b[4]
+        while (open > 1 && !is_one_of(open - 1, "|;|{|}|(|[|"))
+            open = all[open - 1].mate >= 0 ? all[open - 1].mate : open - 1;
+        if (is_type(open)) return false;
+    }
     return !is_one_of(from - 1, "|++|--|#|");
 }
 
-static int function_of[TOKENS];  // by token: the outermost block that is a function's, or a struct's; -1: none
-
-static void find_functions(void)
+static int after_template(int t)  // the token behind <...> at t, or t
 {
-    for (int t = 0; t < count; t++) function_of[t] = -1;
-    for (int t = 1; t < count; t++)
-        if (is(t, "{") && function_of[t] < 0 &&
-            (is(t - 1, ")") || (kind(t - 1) == 'i' && !is(t - 1, "enum") && !is_one_of(t - 2, "|enum|namespace|"))))
-            for (int k = t + 1; k < all[t].mate; k++) function_of[k] = t;
+    if (!is(t, "<") || is_spaced(t)) return t;
+    for (int k = t + 1, depth = 1; k < count && k < t + 40; k++) {
+        if (is(k, "<")) depth++;
+        if (is(k, ">") && --depth == 0) return k + 1;
+        if (is_one_of(k, "|;|{|}|(|)|")) break;
+    }
+    return t;
 }
+
+// By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
+static int block_of[TOKENS], function_of[TOKENS];
+static int list_of[TOKENS];  // the innermost bracket around it, which may be of a template's parameters; 0: none
 
 static int declared_until(int t)  // the end of the statement around t
 {
@@ -225,17 +234,46 @@ static int declared_until(int t)  // the end of the statement around t
     return t;
 }
 
-// Whether the word at token w may be known at token t: it stands before it in its function, among the parameters, or
-// outside of functions. Of a block that has ended it is not: that does not compile.
+static void find_blocks(void)
+{
+    int open[200], end[200], depth = 0;
+    for (int t = 0; t < count; t++) {
+        while (depth > 0 && end[depth - 1] <= t) depth--;
+        block_of[t] = depth ? open[depth - 1] : -1;
+        if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
+            const int last = is(t, "(") ? all[t].mate : after_template(t);
+            for (int k = t + 1; k < last; k++) list_of[k] = t;
+        }
+        function_of[t] = -1;
+        for (int k = depth - 1; k >= 0; k--)
+            if (is(open[k], "{") && (is(open[k] - 1, ")") || is(open[k] - 1, "const"))) function_of[t] = open[k];
+        if (depth == 200 || all[t].mate < t) continue;
+        const int behind = all[t].mate + 1;
+        if (is(t, "{")) open[depth] = t, end[depth++] = all[t].mate;
+        if (is(t, "(") && is(t - 1, "for"))  // its names are known in the body as well
+            open[depth] = t, end[depth++] = is(behind, "{") ? all[behind].mate : declared_until(behind);
+    }
+}
+
+// Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
 static bool is_known(int w, int t)
 {
     const int function = function_of[t];
     int head = function - 1;  // behind what stands before the function
     while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
     for (int k = t - 1; k >= 0; k--) {
-        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|") || (is(k + 1, "=") && declared_until(k) > t)) continue;
-        const bool global = function_of[k] < 0 && (k > head || !is_one_of(k + 1, "|>|,|)|"));
-        if (global || function_of[k] == function) return true;
+        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|")) continue;
+        if (is(k + 1, "=") && declared_until(k) > t) continue;
+        const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
+        if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
+        if (function_of[k] != function) continue;
+        if (list_of[k] && !is(list_of[k] - 1, "for") &&
+            (kind(k - 1) == 'i' || (is_one_of(k - 1, "|&|*|") && !is_spaced(k - 1)))) {
+            const int body = all[list_of[k]].mate + 1;  // a parameter of a lambda, or so it seems
+            if (is(body, "{") && (t < body || t > all[body].mate)) continue;
+        }
+        for (int block = block_of[t]; block >= 0; block = block_of[block])
+            if (block == block_of[k]) return true;
     }
     return false;
 }
@@ -457,7 +495,7 @@ bool changes_read(const char *source, const char *skeleton)
     text = strdup(source);
     change_count = 1;
     read_tokens();
-    find_functions();
+    find_blocks();
     find_mine(skeleton);
     find_operands();
     find_conditions();

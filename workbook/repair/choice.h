@@ -148,7 +148,7 @@ template <class A> struct left {
     int id;
 };
 #define REPAIR_OPERATOR(OP, ...)                                                                                       \
-    template <class A> left<std::decay_t<A>> operator OP(const A &a, change c) { return {a, c.id}; }                   \
+    template <class A> left<std::decay_t<const A>> operator OP(const A &a, change c) { return {a, c.id}; }             \
     template <class A, class B> auto operator OP(left<A> l, const B &b)                                                \
     {                                                                                                                  \
         const A &a = l.a;                                                                                              \

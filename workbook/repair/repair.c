@@ -446,11 +446,11 @@ int main(int argc, char **argv)
         puts("no single change in the gaps fixes the error");
     if (!found) return 1;
     const change *c = &changes[found];
-    printf("one change makes %s correct: in line %d ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
+    printf("one change makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
     if (strcmp(c->put, "nothing") == 0)
-        printf("without `%s`", c->of);
+        printf("remove `%s`", c->of);
     else
-        printf("`%s` in place of `%s`", c->put, c->of);
+        printf("write `%s` instead of `%s`", c->put, c->of);
     if (strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0)
         printf(", which makes the condition constant: the change may only hide the bug");
     puts("");
