@@ -99,7 +99,7 @@ asked "next P=5: of that problem, though an earlier one is not done" '^Now: 05 f
 refused "next: a problem that is not there" 'no problem 98' env P=98 "$wb" next
 { passing 05 | head -n 3; echo "FAIL $(test_of 05 4) 9 B=2,D=16"; } | record 05 failed '"step": "step",'
 touch -t 202001010000 problems/05/flash_gqa.cu
-asked "after a named cause: that, and not the next checkpoint" '^Next: 05, the cause named above; ' \
+asked "after a finding: that, and not the next checkpoint" '^Next: 05, the finding above; ' \
     "$wb" after build/grade 05
 asked "the table: unfinished, where gaps are untouched" '^  05  flash_gqa +unfinished ' \
     "$wb" points build/grade 05

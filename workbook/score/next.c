@@ -245,7 +245,7 @@ int score_after(char **given)
     missing_test(&s, how);
     // A cause that the run has named, by a step or by the check build, comes before the next checkpoint.
     const outcome *const o = &grades_records[s.problem->number];
-    printf("Next: %02d, %s", s.problem->number, failed && (*o->step || *o->sanitize) ? "the cause named above" : step);
+    printf("Next: %02d, %s", s.problem->number, failed && (*o->step || *o->sanitize) ? "the finding above" : step);
     if (failed)
         write_form(stdout, LINE, "; make hint-%02d helps, then make test-%02d %s", s.problem->number, s.problem->number,
                    how);
