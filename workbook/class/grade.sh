@@ -183,7 +183,7 @@ for number in $numbers; do
     printf '%s ' "$number"
     {
         grep "^$number " "$base/fingerprints"
-        [ -z "${WB_CASES:-}" ] || grep "^$number " "$WB_CASES"
+        [ -z "${WB_CASES:-}" ] || awk -v number="$number" '$1 == number' "$WB_CASES"
         echo "${WB_SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_COMPILE_SECONDS|$WB_TOTAL_SECONDS|$WB_MEMORY_MB"
         echo "$processes|$sandbox|$SANITIZE|$COVERAGE"
         cat "$tree/problems/$number"/*.c*
