@@ -15,7 +15,7 @@ where = sprintf("%s, %s, commit %s", said("gpu"), said("date"), said("commit"))
 set title "Attention forward, 4 x 16 heads, N = 4096, bf16: TFLOP/s".source_line(where)
 unset logscale x
 set logscale x 10
-set xrange [2.5:2400]
+set xrange [2.5:6500]
 set format x "%g"
 set xtics (3, 10, 30, 100, 300, 1000)
 set yrange [13.7:0.3]
@@ -36,7 +36,8 @@ do for [name in "fa2 cudnn fa3 fa4"] {
     at = peer(name)
     if (at > 0) {
         set arrow n from at, graph 0 to at, graph 1 nohead linestyle style_of(name)
-        set label n name_of(name) at at, n + 0.4 right offset -0.5, 0 textcolor linestyle style_of(name) font ",11"
+        set label n sprintf("%s, %.0f", name_of(name), at) at top, n + 0.2 left offset 0.4, 0 \
+            textcolor linestyle style_of(name) font ",11"
     }
 }
 if (term eq "dumb") { unset output } else { set output out.".".term }
