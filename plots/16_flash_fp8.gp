@@ -21,7 +21,7 @@ chart_title = sprintf("16 flash fp8: D = 64, %s of K and V, e4m3", on_gpu ? "16 
 fit_from = 256
 load 'plots/memory.gp'
 
-# What reference/peers_fp8.py has: the relative error of O against the number of keys.
+# What reference/peers.py errors has: the relative error of O against the number of keys.
 if (exists("error_data") && error_data ne "") {
     set title "16 flash fp8: error of O in e4m3, 192 queries of one head, D = 128" \
         .source_line(error_source).unit_line("relative error")
