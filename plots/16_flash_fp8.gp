@@ -17,8 +17,8 @@ error_title = "16 flash fp8: error of O in e4m3, 192 queries of one head, D = 12
 x_title = "keys"
 most = 0.5
 error_rows = 5
-error_lines = "one_level:mean_one:1 two_levels:mean_one:3 two_levels:outliers:7 hadamard:outliers:8 hadamard:column:19" \
-    ." two_levels:normal:6 fa3:mean_one:5 fa3:outliers:21 cudnn:normal:22 bf16:normal:23"
+error_lines = "one_level:mean_one:1 two_levels:mean_one:3 two_levels:outliers:7 hadamard:outliers:8" \
+    ." hadamard:column:19 two_levels:normal:6 fa3:mean_one:5 fa3:outliers:21 cudnn:normal:22 bf16:normal:23"
 array titles[10] = ["V of mean 1, one level", "V of mean 1, two levels", "outliers", "outliers, Hadamard", \
     "large column of K, Hadamard", "standard normal", "V of mean 1, FlashAttention-3", "outliers, FlashAttention-3", \
     "standard normal, cuDNN", "standard normal, in bf16"]
