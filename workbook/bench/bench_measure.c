@@ -65,37 +65,6 @@ static void *fill(void *argument)
     return NULL;
 }
 
-// O and L of a backward, by the naive forward, a head at a time: the score matrix of all would often not fit.
-static void fill_forward(const worker_run *run)
-{
-    enum { Q, K, V, O, L, SINK, COUNT };
-    static const char *const names[COUNT] = {"Q", "K", "V", "O", "L", "sink_logits"};
-    attention_shape one = run->c.shape;
-    const size_t Hq = (size_t)one.q_heads, heads = (size_t)one.batch * Hq, group = (size_t)(one.q_heads / one.kv_heads);
-    const int count = run->problem->sink_logits ? COUNT : SINK;
-    size_t bytes[COUNT];        // of a head
-    void *device[COUNT] = {0};  // no sink logits: null
-    char *host[COUNT];
-    one.batch = one.q_heads = one.kv_heads = 1;
-    for (int k = 0; k < count; k++) {
-        const int at = wb_tensor_named(run->tensors, run->count, names[k]);
-        host[k] = original_tensor(run, at);
-        bytes[k] = run->tensors[at].bytes / (k == SINK ? Hq : k == K || k == V ? heads / group : heads);
-        bench_must(wb_device_alloc(&device[k], bytes[k]));
-    }
-    for (size_t h = 0; h < heads; h++) {
-        const size_t from[COUNT] = {[Q] = h, [K] = h / group, [V] = h / group, [SINK] = h % Hq};
-        for (int k = 0; k < count; k++)
-            if (k != O && k != L) bench_must(wb_copy_to_device(device[k], host[k] + from[k] * bytes[k], bytes[k]));
-        bench_must(
-            naive_gpu_sink_attention(device[O], device[L], device[Q], device[K], device[V], device[SINK], &one, NULL));
-        bench_must(wb_device_synchronize());
-        for (int k = O; k <= L; k++) bench_must(wb_copy_to_host(host[k] + h * bytes[k], device[k], bytes[k]));
-    }
-    bench_must(naive_gpu_release());
-    for (int k = 0; k < count; k++) bench_must(wb_device_free(device[k]));
-}
-
 static void make_inputs(measurement *m)
 {
     worker_run *run = &m->run;
@@ -111,7 +80,33 @@ static void make_inputs(measurement *m)
     }
     for (int k = 0; k < run->count; k++)
         if (job[k].started) pthread_join(job[k].thread, NULL);
-    if (run->problem->signature == WB_BACKWARD) fill_forward(run);
+}
+
+// O and L of a backward, by the naive forward in the first set, a head at a time: the score matrix of all would often
+// not fit.
+static void fill_forward(const measurement *m)
+{
+    enum { Q, K, V, O, L, SINK, COUNT };
+    static const char *const names[COUNT] = {"Q", "K", "V", "O", "L", "sink_logits"};
+    const worker_run *run = &m->run;
+    attention_shape one = run->c.shape;
+    const size_t Hq = (size_t)one.q_heads, heads = (size_t)one.batch * Hq, group = (size_t)(one.q_heads / one.kv_heads);
+    int at[COUNT];
+    one.batch = one.q_heads = one.kv_heads = 1;
+    for (int k = 0; k < COUNT; k++) at[k] = wb_tensor_named(run->tensors, run->count, names[k]);
+    for (size_t h = 0; h < heads; h++) {
+        char *of[COUNT] = {0};  // no sink logits: null
+        for (int k = 0; k < COUNT; k++) {
+            const size_t part = k == SINK ? Hq : k == K || k == V ? heads / group : heads;
+            const size_t which = k == SINK ? h % Hq : k == K || k == V ? h / group : h;
+            if (at[k] >= 0) of[k] = (char *)m->set[0][at[k]] + run->tensors[at[k]].bytes / part * which;
+        }
+        bench_must(naive_gpu_sink_attention((bf16 *)of[O], (float *)of[L], (bf16 *)of[Q], (bf16 *)of[K], (bf16 *)of[V],
+                                            (float *)of[SINK], &one, NULL));
+    }
+    bench_must(naive_gpu_release());
+    for (int k = O; k <= L; k++)
+        bench_must(wb_copy_to_host(original_tensor(run, at[k]), m->set[0][at[k]], run->tensors[at[k]].bytes));
 }
 
 // Fills the outputs of a set with NaN, so that what a function leaves out shows.
@@ -134,7 +129,7 @@ static void make_sets(measurement *m)
 {
     const bool on_host = m->run.problem->on_host;
     m->sets = m->o->timed && !on_host && m->io_bytes < (size_t)1 << 30 ? BENCH_MAX_SETS : 1;
-    for (int set = 0; set < m->sets; set++)
+    for (int set = 0; set < m->sets; set++) {
         for (int k = 0; k < m->run.count; k++) {
             const wb_tensor *t = &m->run.tensors[k];
             void **at = &m->set[set][k], *input = t->output ? NULL : original_tensor(&m->run, k);
@@ -144,6 +139,8 @@ static void make_sets(measurement *m)
                 bench_must(wb_device_alloc(at, t->bytes));
             if (!on_host && input) bench_must(wb_copy_to_device(*at, input, t->bytes));
         }
+        if (set == 0 && m->run.problem->signature == WB_BACKWARD) fill_forward(m);
+    }
 }
 
 static void free_all(measurement *m)
