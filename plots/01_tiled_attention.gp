@@ -1,12 +1,8 @@
 # 01_tiled_attention.gp - speed and memory of problem 01. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "01 tiled attention on the CPU: D = 64, 8 heads, float32"
 where = "B=1,Hq=8,D=64,causal=0"
-y_column = "tflops"
 y_factor = 1000
 y_title = "GFLOP/s, higher is better"
 roof_name = "roof_sgemm"

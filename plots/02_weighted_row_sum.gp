@@ -7,12 +7,10 @@ x_title = "N, of a matrix N x N"
 
 chart_title = "02 weighted row sum: y = x w, bf16"
 y_column = "gbps"
-y_factor = 1
 y_title = "GB/s, higher is better"
 roof_name = "roof_copy"
 roof_title = "copy in device memory: %.0f GB/s"
 load 'plots/speed.gp'
 
 chart_title = "02 weighted row sum: the matrix is all there is"
-fit_from = 256
 load 'plots/memory.gp'

@@ -1,20 +1,12 @@
 # 03_flash_forward.gp - speed and memory of problem 03. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "03 flash forward: D = 128, 16 heads, 16384 tokens in a batch, bf16"
 where = "D=128,Hq=16"
-y_column = "tflops"
-y_factor = 1
 y_title = "TFLOP/s, higher is better"
-roof_name = "roof_gemm"
-roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 heads = count(memory_data, "", "B=1,Hq=16,D=16") > 1 ? 16 : 2  # on a GPU, on the CPU layer
 where = sprintf("B=1,Hq=%d,D=16", heads)
 chart_title = sprintf("03 flash forward: D = 16, %d heads, bf16", heads)
-fit_from = 256
 load 'plots/memory.gp'

@@ -1,20 +1,11 @@
 # 04_flash_causal.gp - speed and memory of problem 04. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "04 flash causal: D = 128, 16 heads, 16384 tokens in a batch, bf16"
 where = "D=128,Hq=16"
-y_column = "tflops"
-y_factor = 1
-y_title = "TFLOP/s of visible pairs, higher is better"
-roof_name = "roof_gemm"
-roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 heads = count(memory_data, "", "B=1,Hq=16,D=16") > 1 ? 16 : 2  # on a GPU, on the CPU layer
 where = sprintf("B=1,Hq=%d,D=16", heads)
 chart_title = sprintf("04 flash causal: D = 16, %d heads, bf16", heads)
-fit_from = 256
 load 'plots/memory.gp'

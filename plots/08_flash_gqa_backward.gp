@@ -1,16 +1,9 @@
 # 08_flash_gqa_backward.gp - speed and memory of problem 08. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "08 flash gqa backward: causal, D = 128, 16 heads, 16384 tokens in a batch, bf16"
 where = "D=128,Hq=16,Hkv=16"
-y_column = "tflops"
-y_factor = 1
 y_title = "TFLOP/s of 5 matrix products, higher is better"
-roof_name = "roof_gemm"
-roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 # What needs a workspace is for D = 64 and 128; older tables have D = 16 alone.
@@ -19,5 +12,4 @@ on_gpu = count(memory_data, "", sprintf("B=1,Hq=16,Hkv=8,D=%d", D)) > 1
 where = sprintf(on_gpu ? "B=1,Hq=16,Hkv=8,D=%d" : "B=1,Hq=2,D=%d", D)
 chart_title = sprintf("08 flash gqa backward: D = %d, %s of K and V, bf16", D, on_gpu ? "16 heads over 8" \
     : "2 heads over 1")
-fit_from = 256
 load 'plots/memory.gp'

@@ -1,20 +1,11 @@
 # 10_flash_hopper.gp - speed and memory of problem 10. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "10 flash hopper: causal, D = 128, 16 heads, 16384 tokens in a batch, bf16"
 where = "D=128,Hq=16,causal=1"
-y_column = "tflops"
-y_factor = 1
-y_title = "TFLOP/s of visible pairs, higher is better"
-roof_name = "roof_gemm"
-roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 on_gpu = count(memory_data, "", "B=1,Hq=16,D=64") > 1
 where = on_gpu ? "B=1,Hq=16,D=64" : "B=1,Hq=2,D=64"
 chart_title = sprintf("10 flash hopper: D = 64, %s of K and V, bf16", on_gpu ? "16 heads over 2" : "2 heads over 1")
-fit_from = 256
 load 'plots/memory.gp'

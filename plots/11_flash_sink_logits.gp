@@ -1,21 +1,12 @@
 # 11_flash_sink_logits.gp - time, speed and memory of problem 11. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "11 flash sink logits: W = 128, D = 64, 64 heads over 8 of K and V, bf16"
 where = "B=1,Hq=64,D=64,W=128"
-time_fit_from = 4096
 load 'plots/time.gp'
 
 chart_title = "11 flash sink logits: no window, D = 64, 64 heads over 8 of K and V, bf16"
 where = "B=1,Hq=64,D=64,W=Nq"
-y_column = "tflops"
-y_factor = 1
-y_title = "TFLOP/s of visible pairs, higher is better"
-roof_name = "roof_gemm"
-roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 on_gpu = count(memory_data, "", "B=1,Hq=64,D=64,W=128") > 1

@@ -1,17 +1,12 @@
 # 12_flash_sink_logits_backward.gp - time and memory of problem 12. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "12 flash sink logits backward: W = 128, D = 64, 64 heads over 8 of K and V, bf16"
 where = "B=1,Hq=64,D=64,W=128"
-time_fit_from = 4096
 load 'plots/time.gp'
 
 on_gpu = count(memory_data, "", "B=1,Hq=16,Hkv=8,D=16") > 1
 where = on_gpu ? "B=1,Hq=16,Hkv=8,D=16" : "B=1,Hq=2,D=16"
 chart_title = sprintf("12 flash sink logits backward: W = %d, D = 16, %s of K and V, bf16", on_gpu ? 256 : 64, \
     on_gpu ? "16 heads over 8" : "2 heads over 1")
-fit_from = 256
 load 'plots/memory.gp'

@@ -7,7 +7,6 @@ x_title = "keys of each sequence"
 chart_title = "13 flash decode: 32 sequences, 64 heads over 8 of K and V, D = 128, pages of 64"
 where = "B=32,Hq=64,Nq=1,D=128,page=64,lens=same"
 y_column = "gbps"
-y_factor = 1
 y_title = "GB/s, the cache read once, higher is better"
 roof_name = "roof_copy"
 roof_title = "copy in device memory: %.0f GB/s"

@@ -7,12 +7,10 @@ x_title = "keys of each sequence"
 chart_title = "14 flash decode int8: 32 sequences, 64 heads over 8 of K and V, D = 128, pages of 64"
 where = "B=32,Hq=64,Nq=1,D=128,page=64,lens=same"
 y_column = "gbps"
-y_factor = 1
 y_title = "GB/s, the cache read once, higher is better"
 roof_name = "roof_copy"
 roof_title = "copy in device memory: %.0f GB/s"
 load 'plots/speed.gp'
-time_fit_from = 4096
 load 'plots/time.gp'
 
 on_gpu = count(memory_data, "", where) > 1
@@ -26,28 +24,10 @@ beside_bytes = "column('io_bytes') + pages(column('B'), column('Nk'), column('pa
     ."* column('page') * column('Hkv') * (2 * column('D') - 8)"
 load 'plots/memory.gp'
 
-# The relative error of O against the length of the cache.
-if (exists("error_data") && error_data ne "") {
-    set title "14 flash decode int8: error of O, 4 sequences, 8 heads over 2 of K and V, D = 128" \
-        .source_line(error_source).unit_line("relative error")
-    set xlabel "keys of each sequence"
-    set ylabel "relative error of O, lower is better"
-    set logscale y 10
-    set yrange [1e-3:0.2]
-    set format y "%g"
-    set ytics autofreq
-    set offsets graph 0.03, graph 0.03, 0, 0
-    set bmargin 9
-    set key at screen 0.5, screen 0.02 bottom center vertical maxrows 4 Left reverse samplen 4 width 1 height 1
-    eval output_to("errors")
-    if (term eq "dumb") { set bmargin 8; set key vertical maxrows 9 }
-    plot rows(error_data, "int8", "input=outliers") using (column("Nk")):(column("error")) \
-        with linespoints linestyle 1 title "int8, one column 20 times as large", \
-         rows(error_data, "int8", "input=normal") using (column("Nk")):(column("error")) \
-             with linespoints linestyle 3 title "int8, all columns alike", \
-         rows(error_data, "bf16", "input=outliers") using (column("Nk")):(column("error")) \
-             with linespoints linestyle 7 title "bf16, one column 20 times as large", \
-         rows(error_data, "bf16", "input=normal") using (column("Nk")):(column("error")) \
-             with linespoints linestyle 6 title "bf16, all columns alike"
-    unset output
-}
+error_title = "14 flash decode int8: error of O, 4 sequences, 8 heads over 2 of K and V, D = 128"
+most = 0.2
+error_rows = 4
+error_lines = "int8:outliers:1 int8:normal:3 bf16:outliers:7 bf16:normal:6"
+array titles[4] = ["int8, one column 20 times as large", "int8, all columns alike", \
+    "bf16, one column 20 times as large", "bf16, all columns alike"]
+load 'plots/errors.gp'

@@ -1,21 +1,12 @@
 # 15_flash_block_mask.gp - speed and memory of problem 15. Drawn by plot.sh.
 load 'plots/common.gp'
 
-x_column = "Nq"
-x_title = "sequence length N"
-
 chart_title = "15 flash block mask: packed documents, 1024 tokens on average, D = 128, 16 heads"
 where = "D=128,Hq=16,B=4,mask=documents/1024,q_tile=128"
-y_column = "tflops"
-y_factor = 1
-y_title = "TFLOP/s of visible pairs, higher is better"
-roof_name = "roof_gemm"
-roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 on_gpu = count(memory_data, "", "B=1,Hq=16,D=16") > 1
 where = on_gpu ? "B=1,Hq=16,D=16" : "B=1,Hq=2,D=16"
 chart_title = sprintf("15 flash block mask: packed documents, D = 16, %s of K and V, bf16", on_gpu \
     ? "16 heads over 2" : "2 heads over 1")
-fit_from = 256
 load 'plots/memory.gp'

@@ -90,6 +90,17 @@ source_line(text) = term eq "dumb" ? "\n".text : "\n{/*0.72 ".text."}"
 # to the other charts.
 unit_line(text) = term eq "dumb" ? "\n".text : ""
 
+# What most charts show, of time.gp, speed.gp and memory.gp; others set it anew.
+x_column = "Nq"
+x_title = "sequence length N"
+y_column = "tflops"
+y_factor = 1
+y_title = "TFLOP/s of visible pairs, higher is better"
+roof_name = "roof_gemm"
+roof_title = "cuBLAS matrix product of 8192 x 8192: %.0f TFLOP/s"
+time_fit_from = 4096
+fit_from = 256
+
 # --------------------------------------------------------------------------------------------- data
 
 rows(file, impl, where) = sprintf("< awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'", impl, where, file)

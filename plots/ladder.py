@@ -89,11 +89,8 @@ def main(once=False):
             pointers = [ctypes.c_void_p(x.data_ptr()) for x in (O, L, q, k, v)]
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
             return O, lambda: kernels[step, causal](*pointers, ctypes.byref(shape), stream)
-        other = step in ("fa3", "fa4")  # the order of its dimensions
-        if other:
-            q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
-        call = lambda: peers.fa3(q, k, v, causal, 0) if step == "fa3" else peers.PEERS[step](q, k, v, causal, 0, 0)
-        return call().transpose(1, 2) if other else call(), call
+        call = peers.dense(step, q, k, v, causal, 0, 0)
+        return call().transpose(1, 2) if step in ("fa3", "fa4") else call(), call  # the order of its dimensions
 
     if once:
         return [run(*call)[1]() for call in calls], torch.cuda.synchronize()

@@ -57,38 +57,32 @@ numbers() {
     awk -F'\t' -v name="$2" '/^#/ { next } $1 == "problem" { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $2 !~ /^roof_/ && $at[name] ~ /^[0-9.]/ { n++ } END { print n + 0 }' "$1"
 }
-# One line that says where a file's numbers come from.
-source_of() {
-    gpu=$(field "$1" gpu)
-    machine=$(field "$1" machine)
-    if [ "$3" = memory ]; then
-        where=$(field "$1" backend)\ backend
-    elif [ "$gpu" != none ] && ls "problems/$number"/*.cu >/dev/null 2>&1; then
-        where=$gpu
-    else
-        where=$machine
+# pick COLUMN WHAT: $data, the bench's own table if it has numbers there, else the recorded one, or none; and $source, one
+# line that says where its numbers come from.
+pick() {
+    data= source=
+    for table in "$recorded" "$mine"; do [ "$(numbers "$table" "$1")" -eq 0 ] || data=$table; done
+    if [ -z "$data" ]; then
+        echo "plot: no chart of $2 of problem $number: nothing measured here ($mine; make bench-$number does)" \
+            "and nothing recorded"
+        return
     fi
-    echo "$2 $where, $(field "$1" date), commit $(field "$1" commit)" | plain
+    kind=recorded: gpu=$(field "$data" gpu) where=$(field "$data" machine)
+    [ "$data" != "$mine" ] || kind='measured here:'
+    [ "$gpu" = none ] || ! ls "problems/$number"/*.cu >/dev/null 2>&1 || where=$gpu
+    [ "$1" != peak_bytes ] || where="$(field "$data" backend) backend"
+    source=$(echo "$kind $where, $(field "$data" date), commit $(field "$data" commit)" | plain)
 }
-
-speed='' speed_source='' memory='' memory_source=''
-if [ "$(numbers "$mine" ms)" -gt 0 ]; then
-    speed=$mine speed_source=$(source_of "$mine" 'measured here:' speed)
-elif [ -n "$recorded" ] && [ "$(numbers "$recorded" ms)" -gt 0 ]; then
-    speed=$recorded speed_source=$(source_of "$recorded" 'recorded:' speed)
-else
-    echo "plot: no times of problem $number: nothing measured here ($mine) and nothing recorded (plots/data/*/$name.tsv); no speed chart"
-fi
-if [ "$(numbers "$mine" peak_bytes)" -gt 0 ]; then
-    memory=$mine memory_source=$(source_of "$mine" 'measured here:' memory)
-elif [ -n "$recorded" ]; then
-    memory=$recorded memory_source=$(source_of "$recorded" 'recorded:' memory)
-else
-    echo "plot: no memory data of problem $number: make bench-$number measures it; no memory chart"
-fi
+pick ms times
+speed=$data speed_source=$source
+pick peak_bytes memory
+memory=$data memory_source=$source
 # Of 14 and 16.
 errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source=
-[ -z "$errors" ] || error_source=$(echo "recorded: $(field "$errors" device)$(field "$errors" gpu), $(field "$errors" date), commit $(field "$errors" commit)" | plain)
+if [ -n "$errors" ]; then
+    error_source="recorded: $(field "$errors" device)$(field "$errors" gpu), $(field "$errors" date), commit"
+    error_source=$(echo "$error_source $(field "$errors" commit)" | plain)
+fi
 [ -n "$speed$memory$errors" ] || exit 1
 
 # What others reach on the GPU that the times are from.
@@ -113,7 +107,9 @@ for table in "$speed" "$memory"; do
     [ "$table" != "$memory" ] || memory=build/plots/${name}_all.tsv
 done
 for kind in $kinds; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
-draw "$script" "build/plots/$name" "speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; long_source='$long_source'; peers_where='problem=$number,'"
+draw "$script" "build/plots/$name" "speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; \
+    memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; \
+    long_source='$long_source'; peers_where='problem=$number,'"
 for kind in $kinds; do
     case $kind in memory*) of=$memory_source ;; errors) of=$error_source ;; *) of=$speed_source ;; esac
     case $of in recorded*) of="$of; without yours" ;; esac

@@ -9,9 +9,9 @@
 function model(N, R, GBs,    rows, work, call, merge, comp, comm, t) {
     rows = N / R
     work = 4 * 32 * 128 * (N * N / 2) / R / 700e12 * 1e3  # ms of one GPU's share
-    merge = rows / 2 * 32 * 128 * 10 / 4e12 * 1e3         # a chunk: O in float32 read and written, a part in bfloat16 read
+    merge = rows / 2 * 32 * 128 * 10 / 4e12 * 1e3  # a chunk: O in float32 read and written, a part in bfloat16 read
     call = 0.036 + merge
-    comp = work / R + 2 * call                            # a step
+    comp = work / R + 2 * call  # a step
     comm = R > 1 ? 0.03 + rows * 2 * 8 * 128 * 2 / (GBs * 1e9) * 1e3 : 0
     t = comp + call + (R - 1) * (comp > comm ? comp : comm)
     return sprintf(t < 1e3 ? "%.3g ms, %.2f" : t < 1e6 ? "%.3g s, %.2f" : "%.0f s, %.2f",

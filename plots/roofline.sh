@@ -20,7 +20,8 @@ for table in "${WB_RESULTS_DIR:-build/$backend/results}"/[0-9][0-9]_*.tsv plots/
     case $tables in *"/$(basename "$table") "*) ;; *) tables="$tables$table " ;; esac
 done
 if [ -z "$tables" ]; then
-    echo "plot: no times from a GPU, neither measured here (build/$backend/results) nor recorded (plots/data/*); no roofline chart"
+    echo "plot: no times from a GPU, neither measured here (build/$backend/results) nor recorded (plots/data/*);" \
+        "no roofline chart"
     exit 1
 fi
 mkdir -p build/plots
@@ -28,7 +29,7 @@ data=build/plots/roofline.tsv
 # shellcheck disable=SC2086
 awk -f plots/roofline.awk $tables >"$data" || exit 1
 # shellcheck disable=SC2086
-peak() { cat $tables | sed -n "s/^# $1: \([^ ]*\).*/\1/p" | grep . || echo 0; } # of each table
+peak() { { cat $tables | sed -n "s/^# $1: \([^ ]*\).*/\1/p"; echo 0; } | head -n 1; } # of the first that knows it
 if ! [ -s "$data" ]; then
     echo "plot: nothing for a roofline chart: the peaks of $gpu are unknown, or no main shape was measured"
     exit 1
@@ -39,8 +40,10 @@ source=$(for table in $tables; do
 done | sort -u | awk -v gpu="$gpu" '
     { day = $(NF - 1); commit = $NF; sub(/ [^ ]* [^ ]*$/, ""); if (!($0 in first)) { kinds[++n] = $0; first[$0] = day }
       last[$0] = day; if (!seen[$0, commit]++) { commits[$0] = commits[$0] " " commit; many[$0]++ } }
-    END { for (k = 1; k <= n; k++) { kind = kinds[k]; printf "%s%s: %s, %s%s, commit%s%s", (k > 1 ? "; " : ""), kind, gpu, first[kind],
+    END { for (k = 1; k <= n; k++) { kind = kinds[k]
+          printf "%s%s: %s, %s%s, commit%s%s", (k > 1 ? "; " : ""), kind, gpu, first[kind],
           (last[kind] != first[kind] ? " to " last[kind] : ""), (many[kind] > 1 ? "s" : ""), commits[kind] } }' | plain)
 
-draw plots/roofline.gp build/plots/roofline "chart_data='$data'; source='$source'; peak_tflops=$(peak peak_tflops | head -n 1); mma_tflops=$(peak peak_mma_sync_tflops | head -n 1); peak_gbps=$(peak peak_gbps | head -n 1)"
+draw plots/roofline.gp build/plots/roofline "chart_data='$data'; source='$source'; \
+    peak_tflops=$(peak peak_tflops); mma_tflops=$(peak peak_mma_sync_tflops); peak_gbps=$(peak peak_gbps)"
 echo "drawn: build/plots/roofline_chart.svg and .png"

@@ -38,76 +38,13 @@ plots/duel.awk sums up. Exit status 1: one is WRONG.
 import ctypes, functools, importlib.util, itertools, math, os, random, re, sys, time, warnings
 from types import SimpleNamespace
 
-FAMILIES = {"attention": 10, "window": 5, "sinks": 1, "logits": 3, "decode": 4, "int8": 2, "mask": 2}
+from shapes import SHAPE, drawn, pairs, shape_of
+
 KINDS = """forward backward same_bits window_forward window_backward sinks_forward sinks_backward
     logits_forward logits_backward decode int8 mask""".split()
 PEERS = "fa4 fa3 cudnn fa2 flex flashinfer".split()
-SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
-LARGEST = float(os.environ.get("LARGEST") or 4e13)
+KNOW = {"attention": "fa4 fa3 cudnn fa2", "window": "fa4 fa3", "sinks": "flex", "logits": "fa4"}  # their masks
 LIMIT = 2**-7  # of errors: torch_test.py says why
-
-# ------------------------ drawing
-
-def drawn(seed):
-    """The shapes of a seed, without end, whichever of them are timed."""
-    rnd = random.Random(f"duel {seed}")
-    while True:
-        family = rnd.choices(list(FAMILIES), list(FAMILIES.values()))[0]
-        N, D = int(2 ** rnd.uniform(6, {"sinks": 16, "mask": 13.5}.get(family, 19))), rnd.choices((128, 64, 32, 16),
-            (16, 16, 1, 1))[0]
-        yield from itertools.islice(filter(fits, (attempt(rnd, family, N, D) for _ in range(99))), 1)
-
-
-def attempt(rnd, family, N, D):
-    log_uniform = lambda low, high: min(high, int(2 ** rnd.uniform(math.log2(low), math.log2(high + 1))))
-    down = lambda x, odds: 2 ** int(math.log2(x)) if rnd.random() < odds else x  # to a power of two
-    group, B = down(log_uniform(1, 16), 0.9), down(log_uniform(1, 128), 0.75)
-    Hkv = down(log_uniform(1, 128 // group), 0.75)
-    if rnd.random() < 0.5:
-        N -= N % (64 if N < 128 else 128)
-    c = SimpleNamespace(family=family, B=B, Hq=Hkv * group, Hkv=Hkv, Nq=N, Nk=N, D=D, mask="causal", W=0, S=0, page=0,
-                        lens="")
-    if family in ("decode", "int8"):
-        c.Nq = 1 if rnd.random() < 0.5 else rnd.randint(2, 16)
-        c.page, c.lens = 2 ** rnd.randint(4, 8), rnd.choice(("same", "same", "zipf", "long"))
-        c.keys = [max(c.Nq, {"same": N, "zipf": int(N ** rnd.random()), "long": rnd.randint(1, N // 16)}[c.lens])
-                  for _ in range(B)]
-        c.keys[0] = N
-    elif family == "mask":
-        name = rnd.choice(("documents", "prefix", "strided", "tree"))
-        size = log_uniform(16, 64) if name == "tree" else min(log_uniform(64, 4096), N // 2)
-        c.mask = f"{name}/{size}"
-        c.Nq = size if name == "tree" and rnd.random() < 0.5 else N
-    elif family == "attention":
-        c.mask = "causal" if rnd.random() < 2 / 3 else "full"
-        c.Hq = Hkv if c.mask == "full" and D < 64 else c.Hq
-    else:
-        c.W = down(log_uniform(32, min(8192, N - 1)), 0.5)
-        c.S = log_uniform(1, 64) if family == "sinks" else 0
-    return c
-
-
-def pairs(c):
-    """How many a head sees, of all sequences; of a mask as data, at most."""
-    if c.page:
-        return sum(n - c.Nq + 1 + i for n in c.keys for i in range(c.Nq))
-    W = min(c.W or c.Nk, c.Nk)
-    far = min(c.S, c.Nk - W)  # the sinks of a query that has all of them left of its window
-    bound = W * (W + 1) // 2 + (c.Nk - W) * W + far * (far + 1) // 2 + (c.Nk - W - far) * far
-    return c.B * (bound if c.mask == "causal" else c.Nq * c.Nk)
-
-
-def fits(c):
-    if c.page:
-        most = c.B * c.Nk * c.Hkv * c.D <= 2**29
-    else:
-        most = c.B * c.Nq * c.Hq * c.D <= 2**28 and 4.0 * c.Hq * c.D * pairs(c) <= LARGEST
-    return most and c.B * c.Hq * c.Nk >= 4096 and (c.family != "mask" or pairs(c) <= 2**27)
-
-
-def shape_of(c):
-    return [getattr(c, name) or "-" for name in SHAPE]
-
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
     print("family", *SHAPE, "gflop", sep="\t")
@@ -123,6 +60,7 @@ import torch
 import peers
 from flash_workbook import Library, Shape, block_mask, quantise_cache
 from flash_workbook.library import BlockMask, DecodeShape
+from peers import randn
 from timing import heading, once, percentiles, said
 
 warnings.filterwarnings("ignore")
@@ -135,7 +73,6 @@ lib.lib.wb_library_kernel.restype = lib.lib.wb_library_decode_kernel.restype = c
 lib.lib.wb_library_microseconds.restype = ctypes.c_double
 source_name = lambda source: re.sub(r"^solutions/|\.cu$", "", source.decode())
 tensor, told, bad = functools.partial(torch.tensor, device="cuda"), set(), False
-randn = lambda *size: torch.randn(*size, device="cuda", dtype=torch.bfloat16)
 unwritten = lambda like: torch.full_like(like, math.nan)
 
 
@@ -283,51 +220,29 @@ def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
 
 
 # ------------------------ the families
-def gradient(attention, dO, *inputs):
-    inputs = [x.detach().requires_grad_() for x in inputs]
-    O = attention(*inputs)
-    return lambda: torch.autograd.grad(O, inputs, dO, retain_graph=True)
-
-
 def attend(c, rnd, wanted):
-    q, k, v, dO = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B,
-        c.Hq, c.Nq, c.D)
+    q, k, v, dO = (randn(c.B, H, N, c.D) for H, N in ((c.Hq, c.Nq), (c.Hkv, c.Nk), (c.Hkv, c.Nk), (c.Hq, c.Nq)))
     sink = [2 + 2 * torch.randn(c.Hq, device="cuda")] if c.family == "logits" else []
-    O, L, causal, grouped = unwritten(q), unwritten(q[..., 0].float()), c.mask == "causal", c.Hq != c.Hkv
+    O, L, causal = unwritten(q), unwritten(q[..., 0].float()), c.mask == "causal"
     shape = Shape(c.B, c.Hq, c.Hkv, c.Nq, c.Nk, c.D, c.D ** -0.5, causal, c.W or c.Nk, c.S)
-    sees, flop, more = (lambda b, h, i, j: peers.visible(i, j, c.W or c.Nk, c.S)
-                        | (not causal)), 4.0 * c.Hq * c.D * pairs(c), sink
+    sees = lambda b, h, i, j: peers.visible(i, j, c.W or c.Nk, c.S) | (not causal)
+    flop, more, grouped = 4.0 * c.Hq * c.D * pairs(c), sink, c.Hq != c.Hkv
     names = {"logits": "sink_logits", "mask": "block_mask",
              "attention": ("gqa" if grouped else "causal") if causal else "hopper" if grouped else "forward"}
     function = "flash_" + names.get(c.family, c.family)
     if c.family == "mask":
-        name, size = c.mask.split("/")
-        sees, i, j = peers.mask_mod(name, int(size), c.B, c.Nq, c.Nk), torch.arange(c.Nq, device="cuda")[:,
-            None], torch.arange(c.Nk, device="cuda")
-        visible = torch.stack([sees(b, 0, i, j) for b in range(c.B)])
-        seen_by_flex = peers.create_block_mask(sees, c.B, None, c.Nq, c.Nk, device="cuda")
+        sees, seen, seen_by_flex = peers.masked(c)
         made = block_mask(seen_by_flex)
         mask = BlockMask(made.q_tile, 64, c.B, *(x.data_ptr() for x in made[3:]))
-        flop, more = 4.0 * c.Hq * c.D * visible.sum().item(), [SimpleNamespace(data_ptr=lambda: ctypes.addressof(mask))]
-    fa4 = functools.partial(peers.fa4, causal=causal, W=c.W, S=0, sink=sink[0].bfloat16() if sink else None)
-    q4, k4, v4, dO4 = (x.transpose(1, 2).contiguous() for x in (q, k, v, dO))
-    torchs = {name: functools.partial(peers.PEERS[name], causal=causal, W=c.W, S=c.S)
-              for name in {"attention": ("cudnn", "fa2"), "sinks": ("flex",)}.get(c.family, ())}
-    has_fa4 = c.family in ("attention", "window", "logits")
-
+        flop, more = 4.0 * c.Hq * c.D * seen.sum().item(), [SimpleNamespace(data_ptr=lambda: ctypes.addressof(mask))]
     kind = {"attention": "forward", "mask": "mask"}.get(c.family, c.family + "_forward")
     kernel, contenders = ours(function, [O, L, q, k, v, *more], shape)
     contenders["ours"]()()
+    peer = lambda name, *dO: lambda: peers.dense(name, q, k, v, causal, c.W, c.S, *(sink or [None]), *dO)
     if wanted(kind):
         error = forward_error(rnd, q, k, v, sees, sink, O, L)
-        if has_fa4:
-            contenders["fa4"] = lambda: lambda: fa4(q4, k4, v4)
-        if c.family in ("attention", "window"):
-            contenders["fa3"] = lambda: lambda: peers.fa3(q4, k4, v4, causal, c.W)
-        contenders.update((name, lambda f=f: lambda: f(q, k, v)) for name, f in torchs.items())
-        if c.family == "mask":
-            contenders["flex"] = lambda: lambda: peers.flex_compiled(q, k, v, block_mask=seen_by_flex,
-                                                                     enable_gqa=grouped)
+        contenders |= ({"flex": lambda: peers.flex_masked(q, k, v, seen_by_flex)} if c.family == "mask" else
+                       {name: peer(name) for name in KNOW[c.family].split()})
         report(kind, c, flop / 1e9, contend(kind, contenders), kernel, error, function, shape)
     if c.family == "mask" or (not causal and c.D < 64):
         return
@@ -340,25 +255,18 @@ def attend(c, rnd, wanted):
             kernel, contenders = ours(function, [*gradients, delta, q, k, v, *sink, O, L, dO], shape)
             contenders["ours"]()()
             error = backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients)
-            if has_fa4:
-                contenders["fa4"] = lambda: gradient(functools.partial(fa4, deterministic=kind == "same_bits"), dO4, q4,
-                                                     k4, v4)
-            if kind != "same_bits":
-                contenders.update((name, lambda f=f: gradient(f, dO, q, k, v)) for name, f in torchs.items())
+            contenders |= ({"fa4": peer("fa4_same_bits", dO)} if kind == "same_bits" else
+                           {name: peer(name, dO) for name in KNOW[c.family].split() if name != "fa3"})
             report(kind, c, 2.5 * flop / 1e9, contend(kind, contenders), kernel, error, function, shape)
 
 
 def decode(c, rnd, wanted):
-    columns = -(-c.Nk // c.page)
-    keys, pages = tensor(c.keys, dtype=torch.int32), torch.randperm(c.B * columns, device="cuda").int().view(c.B,
-        columns)
-    q, k, v = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B * columns, c.page, c.Hkv, c.D), randn(c.B * columns, c.page, c.Hkv,
-        c.D)
+    q, k, v, pages, keys = peers.pages_of(c)
     cache, scales = [k, v], []
     if c.family == "int8":
         cache, scales = zip(*map(quantise_cache, (k, v)))
     function = "flash_decode_int8" if scales else "flash_decode"
-    shape = DecodeShape(c.B, c.Hq, c.Hkv, c.Nq, c.D, c.D ** -0.5, c.page, c.B * columns, columns)
+    shape = DecodeShape(c.B, c.Hq, c.Hkv, c.Nq, c.D, c.D ** -0.5, c.page, len(k), pages.shape[1])
     O, L = unwritten(q), unwritten(q[..., 0].float())
     made = functools.partial(maker, tensors=[O, L, q, *cache, *scales, pages, keys], shape=shape, behind=True)
     step = made(function, function + "_workspace")
@@ -376,15 +284,10 @@ def decode(c, rnd, wanted):
     kernel = source_name(lib.lib.wb_library_decode_kernel(function.encode(), ctypes.byref(shape)))
     contenders = {source: made(symbol, size or function + "_workspace_key")
                   for source, (symbol, size) in kernels(function).items() if source != kernel}
-    contenders |= {"ours": step, "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys),
-                   "fa3": lambda: peers.fa3_cache(q, k, v, pages, keys)}
-    if peers.flashinfer:
-        contenders["flashinfer"] = lambda: peers.flashinfer_pages(q, k, v, pages, keys,
-                                                                  torch.float8_e4m3fn if scales else None)
-    if c.lens == "same" and c.Nq == 1:
-        one = [peers.in_one_piece(x, pages, c.Nk) for x in (k, v)]
-        contenders.update((name, lambda name=name: lambda: peers.PEERS[name](q, *one, False, 0, 0))
-                          for name in ("cudnn", "fa2"))
+    know = ["fa4", "fa3", *["flashinfer"] * bool(peers.flashinfer),
+            *["cudnn", "fa2"] * (c.lens == "same" and c.Nq == 1)]
+    contenders |= {"ours": step, **{name: lambda name=name: peers.decoding(name, q, k, v, pages, keys, bool(scales))
+                                    for name in know}}
     report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), kernel, worst, function,
            shape)
 

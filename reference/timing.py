@@ -1,4 +1,4 @@
-"""What the programs here share: what the first lines of their tables say, the clock, and the shapes of shapes.txt."""
+"""What the programs here share: what the first lines of their tables say, and the clock."""
 import datetime, os, subprocess, sys
 
 import torch
@@ -92,34 +92,3 @@ def times(call, runs=RUNS):
     for _ in range(3):
         call()
     return percentiles([once(call) for _ in range(runs)])
-
-
-# ------------------------ the shapes
-
-
-def value(text, known):
-    """Of a field: a number, a formula of numbers that stand before it (16384//N), or a word."""
-    try:
-        return int(eval(text, {}, known))
-    except NameError:
-        return text
-
-
-def expanded(fields, known):
-    if not fields:
-        yield known
-        return
-    (name, values), *rest = fields
-    for text in values.split(","):
-        yield from expanded(rest, {**known, name: value(text, known)})
-
-
-def shapes(table):
-    """(names of who is to be timed, a dictionary of the shape) for each shape of `table` in shapes.txt, in its
-    order."""
-    with open(os.path.join(os.path.dirname(__file__), "shapes.txt")) as file:
-        rows = [line.split("#")[0].split() for line in file]
-    for of, names, *fields in filter(None, rows):
-        if table in of.split(","):
-            for shape in expanded([field.split("=") for field in fields], {}):
-                yield names.split(","), shape

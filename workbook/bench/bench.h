@@ -1,35 +1,14 @@
-// bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
-// bench_inputs.c (on which data), bench_check.c (is it right),
-// bench_host.c (this machine), bench_guard.c (what if one crashes), bench_report.c (what is written).
+// bench.h - what the parts of the bench program share: bench.c (what runs, in which process), bench_measure.c (one
+// shape: inputs, memory, correctness, times), bench_shapes.c (which shapes), bench_report.c (what is written).
 #pragma once
 
-#include "case/case.h"
-#include "worker/exchange.h"
+#include "judge/worker_run.h"
 #include "roofline.h"
 #include "timer.h"
 
 #include <stdio.h>
-#include <sys/types.h>
 
-// How many bytes of workspace a function of 13 or 14 wants: its companion, NAME_workspace.
-typedef size_t (*wb_workspace_function)(const decode_shape *shape);
-
-// The inputs of a case in host memory, and how large all of its tensors are.
-typedef struct bench_inputs {
-    const wb_problem *problem;
-    wb_case c;
-    int count;
-    wb_tensor tensor[WB_MAX_TENSORS];
-    wb_zone zone[WB_MAX_TENSORS];
-    char *block;                 // where all lie, as in a worker's exchange
-    void *host[WB_MAX_TENSORS];  // in the block; null for outputs
-    size_t io_bytes;             // inputs and outputs together
-} bench_inputs;
-
-// One set of all tensors, in the memory where the functions want them.
-typedef struct bench_set {
-    void *at[WB_MAX_TENSORS];
-} bench_set;
+enum { BENCH_MAX_IMPLS = 8, BENCH_MAX_CASES = 64, BENCH_MAX_SETS = 3, BENCH_MAX_RUNS = 25, BENCH_LABEL = 32 };
 
 typedef struct bench_result {
     double ms, ms_p10, ms_p90;
@@ -40,12 +19,76 @@ typedef struct bench_result {
     int runs;
 } bench_result;
 
-// ------------------------ bench_shapes.c
+typedef struct bench_impl {
+    char label[BENCH_LABEL];
+    const char *path;                                // of the library; null: the naive baseline
+    wb_function function;                            // null: it is not loaded
+    size_t (*workspace)(const decode_shape *shape);  // of a function of 13 or 14, its companion; null: it wants none
+    const char *(*message)(void);                    // its own wb_last_message
+    // Its part in the measurement of one shape.
+    bool out;  // wrong, failed, or too large to run
+    bench_result result;
+    double ms[BENCH_MAX_RUNS];
+    wb_workspace room;
+} bench_impl;
 
-enum { BENCH_MAX_CASES = 64, BENCH_SEED = 7 };
+typedef struct bench_options {
+    const wb_problem *problem;
+    bench_impl impl[BENCH_MAX_IMPLS];
+    int impls;
+    wb_case cases[BENCH_MAX_CASES];
+    int count;
+    bool sweep, charts;
+    bool growth;  // for a measurement of host memory alone
+    FILE *out;
+    bool cuda;   // the cuda backend
+    bool timed;  // times mean something
+} bench_options;
+
+// ------------------------ bench.c
+
+// What outlives the end of the process that measures, by an implementation.
+typedef struct bench_state {
+    char last[BENCH_LABEL];                  // the implementation that was called last
+    char where[80];                          // the shape
+    char why[320];                           // a sentence about the one that ended the process, if it was not said yet
+    char out[BENCH_MAX_IMPLS][BENCH_LABEL];  // those that are left out for good
+    int out_count, shapes, calls;            // shapes that are done; calls begun
+    bool running, begun, well;               // begun: the table has its header
+    enum { BENCH_DIED, BENCH_SAID, BENCH_DONE } end;  // of the process: as it was last announced
+    roofline_peaks peaks;                             // of the device; 0 where none is timed
+} bench_state;
+extern bench_state *bench;
+
+// From here on this implementation runs, and must answer within WB_TIMEOUT or 60 seconds of the program's own.
+void bench_enter(const char *label);
+void bench_leave(void);
+// Whether an implementation is left out for good; that from here on it is, in the processes that follow, too.
+bool bench_is_out(const char *label);
+void bench_leave_out(const char label[BENCH_LABEL]);
+
+void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));  // progress and messages, on stderr
+// The same, and in the TSV as a comment.
+void bench_note(const bench_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Ends the program, with wb_last_message(), when the machinery fails; an implementation that fails is only left out.
+void bench_must(wb_status status);
+
+// ------------------------ bench_measure.c
+
+// Everything about one shape, with a row for each implementation. Whether one besides naive was measured.
+bool bench_measure(bench_options *o, const wb_case *c);
+// Prints by how much this process grows at most by one call, if it has called nothing before. Exit status.
+int bench_growth(bench_options *o);
+
+// GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads
+// it uses.
+double bench_roof_sgemm(void);
+
+// ------------------------ bench_shapes.c
 
 // The shapes of the charts, and others that are recorded unless `drawn`; returns how many. The one of the demo table.
 // The one among those of the charts that says most about a kernel on a GPU: large enough that nothing else counts.
+// timed: on something whose time means anything, so that large ones are worth it.
 int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES]);
 wb_case bench_demo_shape(const wb_problem *problem, bool timed);
 wb_case bench_main_shape(const wb_problem *problem);
@@ -53,85 +96,12 @@ wb_case bench_main_shape(const wb_problem *problem);
 // The shape in a few words: "B1 H16 N4096 D16 causal".
 void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);
 
-// ------------------------ bench_inputs.c
-
-void bench_inputs_make(bench_inputs *inputs, const wb_problem *problem, const wb_case *c);
-void bench_inputs_free(bench_inputs *inputs);
-
-// The sets of a problem on the host share the inputs' memory.
-void bench_set_make(const bench_inputs *inputs, bench_set *set);
-void bench_set_free(const bench_inputs *inputs, bench_set *set);
-
-// Fills the outputs with NaN, so that what a function leaves out shows.
-void bench_set_spoil(const bench_inputs *inputs, const bench_set *set);
-
-// ------------------------ bench_check.c
-
-// What the suites' judge wants of the outputs, of some rows in all heads.
-typedef struct bench_wanted bench_wanted;
-bench_wanted *bench_wanted_make(const bench_inputs *inputs);
-void bench_wanted_free(bench_wanted *wanted);
-
-// Compares the outputs at `pointers` with it. WB_OK if all is right; else a sentence in wb_last_message().
-wb_status bench_wanted_compare(const bench_wanted *wanted, const bench_inputs *inputs, void *const pointers[],
-                               double *max_error);
-
-// ------------------------ bench_guard.c
-
-enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32 };
-
-// What outlives the end of the program by an implementation.
-typedef struct bench_state {
-    char last[BENCH_LABEL];                  // the implementation that was called last
-    char where[80];                          // the shape
-    char why[320];                           // a sentence about the one that ended the program, if it was not said yet
-    char out[BENCH_MAX_IMPLS][BENCH_LABEL];  // those that are left out for good
-    int out_count, starts, shapes, calls;    // starts before this one; shapes that are done; calls begun
-    bool running, said, well, done;
-    roofline_peaks peaks;  // of the device; 0 where none is timed
-} bench_state;
-
-// The program as it was called: does the work in a process of its own, once more after each end by an implementation.
-// Exit status.
-int bench_guard(char **argv);
-
-// In that process; null in the one that watches.
-bench_state *bench_guard_state(void);
-bool bench_guard_is_out(const char *label);
-// From here on this implementation runs, and must answer within WB_TIMEOUT or 60 seconds of the program's own.
-void bench_guard_enter(const char *label);
-void bench_guard_leave(void);
-// Without the implementation that ran last, of which was said already why.
-void bench_guard_restart(void) __attribute__((noreturn));
-
-// This program once more, in a process that ends with this one; what it prints goes to `output`.
-pid_t bench_start(char **argv, int output);
-
-// ------------------------ bench_host.c
-
-// Progress and messages, on stderr.
-void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-// Ends the program, with wb_last_message(), when the machinery fails; an implementation that fails is only left out.
-void bench_must(wb_status status);
-
-double bench_now_ms(void);
-void *bench_alloc(size_t bytes);  // aligned for any vector; ends the program if there is no memory
-size_t bench_free_host_bytes(void);
-void bench_machine(char *text, size_t size);  // "2 x AMD EPYC 9654"
-int bench_threads(void);
-
-// GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads
-// it uses.
-double bench_roof_sgemm(void);
-
-// The child's half of a measurement of host memory: calls `function` once in this process, which must have called
-// nothing before, and returns by how much the resident memory grew at most.
-wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, size_t *bytes);
-
 // ------------------------ bench_report.c
 
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,
                    const bench_result *result);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
+
+// The number of kilobytes behind "name:" in a file of such lines, in bytes; 0 if it is not there.
+size_t bench_proc_bytes(const char *path, const char *name);

@@ -1,8 +1,9 @@
 #!/bin/sh
 # bench.sh BACKEND IMPL NN... - times your function, the reference solution and the naive baseline side by side; the
 # table goes to build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from
-# the roofs. WITH_VARIANTS=1 times the key's variants as well, WITH_VARIANTS=slow the
-# lab's kernels of 03. An implementation that is wrong, crashes or hangs is named and left out. Exit status: 1 if one was, or a problem does not compile.
+# the roofs. WITH_VARIANTS=1 times the key's variants as well, WITH_VARIANTS=slow the lab's kernels of 03. An
+# implementation that is wrong, crashes or hangs is named and left out. Exit status: 1 if one was, or a problem does not
+# compile.
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -17,7 +18,8 @@ for number; do
     [ ! -d solutions/"$number" ] || key=$out/solutions/$number.so
     variants=
     for variant in solutions/"$number"/variants/*.cu; do
-        [ -f "$variant" ] && [ "${WITH_VARIANTS:-slow}" != slow ] && ! grep -q '^// exempt: .*times' "$variant" || continue
+        [ -f "$variant" ] && [ "${WITH_VARIANTS:-slow}" != slow ] || continue
+        ! grep -q '^// exempt: .*times' "$variant" || continue
         variants="$variants $out/variants/$number/variants/$(basename "$variant" .cu)/$number.so"
     done
     [ "${WITH_VARIANTS:-} $number" != "slow 03" ] || # the lab's

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "reference/naive.h"
 
@@ -27,8 +28,31 @@ static void peaks(FILE *out, const wb_problem *problem)
         fprintf(out, "# peak_gexps: %.5g = %d SMs x %d exponentials per clock x %.3f GHz\n", p.gexps, d.multiprocessors,
                 ROOFLINE_EXPS_A_CLOCK, d.clock_khz * 1e-6);
     if (problem->on_host) return;
-    bench_guard_state()->peaks = p;
+    bench->peaks = p;
     fprintf(out, "# main shape: %s\n", shape);
+}
+
+// Copies the text after "name:" in a file of such lines, without the blanks around it, if it is there.
+static void proc_field(const char *path, const char *name, char *text, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    char line[512];
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, name, strlen(name)) != 0) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = 0;
+        snprintf(text, size, "%s", colon);
+        break;
+    }
+    if (file) fclose(file);
+}
+
+size_t bench_proc_bytes(const char *path, const char *name)
+{
+    char text[64] = "";
+    proc_field(path, name, text, sizeof text);
+    return (size_t)strtoull(text, NULL, 10) * 1024;
 }
 
 // The first line that a command prints, or "unknown"; a variable of the environment is asked first.
@@ -48,21 +72,22 @@ static void ask(const char *variable, const char *command, char *text, size_t si
 
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
 {
-    char machine[192], commit[128], date[64], driver[64];
+    char model[128] = "unnamed CPU", commit[128], date[64], driver[64];
     const time_t now = time(NULL);
-    bench_machine(machine, sizeof machine);
+    proc_field("/proc/cpuinfo", "model name", model, sizeof model);
     ask("WB_COMMIT", "git describe --always --dirty --abbrev=10 2>/dev/null", commit, sizeof commit);
     ask("WB_DRIVER", "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", driver, sizeof driver);
     strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
-    fprintf(out,
-            "# problem: %02d %s\n# commit: %s\n# machine: %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
-            "naive: %s\n# command:",
-            problem->number, problem->name, commit, machine, cuda ? wb_device_name() : "none", cuda ? driver : "none",
-            date, cuda ? "cuda" : "cpu",
-            problem->on_host                   ? "OpenBLAS, one head's score matrix in memory"
-            : problem->signature == WB_ROW_SUM ? "one thread a row"
-            : problem->signature == WB_DECODE  ? "one block per query head"
-                                               : naive_gpu_products());
+    fprintf(
+        out,
+        "# problem: %02d %s\n# commit: %s\n# machine: %ld x %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
+        "naive: %s\n# command:",
+        problem->number, problem->name, commit, sysconf(_SC_NPROCESSORS_ONLN), model, cuda ? wb_device_name() : "none",
+        cuda ? driver : "none", date, cuda ? "cuda" : "cpu",
+        problem->on_host                   ? "OpenBLAS, one head's score matrix in memory"
+        : problem->signature == WB_ROW_SUM ? "one thread a row"
+        : problem->signature == WB_DECODE  ? "one block per query head"
+                                           : naive_gpu_products());
     for (int i = 0; i < argc; i++) fprintf(out, " %s", argv[i]);
     fprintf(out, "\n");
     if (cuda) peaks(out, problem);
@@ -95,7 +120,7 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
 {
     char shape[80];
     const roofline_work w = r->emulated ? (roofline_work){0} : roofline_work_of(problem, c);
-    const roofline_verdict v = roofline_judge(problem, &bench_guard_state()->peaks, &w, r->ms);
+    const roofline_verdict v = roofline_judge(problem, &bench->peaks, &w, r->ms);
     bench_shape_text(problem, c, shape, sizeof shape);
     fprintf(out, "%02d\t%s\t", problem->number, label);
     tsv_shape(out, problem, c);

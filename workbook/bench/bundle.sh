@@ -52,9 +52,9 @@ done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|
 # The lessons are what gpt_oss.py trains on.
 for file in plots/duel.awk workbook/bench/bench.sh workbook/bench/record.sh workbook/bench/ring.sh \
     workbook/bench/verdict.awk workbook/sanitize/*.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh \
-    workbook/words/fragments.cuh workbook/words/tile.cuh workbook/words/early.cuh workbook/words/paged.cuh workbook/words/int8.cuh \
-    workbook/workbook.h reference/flash_workbook/*.py reference/flash_workbook/operators.cpp reference/*.py \
-    reference/shapes.txt problems/[0-9][0-9]/README.md; do
+    workbook/words/fragments.cuh workbook/words/tile.cuh workbook/words/early.cuh \
+    workbook/words/paged.cuh workbook/words/int8.cuh workbook/workbook.h reference/flash_workbook/*.py \
+    reference/flash_workbook/operators.cpp reference/*.py reference/shapes.txt problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"
 done

@@ -5,7 +5,7 @@
 #
 #   suites    every suite on its key, the key's variants and the library, and the machinery's own
 #   bench     times of all problems, with variants
-#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
+#   peers     reference/peers.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
 #   torch     the tests of reference/flash_workbook, likewise, with pytest
 #   gpt_oss   reference/gpt_oss.py, if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
@@ -204,7 +204,7 @@ bench() {
 peers() {
     needs_torch peers || return
     table_of 420 peers peers.tsv reference/peers.py
-    table_of 120 "peers in e4m3, errors" 16_flash_fp8_errors.tsv reference/peers_fp8.py
+    table_of 120 "peers in e4m3, errors" 16_flash_fp8_errors.tsv reference/peers.py errors
     gpus=$(nvidia-smi -L | grep -c '^GPU')
     [ "$gpus" -ge 2 ] || return
     on=x$gpus

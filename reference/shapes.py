@@ -1,0 +1,100 @@
+"""Shapes: drawn by the rule of duel.py, and those of shapes.txt. Wants no PyTorch."""
+import itertools, math, os, random
+from types import SimpleNamespace
+
+FAMILIES = {"attention": 10, "window": 5, "sinks": 1, "logits": 3, "decode": 4, "int8": 2, "mask": 2}
+SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
+LARGEST = float(os.environ.get("LARGEST") or 4e13)
+
+# ------------------------ drawn
+
+def drawn(seed):
+    """The shapes of a seed, without end, whichever of them are timed."""
+    rnd = random.Random(f"duel {seed}")
+    while True:
+        family = rnd.choices(list(FAMILIES), list(FAMILIES.values()))[0]
+        N, D = int(2 ** rnd.uniform(6, {"sinks": 16, "mask": 13.5}.get(family, 19))), rnd.choices((128, 64, 32, 16),
+            (16, 16, 1, 1))[0]
+        yield from itertools.islice(filter(fits, (attempt(rnd, family, N, D) for _ in range(99))), 1)
+
+
+def attempt(rnd, family, N, D):
+    log_uniform = lambda low, high: min(high, int(2 ** rnd.uniform(math.log2(low), math.log2(high + 1))))
+    down = lambda x, odds: 2 ** int(math.log2(x)) if rnd.random() < odds else x  # to a power of two
+    group, B = down(log_uniform(1, 16), 0.9), down(log_uniform(1, 128), 0.75)
+    Hkv = down(log_uniform(1, 128 // group), 0.75)
+    if rnd.random() < 0.5:
+        N -= N % (64 if N < 128 else 128)
+    c = SimpleNamespace(family=family, B=B, Hq=Hkv * group, Hkv=Hkv, Nq=N, Nk=N, D=D, mask="causal", W=0, S=0, page=0,
+                        lens="")
+    if family in ("decode", "int8"):
+        c.Nq = 1 if rnd.random() < 0.5 else rnd.randint(2, 16)
+        c.page, c.lens = 2 ** rnd.randint(4, 8), rnd.choice(("same", "same", "zipf", "long"))
+        c.keys = [max(c.Nq, {"same": N, "zipf": int(N ** rnd.random()), "long": rnd.randint(1, N // 16)}[c.lens])
+                  for _ in range(B)]
+        c.keys[0] = N
+    elif family == "mask":
+        name = rnd.choice(("documents", "prefix", "strided", "tree"))
+        size = log_uniform(16, 64) if name == "tree" else min(log_uniform(64, 4096), N // 2)
+        c.mask = f"{name}/{size}"
+        c.Nq = size if name == "tree" and rnd.random() < 0.5 else N
+    elif family == "attention":
+        c.mask = "causal" if rnd.random() < 2 / 3 else "full"
+        c.Hq = Hkv if c.mask == "full" and D < 64 else c.Hq
+    else:
+        c.W = down(log_uniform(32, min(8192, N - 1)), 0.5)
+        c.S = log_uniform(1, 64) if family == "sinks" else 0
+    return c
+
+
+def pairs(c):
+    """How many a head sees, of all sequences; of a mask as data, at most."""
+    if c.page:
+        return sum(n - c.Nq + 1 + i for n in c.keys for i in range(c.Nq))
+    W = min(c.W or c.Nk, c.Nk)
+    far = min(c.S, c.Nk - W)  # the sinks of a query that has all of them left of its window
+    bound = W * (W + 1) // 2 + (c.Nk - W) * W + far * (far + 1) // 2 + (c.Nk - W - far) * far
+    return c.B * (bound if c.mask == "causal" else c.Nq * c.Nk)
+
+
+def fits(c):
+    if c.page:
+        most = c.B * c.Nk * c.Hkv * c.D <= 2**29
+    else:
+        most = c.B * c.Nq * c.Hq * c.D <= 2**28 and 4.0 * c.Hq * c.D * pairs(c) <= LARGEST
+    return most and c.B * c.Hq * c.Nk >= 4096 and (c.family != "mask" or pairs(c) <= 2**27)
+
+
+def shape_of(c):
+    return [getattr(c, name) or "-" for name in SHAPE]
+
+
+# ------------------------ listed
+
+
+def value(text, known):
+    """Of a field: a number, a formula of numbers that stand before it (16384//N), or a word."""
+    try:
+        return int(eval(text, {}, known))
+    except NameError:
+        return text
+
+
+def expanded(fields, known):
+    if not fields:
+        yield known
+        return
+    (name, values), *rest = fields
+    for text in values.split(","):
+        yield from expanded(rest, {**known, name: value(text, known)})
+
+
+def listed(table):
+    """(names of who is to be timed, a dictionary of the shape) for each shape of `table` in shapes.txt, in its
+    order."""
+    with open(os.path.join(os.path.dirname(__file__), "shapes.txt")) as file:
+        rows = [line.split("#")[0].split() for line in file]
+    for of, names, *fields in filter(None, rows):
+        if table in of.split(","):
+            for shape in expanded([field.split("=") for field in fields], {}):
+                yield names.split(","), shape
