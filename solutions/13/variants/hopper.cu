@@ -262,7 +262,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
 template <class F> static bool with_sizes(const decode_shape *shape, F f)
 {
     const int rows = packed_rows(*shape), D = shape->head_dim;
-    if (rows <= 32 || D < 64 || !fits<tiles_of_block<128, 64, 14>>() || check_hopper("flash_decode") != WB_OK)
+    if (rows <= 16 || D < 64 || !fits<tiles_of_block<128, 64, 14>>() || check_hopper("flash_decode") != WB_OK)
         return false;
     if (D == 128)
         rows <= 64 ? f(sizes<128, 1, 64, 7, 2, 56, 200>()) : f(sizes<128, 2, 64, 14, 1, 56, 224>());
@@ -303,7 +303,7 @@ wb_status flash_decode(
                 O, L, Q, K, V, page_table, kv_len, parts, *shape);
             WB_CUDA(cudaGetLastError());
             const auto merge = merge_kernel<s.ROWS, s.D, s.BC>;
-            const dim3 grid(blocks, s.ROWS / at_once);
+            const dim3 grid(blocks, (s.ROWS + 31) / 32);
             if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
                 merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
             WB_CUDA(cudaGetLastError());
@@ -318,7 +318,7 @@ wb_status flash_decode(
 double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
 {
     const int rows = packed_rows(*shape), D = shape->head_dim, most = D == 64 ? 192 : 128;
-    if (device->capability != 9 || rows <= 32 || D < 64) return INFINITY;
+    if (device->capability != 9 || rows <= 16 || D < 64) return INFINITY;
     const wb_costs *c = device->costs;
     const double keys = (double)shape->batch * shape->max_pages * shape->page_size;
     const double members = shape->kv_heads * ceil(rows / (rows <= 64 ? 64.0 : rows <= 128 ? 128 : most));
