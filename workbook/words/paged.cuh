@@ -296,7 +296,7 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     }
     const int rows = min(Rows, me.rows), most = behind * gridDim.y * at_once;  // warps
     int warps = 0;                                                             // of a row, as a power of two
-    while ((Cols < 128 ? 128 / Cols : 1) * at_once << warps <= behind && 4 << warps < Cols && 2 * rows << warps <= most) warps++;
+    while (max(1, 128 / Cols) * at_once << warps <= behind && 4 << warps < Cols && 2 * rows << warps <= most) warps++;
     const int lanes = Cols / 4 >> warps, step = 32 / lanes;  // that have a part, four columns each; parts of a warp
     const auto *const its = parts + 2 * (blockIdx.x - n * members<Rows>(shape));
     before_is_done();
