@@ -214,7 +214,7 @@ wb_status flash_decode(
         kernel<<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
         const auto merge = merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>;
-        const dim3 grid(blocks, s.ROWS / at_once);
+        const dim3 grid(blocks, (s.ROWS + 31) / 32);
         if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
             merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
         WB_CUDA(cudaGetLastError());

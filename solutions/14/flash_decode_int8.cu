@@ -229,7 +229,7 @@ wb_status flash_decode_int8(
             O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
         const auto merge = merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>;
-        const dim3 grid(blocks, s.ROWS / at_once);
+        const dim3 grid(blocks, (s.ROWS + 31) / 32);
         if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
             merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
         WB_CUDA(cudaGetLastError());

@@ -266,14 +266,14 @@ template <int Rows, int Cols> struct alignas(16) part {
     float O[Rows][Cols], L[Rows];
 };
 
-constexpr int at_once = 8;  // rows, and parts of a row, that a block of merge_kernel has under way
+constexpr int at_once = 8;  // warps of a block of merge_kernel, and parts of a row that a lane has under way
 
 // m, l and O of these parts of a row, too: their L, and a lane's columns of their O. Problem 13 makes it.
 template <int mine> TILE_FN void merge(float &m, float &l, float (&O_row)[mine], const float (&L_part)[at_once],
                                        const float (&O_part)[at_once][mine]);
 
-// The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one.
-// A warp a row.
+// Of a sequence that was cut the teams behind the one that has begun it share the rows to merge. With more warps than
+// rows a row has several: each has some of its columns, and so fewer lanes a part, and more parts under way.
 template <int Rows, int Cols, int BC>
 __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
                                                              const int *kv_len, decode_shape shape)
@@ -281,40 +281,53 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     const member<Rows> me(shape);
     const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
-    const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * at_once + warp_id();
-    // Which parts there are is known before any of them is written.
+    const int teams = (int)min((long long)me.teams, total), k = me.team;
+    // Which parts there are is known before any of them is written: team k is the n-th behind of `behind`.
     place p = {};
-    int count = 0;
-    if (k + 1 < teams && r < me.rows) {  // somebody is behind
-        const long long cut = first_of(total, k + 1, teams);
-        p = all.find(cut);
-        const long long end = cut - p.t + all.tiles_of(p.keys);   // of the sequence that the next team goes on with
-        if (p.t > 0 && cut - p.t >= first_of(total, k, teams)) {  // it does not begin it, and team k has begun it
-            count = 1;  // parts: team k's, and those of the teams behind that begin before the end, one a lane
-            for (int more = 32; more == 32; count += more)
-                more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
-        }
+    int n = 0, behind = 0;
+    if (k > 0 && k < teams) p = all.find(first_of(total, k, teams));
+    if (p.t > 0) {
+        const long long begin = first_of(total, k, teams) - p.t, end = begin + all.tiles_of(p.keys);
+        for (int more = 32; more == 32; n += more)  // a team a lane
+            more = __popc(__ballot_sync(0xffffffffu, first_of(total, max(0, k - n - lane_id()), teams) > begin));
+        behind = n;
+        for (int more = 32; more == 32; behind += more)
+            more = __popc(__ballot_sync(0xffffffffu, first_of(total, k - n + 1 + behind + lane_id(), teams) < end));
     }
+    const int rows = min(Rows, me.rows), most = behind * gridDim.y * at_once;  // warps
+    int warps = 0;                                                             // of a row, as a power of two
+    while (max(1, 128 / Cols) * at_once << warps <= behind && 4 << warps < Cols && 2 * rows << warps <= most) warps++;
+    const int lanes = Cols / 4 >> warps, step = 32 / lanes;  // that have a part, four columns each; parts of a warp
+    const auto *const its = parts + 2 * (blockIdx.x - n * members<Rows>(shape));
     before_is_done();
-    if (count == 0) return;
-
-    constexpr int mine = (Cols + 31) / 32;  // columns of a lane
-    float m = -FLT_MAX, l = 0, O_row[mine] = {};
-    for (int n0 = 0; n0 < count; n0 += at_once) {
-        float L_part[at_once], O_part[at_once][mine];  // all under way before one is used
-        TILE_UNROLL
-        for (int i = 0; i < at_once; i++) {  // part n: this block's second, or the first of the n-th team behind
-            const int n = n0 + i;
-            const auto &from = parts[2 * (blockIdx.x + n * members<Rows>(shape)) + (n == 0)];
-            L_part[i] = n < count ? from.L[r] : -INFINITY;
-            for (int c = 0; c < mine; c++) O_part[i][c] = n < count ? from.O[r][(32 * c + lane_id()) % Cols] : 0;
+    TILE_ROLLED
+    for (int i = ((n - 1) * gridDim.y + blockIdx.y) * at_once + warp_id(); i < rows << warps && behind > 0; i += most) {
+        const int r = i >> warps, col = 4 * ((i - (r << warps)) * lanes + lane_id() % lanes);
+        float m = -FLT_MAX, l = 0, O_row[4] = {};
+        TILE_ROLLED
+        for (int part0 = 0; part0 <= behind; part0 += step * at_once) {
+            float L_part[at_once], O_part[at_once][4];  // all under way before one is used
+            TILE_UNROLL
+            for (int j = 0; j < at_once; j++) {  // the second of the block that begins it, the first of those behind
+                const int which = part0 + lane_id() / lanes + j * step;
+                const auto &from = its[2 * which * members<Rows>(shape) + (which == 0)];
+                L_part[j] = which <= behind ? from.L[r] : -INFINITY;
+                const float4 x = which <= behind ? *reinterpret_cast<const float4 *>(&from.O[r][col]) : float4{};
+                O_part[j][0] = x.x, O_part[j][1] = x.y, O_part[j][2] = x.z, O_part[j][3] = x.w;
+            }
+            merge(m, l, O_row, L_part, O_part);
         }
-        merge(m, l, O_row, L_part, O_part);
+        TILE_ROLLED
+        for (int d = lanes; d < 32; d *= 2) {  // with the lanes that have other parts
+            const float m_new = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, d)), alpha = expf(m - m_new);
+            m = m_new, l *= alpha, l += __shfl_xor_sync(0xffffffffu, l, d);
+            for (float &x : O_row) x *= alpha, x += __shfl_xor_sync(0xffffffffu, x, d);
+        }
+        if (lane_id() >= lanes) continue;
+        const size_t row = me.row(p.b) + r;
+        for (int c = 0; c < 4; c++) O[row * Cols + col + c] = __float2bfloat16(l > 0 ? O_row[c] / l : 0);
+        if (col == 0) L[row] = m + logf(l);
     }
-    const size_t row = me.row(p.b) + r;
-    for (int c = 0; c < mine; c++)
-        if (32 * c + lane_id() < Cols) O[row * Cols + 32 * c + lane_id()] = __float2bfloat16(l > 0 ? O_row[c] / l : 0);
-    if (lane_id() == 0) L[row] = m + logf(l);
 }
 
 // ------------------------ the host

@@ -279,17 +279,17 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), BLOCKS<D, GROUPS>) void walk_ke
 // A section has as many key heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or
 // items for 16 rounds: with fewer, some blocks would get more of the long walks than others. Up to 4608 keys the cache
 // is worth more, and two rounds and a half will do (where 16 rounds outgrow the cache, 40 shapes drawn on an H100:
-// 0.965 of the time). Without a window six rounds are enough, and 12 MB better: of what is read again and again each 10 MB
-// more cost 1 % to 2 % (342 shapes drawn on an H100, 2026-11-28).
+// 0.965 of the time). Without a window 16 MB are better, and six rounds, but up to 2048 keys two and a half: on an H100
+// (2026-11-28) six cost 7 % to 12 % where each head has keys of its own (52 shapes), and 0 % to 3 % elsewhere (43).
 static int heads_at_once(const attention_shape *shape, int rows, int processors)
 {
     const int kv_heads = shape->batch * shape->kv_heads, group_size = shape->q_heads / shape->kv_heads;
     const int N = shape->q_len, keys = min(N, min(N, shape->window) + rows);
     const bool whole = shape->window >= N;
-    const int in_cache = ((whole ? 12 : 32) << 20) / (4 * shape->head_dim) / keys,
-              half_rounds = whole       ? 12
-                            : N <= 4608 ? 5
-                                        : 32,
+    const int in_cache = ((whole ? 16 : 32) << 20) / (4 * shape->head_dim) / keys,
+              half_rounds = N <= (whole ? 2048 : 4608) ? 5
+                            : whole                    ? 12
+                                                       : 32,
               for_rounds = half_rounds * processors / 2 / ((N - 1) / rows + 1) / group_size + 1;
     const int sections = (kv_heads - 1) / max(in_cache, for_rounds) + 1;
     return (kv_heads - 1) / sections + 1;

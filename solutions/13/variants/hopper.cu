@@ -24,6 +24,8 @@
 #include "paged.cuh"
 #include "../../10/variants/online_step.cuh"
 
+#include <limits.h>
+
 #define flash_decode           in_shares
 #define flash_decode_workspace workspace_in_shares
 #include "../flash_decode.cu"
@@ -100,6 +102,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     const int *page_table,               // [B, max_pages]
     const int *kv_len,                   // [B]
     part<Sizes::ROWS, Sizes::D> *parts,  // [gridDim.x, 2]
+    bool whole,                          // there is a team for each sequence, and it has all of it
     decode_shape shape)
 {
     constexpr int D = Sizes::D, GROUPS = Sizes::GROUPS, BC = Sizes::BC, SLOTS = Sizes::SLOTS;
@@ -112,12 +115,17 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
     const member<Sizes::ROWS> me(shape);
     const tile_row<BC> all(kv_len, shape);
-    const long long total = all.total();
-    const int teams = (int)min((long long)me.teams, total);  // no team has less than a tile
-    if (me.team >= teams) return;
-    const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
-    const int count = (int)(to - from);
-    place at = all.find(from);
+    place at = {me.team, 0, 0};
+    int count;
+    if (whole) {
+        at.keys = all.keys_of(at.b), count = all.tiles_of(at.keys);
+    } else {
+        const long long total = all.total();
+        const int teams = (int)min((long long)me.teams, total);  // no team has less than a tile
+        if (me.team >= teams) return;
+        const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
+        count = (int)(to - from), at = all.find(from);
+    }
 
     if (threadIdx.x == 0) {
         for (int i = 0; i < SLOTS; i++) tiles.full[i].init(4), tiles.empty[i].init(4 * GROUPS);
@@ -249,9 +257,12 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
             store(L + row, L_row, rows);
         } else {
             auto &mine = parts[2 * blockIdx.x + (begin == 0)];
-            each(O_reg, [&](float &x, element e) {
-                if (e.row < rows) mine.O[my_row + e.row][e.col] = x;
-            });
+            TILE_UNROLL
+            for (int c = 0; c < D / 8; c++)
+                for (int i = 0, r = lane_id() / 4; i < 2; i++, r += 8)
+                    if (r < rows)
+                        *reinterpret_cast<float2 *>(&mine.O[my_row + r][8 * c + lane_id() % 4 * 2]) =
+                            float2{O_reg.x[0][c][2 * i], O_reg.x[0][c][2 * i + 1]};
             store(mine.L + my_row, L_row, 16);
         }
         if (n < count) all.step(at);
@@ -262,7 +273,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
 template <class F> static bool with_sizes(const decode_shape *shape, F f)
 {
     const int rows = packed_rows(*shape), D = shape->head_dim;
-    if (rows <= 32 || D < 64 || !fits<tiles_of_block<128, 64, 14>>() || check_hopper("flash_decode") != WB_OK)
+    if (rows <= 16 || D < 64 || !fits<tiles_of_block<128, 64, 14>>() || check_hopper("flash_decode") != WB_OK)
         return false;
     if (D == 128)
         rows <= 64 ? f(sizes<128, 1, 64, 7, 2, 56, 200>()) : f(sizes<128, 2, 64, 14, 1, 56, 224>());
@@ -271,6 +282,12 @@ template <class F> static bool with_sizes(const decode_shape *shape, F f)
     else
         rows <= 128 || rows > 192 ? f(sizes<64, 2, 128, 14, 1, 56, 224>()) : f(sizes<64, 3, 64, 28, 1, 56, 152>());
     return true;
+}
+// Whether a team for each sequence is done as soon as equal shares and the merge, which takes as long as six steps.
+static bool wants_whole(const decode_shape &shape, double blocks, int at_a_time, int BC)
+{
+    const double steps = ceil((double)shape.max_pages * shape.page_size / BC);
+    return blocks <= INT_MAX && steps <= 32 && steps * ceil(blocks / at_a_time) <= steps * blocks / at_a_time + 6;
 }
 template <class Sizes> static int blocks()
 {
@@ -297,13 +314,16 @@ wb_status flash_decode(
     const auto launch = [&](auto s) {
         status = [&] {
             const auto parts = (part<s.ROWS, s.D> *)workspace;
-            const int blocks = blocks_of_teams<s.ROWS>(*shape, hopper::blocks<decltype(s)>());
+            const int most = hopper::blocks<decltype(s)>(), team = members<s.ROWS>(*shape);
+            const bool whole = hopper::wants_whole(*shape, (double)shape->batch * team, most, s.BC);
+            const int blocks = whole ? shape->batch * team : blocks_of_teams<s.ROWS>(*shape, most);
             const auto kernel = hopper::kernel<decltype(s)>;
             kernel<<<blocks, s.THREADS, sizeof(typename decltype(s)::tiles), stream>>>(
-                O, L, Q, K, V, page_table, kv_len, parts, *shape);
+                O, L, Q, K, V, page_table, kv_len, parts, whole, *shape);
             WB_CUDA(cudaGetLastError());
+            if (whole) return WB_OK;
             const auto merge = merge_kernel<s.ROWS, s.D, s.BC>;
-            const dim3 grid(blocks, s.ROWS / at_once);
+            const dim3 grid(blocks, (s.ROWS + 31) / 32);
             if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
                 merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
             WB_CUDA(cudaGetLastError());
@@ -314,16 +334,18 @@ wb_status flash_decode(
     return in_shares(O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, shape, stream);
 }
 
-// `more`: steps that end a sequence.
+// `more`: steps that end a sequence. The merge takes 4 us.
 double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
 {
     const int rows = packed_rows(*shape), D = shape->head_dim, most = D == 64 ? 192 : 128;
-    if (device->capability != 9 || rows <= 32 || D < 64) return INFINITY;
+    if (device->capability != 9 || rows <= 16 || D < 64) return INFINITY;
     const wb_costs *c = device->costs;
-    const double keys = (double)shape->batch * shape->max_pages * shape->page_size;
+    const double keys = (double)shape->max_pages * shape->page_size, all = shape->batch * keys;
     const double members = shape->kv_heads * ceil(rows / (rows <= 64 ? 64.0 : rows <= 128 ? 128 : most));
-    const double slots = (rows <= 64 ? 2.0 : 1) * device->processors;
+    const double slots = (rows <= 64 ? 2.0 : 1) * device->processors, blocks = shape->batch * members;
     const double teams = fmax(1, floor(slots / members));
-    const double steps = c->beginning + ceil(keys / 64 / teams) + c->more * ceil(shape->batch / teams);
-    return c->launch + wb_both(c->step * steps, c->megabyte * 4e-6 * keys * members * D);
+    const bool whole = hopper::wants_whole(*shape, blocks, (int)slots, 64);
+    const double steps = whole ? ceil(blocks / slots) * (c->beginning + ceil(keys / 64))
+                               : c->beginning + ceil(all / 64 / teams) + c->more * ceil(shape->batch / teams);
+    return c->launch - 4 * whole + wb_both(c->step * steps, c->megabyte * 4e-6 * all * members * D);
 }
