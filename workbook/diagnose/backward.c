@@ -10,7 +10,7 @@ static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
         .joint = "; it equals 2 to the power of "),
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = "; it equals 2 to the power of ")};
-static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .joint = "; it equals "), FIT(BY_DS, "dS", .joint = "; it is ")};
+static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals "), FIT(BY_DS, "dS", .joint = "; it is ")};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "sum of the parts|parts|dK scale"),
                          FIT(BY_END, "sum of the parts|parts|dV|dK scale")};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = "; it equals the sum of ");
@@ -33,6 +33,7 @@ void look_at_delta(void)
     if (!e.delta) return;
     for (int i = 0; i < rows; i++) {
         double sum = 0, size = 0;
+        e.head = head_of(i);
         for (int d = 0; d < D; d++)
             sum += (double)e.O[i * D + d] * e.dO[i * D + d], size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
         if (!(size > 1e30))  // else it overflows, whoever is right
@@ -105,21 +106,23 @@ static void look_at_values(const step *t)
         name_pair(S, i, c, &q, &k);
         if (q < 0 || k < 0 || head_of_query(q) != key_head_of(k)) continue;
         const int at = i * S->cols + c;
+        e.head = head_of(q);
         const double L = e.L[q], d = e.delta[q], score = S->after[at], exponent = score * s2 - L * LOG2E;
         const double right = sees_pair(q, k) ? exp2(exponent) : 0, x = t->dP ? t->dP->after[at] : NAN;
         const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
         const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
         if (sees_pair(q, k) && P > 1e-30 && isfinite(P))
-            see_sum(&fit_P[by_keys], log2(P), slack, "+sl S|-l L", (double[]){score, L},
-                    "in the kernel of %s, P of query %d and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
+            see_sum(&fit_P[by_keys], log2(P), slack, "+sl S|-l L| (L of this query in head 0)",
+                    (double[]){score, L, e.L[query_of(q)]},
+                    "in the kernel of %s, P of %s and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
                     "log2(e)) = 2^%.5g",
-                    own("dK and dV", "dQ"), query_of(q), key_of(k), log2(P), exponent);
+                    own("dK and dV", "dQ"), name_of(q), key_of(k), log2(P), exponent);
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
-            see_sum(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP",
-                    (double[]){right * x, right * d, right, d, x},
-                    "in the kernel of %s, dS of query %d and key %d is %.4g, but should be P (dP - delta) = %.4g",
-                    own("dK and dV", "dQ"), query_of(q), key_of(k), dS, right * (x - d));
+            see_sum(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)",
+                    (double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)]},
+                    "in the kernel of %s, dS of %s and key %d is %.4g, but should be P (dP - delta) = %.4g",
+                    own("dK and dV", "dQ"), name_of(q), key_of(k), dS, right * (x - d));
     }
 }
 
@@ -166,6 +169,7 @@ static void look_at_end(const record *r, int output)
     const double factor = output == 2 ? 1 : s->scale;
     for (int at = (int)count; at-- > 0;) {
         const int row = at / D;
+        e.head = -1;
         const double y = e.out[output][at];
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
@@ -187,6 +191,7 @@ static void look_at_dsinks(void)
 {
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
+        e.head = h;
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
         double sum[6] = {0}, size = 0;
         if (!isfinite(x)) continue;
@@ -238,5 +243,6 @@ void settle_backward(void)
         if (is && !strstr(is->says, "dP")) fit_dS[keys].gaps = keys ? "dS|dK" : "dS for dQ|dQ";
         if (is && !keys) fit_dS[keys].rank = BY_EXPONENT;
     }
+    fit_P[0].mute = !fit_form(&fit_P[0]);  // it was taken from dS: delta or dP may be what is wrong
     if (block_is_summed()) fit_dsinks.gaps = "rows of the head|sum of the block";
 }

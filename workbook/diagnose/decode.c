@@ -116,11 +116,9 @@ void look_at_merge(const record *r)
             continue;
         }
         double *O_of[PARTS], L_of[PARTS];
-        char where[60];
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
-        snprintf(where, sizeof where, "query %d of head %d", query_of(row), head_of(row));
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, where);
+        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, name_of(row));
     }
 }
 
@@ -130,7 +128,7 @@ static int scaled_pairs;  // in all cases
 // more are wrong than a few.
 bool look_at_scales(const record *r)
 {
-    enum { SCALED = 7 };
+    enum { SCALED = 8 };
     int misses = 0, count = 0;
     EACH_WALK (r, w) {
         EACH_PAIR (t, step_count, i, steps[t].S->rows) {
@@ -144,14 +142,18 @@ bool look_at_scales(const record *r)
                     zero &= !isnan(PV->a[i * S->cols + k]) || !sees(S->a_row[i], key_of(S->b_row[k]));
                 if (isnan(P) && steps[t].first >= 0 && !sees(S->a_row[i], key_of(S->b_row[c])))
                     find(BY_SCALES, zero ? "0 times -infinity" : "", zero ? "scores" : "scales sent",
-                         "query %d gives the weight NaN to a hidden key, in the tile that starts at key %d: %s",
-                         query_of(S->a_row[i]), steps[t].first,
+                         "%s gives the weight NaN to a hidden key, in the tile that starts at key %d: %s",
+                         name_of(S->a_row[i]), steps[t].first,
                          zero ? "past the last key, K's scales are 0, and 0 times a score of -infinity is NaN; apply "
                                 "the scale before the mask"
                               : "one of the key's scales was never written");
                 if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
-                const double k = e.K_scale[scale_at(S->b_row[c])], v = e.V_scale[scale_at(S->b_row[c])];
+                const int at = scale_at(S->b_row[c]);
+                const int at_0 = at - page_size() * (S->b_row[c] % e.s->kv_heads);
+                const double k = e.K_scale[at], v = e.V_scale[at];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
+                is[SCALED - 1] = score * e.K_scale[at_0] + log2(e.V_scale[at_0]) / base2_scale();
+                e.head = S->b_row[c] % e.s->kv_heads;
                 if (first_key < 0) {
                     memcpy(first, is, sizeof is), first_P = log2(P), first_key = key_of(S->b_row[c]);
                     continue;
@@ -162,11 +164,11 @@ bool look_at_scales(const record *r)
                 count++, misses += !(fabs(seen - right) <= slack);
                 see_sum(&fit_scales, seen, slack,
                         "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
-                        "log2(K_scale)",
+                        "log2(K_scale)| (S K_scale + the term of V_scale), with the scales of key head 0",
                         is,
-                        "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to key "
+                        "the weights of %s are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to key "
                         "%d their log2 should change by %.4g, but changes by %.4g",
-                        query_of(S->a_row[i]), first_key, key_of(S->b_row[c]), right, seen);
+                        name_of(S->a_row[i]), first_key, key_of(S->b_row[c]), right, seen);
             }
         }
     }
@@ -180,7 +182,7 @@ bool look_at_scales(const record *r)
         const form of_l[] = {{"", L},
                              {"l is summed after the weights were multiplied by V's scale", L + log(parts[0].V_scale)}};
         see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), of_l, COUNT(of_l),
-            "the weights of query %d are correct, but its L is %.4g, and should be m + log(l) = %.4g", query_of(row),
+            "the weights of %s are correct, but its L is %.4g, and should be m + log(l) = %.4g", name_of(row),
             (double)e.out[1][row], L);
     }
     return !wrong;

@@ -129,7 +129,7 @@ static void judge_case(const worker_run *run)
 // A byte of an int8 cache counts as a 64th in products (int8.cuh).
 static void read_case(const worker_run *run)
 {
-    e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape};
+    e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape, .head = -1};
     e.Q = floats(run, "Q", 1), e.K = floats(run, "K", 64), e.dO = floats(run, "dO", 1);
     e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V", 64);
     e.sink_logits = floats(run, "sink_logits", 1);

@@ -43,6 +43,7 @@ typedef struct evidence {
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
     bool wrong;                                       // whether the answer is; at the end, whether any was
     int widest;                                       // keys in the widest tile of a forward
+    int head;                                         // of an observation, through all batches; -1: of none
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
@@ -93,7 +94,8 @@ enum { MAX_FORMS = 600 };
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none;
-    bool known, mute;  // known: something was seen of it
+    bool known, mute;   // known: something was seen of it
+    int heads[2][2];    // how often it was right, and wrong: in a sequence's first head; in others
     form forms[MAX_FORMS];
     int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some
     char says[700], shown[WB_CASE_TEXT];
@@ -115,6 +117,9 @@ __attribute__((format(printf, 6, 7))) void see(fit *f, double seen, double toler
 // a formula, which is its id, too.
 __attribute__((format(printf, 6, 7))) void see_sum(fit *f, double seen, double tolerance, const char *names,
                                                    const double *values, const char *format, ...);
+
+// What is behind an L that is infinite where it should be finite: "" if it is not.
+const char *overflow_of(double L, double right);
 
 // A row's O and L from those of parts.
 void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
@@ -168,6 +173,7 @@ void block_of(const record *r, int n, int *low, int *high);
 // Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a
 // key. Keys of a paged cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
 int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
+const char *name_of(int row);          // "query 3 of head 1", without a head that is the only one; stays for a while
 int right_key_head(int head);          // that query head `head` reads, through all batches
 int head_of_query(int row);            // which key head the query in this row of Q reads
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence

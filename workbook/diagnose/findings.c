@@ -59,6 +59,7 @@ static void add(fit *f, double seen, double tolerance, const form *forms, int co
         if (n == 0) wrong = !fits;
     }
     f->wrong += wrong;
+    if (e.head >= 0) f->heads[e.head % e.s->q_heads > 0][wrong]++;
     if (!wrong || (*f->says && (!e.wrong || f->fails))) return;
     vsnprintf(f->says, sizeof f->says, format, list);
     memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
@@ -189,7 +190,11 @@ static void conclude_fit(const fit *f)
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             other = &f->forms[n];
     const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
-    const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : "; it equals ";
+    const int (*const heads)[2] = f->heads;
+    const char *const none = f->none ? f->none
+        : heads[0][0] > 2 && !heads[0][1] && heads[1][1] > heads[1][0]
+            ? "; head 0 is right and others are wrong: look for an index in which the head is missing" : "";
+    const char *const joint = !is ? none : zero ? f->zero : f->joint ? f->joint : "; it equals ";
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, joint,
          is && !zero ? is->says : "", other ? "; or, with the same effect, " : "", other ? other->says : "");
@@ -201,6 +206,16 @@ void conclude(void)
     settle_masks(), settle_softmax(), settle_backward(), settle_decode(), settle_e4m3();
     for (int n = 0; n < fit_count; n++)
         if (!noted[n]->mute && *noted[n]->says) conclude_fit(noted[n]);
+}
+
+const char *overflow_of(double L, double right)
+{
+    static char says[200];
+    if (!isinf(L) || L < 0 || !(right > 88) || !isfinite(right)) return "";
+    snprintf(says, sizeof says,
+             ": exp(%.4g) is infinite in float32; add exponentials only after the largest exponent is subtracted",
+             right);
+    return says;
 }
 
 void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
@@ -219,6 +234,6 @@ void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");
     see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
-            "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g", where, parts, parts > 1 ? "s" : "",
-            L, m + log(l));
+            "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g%s", where, parts,
+            parts > 1 ? "s" : "", L, m + log(l), overflow_of(L, m + log(l)));
 }

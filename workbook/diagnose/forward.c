@@ -29,11 +29,43 @@ static int head_forms(const fit *f, int h, form *forms)
     return n;
 }
 
+// False if a query head is nobody's, while others are computed more than once or rows are read that Q does not have.
+static bool look_at_queries(const record *r)
+{
+    const int heads = e.s->batch * e.s->q_heads;
+    int *walks = allocate((size_t)heads, sizeof *walks), least = 1 << 30, most = 0, nobodys = 0, lacks = -1;
+    e.head = -1;
+    EACH_WALK (r, n) {
+        const product *S = r->walks[n].first;
+        if (S && S->a_row[0] >= 0) walks[head_of(S->a_row[0])]++;
+    }
+    for (int n = 0; n < r->count; n++) {
+        const product *p = &r->products[n];
+        nobodys += p->scores && p->right == OF_K && p->left == NOBODY && p->a_row[0] == NOBODYS_ROW;
+    }
+    for (int h = heads; h-- > 0;) {
+        if (!e.kv_len || keys_of(h * e.s->q_len)) lacks = walks[h] ? lacks : h;
+        if (walks[h]) least = min_int(least, walks[h]);
+        if (walks[h] > walks[most]) most = h;
+    }
+    const bool wrong = lacks >= 0 && (nobodys || (!e.kv_len && walks[most] >= 2 * least));
+    char instead[80] = "blocks read rows of Q that are of no head";
+    if (!nobodys) snprintf(instead, sizeof instead, "head %d is computed more than once", most);
+    if (wrong)
+        find(BY_HEADS - 1, "heads of nobody", "head mapping|order|page lookup|packed rows|share",
+             "no block computes query head %d, and %s (heads are numbered across the batch): from which row of Q on "
+             "does each block read?",
+             lacks, instead);
+    free(walks);
+    return !wrong;
+}
+
 // K and V: which of their heads a query head reads. False if that is wrong.
 bool look_at_heads(const record *r, bool of_V)
 {
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
+    e.head = -1;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1, apart = 0;  // apart: heads that begin at a multiple of Nq
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
@@ -202,7 +234,7 @@ void look_at_forward(void)
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
-    if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
+    if (look_at_queries(&r) && (!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
     if (e.problem->signature ==
         WB_FP8) {  // powers of two are everywhere, and the keys of a tile have another order in P
         look_at_walks(&r, false);

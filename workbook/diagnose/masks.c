@@ -147,6 +147,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
+    e.head = head_of(t->row0);
     EACH_PAIR (a, t->queries, b, t->keys) {
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
@@ -157,9 +158,9 @@ void add_to_mask(mask_kind kind, const pairs *t)
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%squery %d gives %s to key %d, which %s; key j must be hidden from query i if %s",
-            where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "", i,
-            got == HIDDEN ? "no weight" : "a weight", j,
+            "%s%s gives %s to key %d, which %s; key j must be hidden from query i if %s",
+            where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "",
+            name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
                                   : "it sees",

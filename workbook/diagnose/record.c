@@ -214,6 +214,23 @@ bool record_read(record *r)
 int all_rows(void) { return e.s->batch * e.s->q_heads * e.s->q_len; }
 int query_of(int row) { return row % e.s->q_len; }
 int head_of(int row) { return row / e.s->q_len; }
+
+const char *name_of(int row)
+{
+    static struct {
+        int row, shape[3];
+        char says[60];
+    } names[1024], *of;  // observations are many
+    const int shape[] = {e.s->batch, e.s->q_heads, e.s->q_len}, h = head_of(row);
+    of = &names[row & (COUNT(names) - 1)];
+    if (*of->says && of->row == row && memcmp(of->shape, shape, sizeof shape) == 0) return of->says;
+    of->row = row, memcpy(of->shape, shape, sizeof shape);
+    snprintf(of->says, sizeof of->says, "query %d", query_of(row));
+    if (shape[1] > 1) APPEND(of->says, " of head %d", h % shape[1]);
+    if (shape[0] > 1) APPEND(of->says, " of sequence %d", h / shape[1]);
+    return of->says;
+}
+
 int right_key_head(int head)
 {
     return head / e.s->q_heads * e.s->kv_heads + head % e.s->q_heads / (e.s->q_heads / e.s->kv_heads);

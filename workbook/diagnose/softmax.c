@@ -32,7 +32,7 @@ static double dot_of(const float *x, const float *y, int D)
 }
 
 // A row of a tile lies with four lanes, each of which has two columns in eight.
-static bool each_lane_has_its_own(int q, const step *t, const double *x, const double *y, const int *column, int count,
+static bool each_lane_has_its_own(const char *q, const step *t, const double *x, const double *y, const int *column, int count,
                                   double close)
 {
     double m[4] = {NAN, NAN, NAN, NAN}, least = INFINITY, most = -INFINITY;
@@ -46,10 +46,32 @@ static bool each_lane_has_its_own(int q, const step *t, const double *x, const d
     }
     if (own && most - least > 4 * close)
         find(BY_EXPONENT, "m of each lane", "max|rescale|accumulate|softmax",
-             "query %d has four values of m in the tile that starts at key %d, from %.4g to %.4g: each of the four "
+             "%s has four values of m in the tile that starts at key %d, from %.4g to %.4g: each of the four "
              "lanes that share the row subtracts its own maximum",
              q, t->first, least, most);
     return own;
+}
+
+// Weights that are still their scores, beside others that are powers of two.
+static bool are_still_scores(const char *q, const step *t, int i)
+{
+    const product *S = t->S, *PV = t->P;
+    int still = 0, powers = 0, column = 0;
+    double least = INFINITY, most = -INFINITY;
+    for (int c = 0; c < S->cols; c++) {
+        const double P = PV->a[i * PV->depth + c], S_here = S->after[i * S->cols + c], m = S_here * s2 - log2(P);
+        if (!sees(S->a_row[i], key_of(S->b_row[c]))) continue;
+        if (near_to(P, S_here, 5e-3) || near_to(P, S_here * s2, 5e-3)) {
+            if (still++ == 0) column = c;
+        } else if (P > 1e-30)
+            powers++, least = fmin(least, m), most = fmax(most, m);
+    }
+    if (!still || powers < 2 || most - least > 0.03) return false;
+    find(BY_EXPONENT, "a weight is its score", "accumulate|softmax",
+         "%s multiplies V by the score itself in %s of the tile that starts at key %d (%.4g), and by "
+         "2^(score - m) elsewhere: which columns does the loop over the exponentials leave out?",
+         q, still == 1 ? "one column" : "some columns", t->first, PV->a[i * PV->depth + column]);
+    return true;
 }
 
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
@@ -58,14 +80,14 @@ static double subtracted(const step *t, int i, int *weights)
     double x[256], y[256], m = 0;
     int count = 0, column[256];
     const product *S = t->S, *PV = t->P;
-    const int q = query_of(S->a_row[i]);
+    const char *const q = name_of(S->a_row[i]);
     *weights = 0;
     for (int c = 0; c < S->cols && c < 256; c++) {
         const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
         const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
         if (!isfinite(P) && seen) {
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
-                 "query %d has a weight that is %s in the tile that starts at key %d: the number subtracted from its "
+                 "%s has a weight that is %s in the tile that starts at key %d: the number subtracted from its "
                  "scores is not their maximum",
                  q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
@@ -79,19 +101,20 @@ static double subtracted(const step *t, int i, int *weights)
     const double close = (e.problem->on_host ? 2e-3 : 0.012) + 1e-4 * fabs(m);
     bool one = true;
     for (int n = 0; n < count; n++) one &= fabs(x[n] * s2 - y[n] - m) <= close;
+    if (!one && are_still_scores(q, t, i)) return NAN;
     if (!one && !e.problem->on_host && each_lane_has_its_own(q, t, x, y, column, count, close)) return NAN;
     bool equal = !one;
     for (int n = 1; n < count && equal; n++) equal = y[n] == y[0];
     if (equal) {
         find(BY_EXPONENT, "", "rescale|max|accumulate|softmax",
-             "the weights of query %d in the tile that starts at key %d are all %.4g, whatever its scores are: is m "
+             "the weights of %s in the tile that starts at key %d are all %.4g, whatever its scores are: is m "
              "still its initial value when it is subtracted?",
              q, t->first, exp2(y[0]));
         return NAN;
     }
     for (int n = 1; n < count && !one; n++)
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
-                "the weights of query %d in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
+                "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
     for (int c = 0; c < S->cols && one; c++) {  // hidden ones: a score that is neither -infinity nor their own
@@ -99,7 +122,7 @@ static double subtracted(const step *t, int i, int *weights)
         if (P > 1e-30 && P < 1e30 && !sees(S->a_row[i], key_of(S->b_row[c])) && is < -100 &&
             (close + 0.01) / s2 < -0.2 * is && fabs(is - own) > -0.2 * is)
             find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "query %d gives the weight %.3g to a hidden key, in column %d of the tile that starts at key %d. The "
+                 "%s gives the weight %.3g to a hidden key, in column %d of the tile that starts at key %d. The "
                  "score was set to about %.2g, which is too high if scale is small or visible scores are as low; use "
                  "-INFINITY",
                  q, P, c, t->first, is);
@@ -132,7 +155,7 @@ typedef struct row_seen {
 } row_seen;
 
 // stayed: the m of a row that grows when a score exceeds it by 8.
-static void look_at_maximum(int q, int t, double m, double before, const double *runs, const double *tile,
+static void look_at_maximum(const char *q, int t, double m, double before, const double *runs, const double *tile,
                             double stayed)
 {
     const double run = runs[t], top = tile[t];
@@ -146,7 +169,7 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
         see(&at_start, 0, 0, NULL, 0,
-            "in tile %d of the loop, query %d subtracts %.4g from its scores in base 2, but the largest of these so "
+            "in tile %d of the loop, %s subtracts %.4g from its scores in base 2, but the largest of these so "
             "far is %.4g",
             t, q, m, run);
     }
@@ -157,7 +180,7 @@ static void look_at_maximum(int q, int t, double m, double before, const double 
                                : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
                                  "maximum and the m kept so far)",
             (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
-            "in tile %d of the loop, query %d subtracts m = %.4g from its scores in base 2, but the largest so far, "
+            "in tile %d of the loop, %s subtracts m = %.4g from its scores in base 2, but the largest so far, "
             "scale log2(e) max S, is %.4g",
             t, q, m, run);
 }
@@ -174,7 +197,7 @@ double rescaled_by(const step *from, const step *to, int i)
     return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
 }
 
-static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m)
+static void look_at_rescaling(const char *q, int t, const step *from, const step *to, int i, double old, double m)
 {
     const int D = e.s->head_dim;
     const float *x = from->P->after + i * D;
@@ -182,13 +205,13 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
     if (!isfinite(factor)) {
         find(BY_RESCALING, "", "rescale|softmax|overlap",
-             "from tile %d to tile %d of the loop, the factor by which O of query %d is multiplied differs between "
+             "from tile %d to tile %d of the loop, the factor by which O of %s is multiplied differs between "
              "columns; it should be %.4g",
              t, t + 1, q, right);
         return;
     }
     see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)", (double[]){delta},
-            "from tile %d to tile %d of the loop, m of query %d grows by %.4g, so O must be multiplied by 2^%.4g = "
+            "from tile %d to tile %d of the loop, m of %s grows by %.4g, so O must be multiplied by 2^%.4g = "
             "%.4g, but is multiplied by %.4g",
             t, t + 1, q, -delta, delta, right, factor);
 }
@@ -216,7 +239,8 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
-    const int D = e.s->head_dim, q = query_of(row);
+    const char *const q = name_of(row);
+    const int D = e.s->head_dim;
     const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
     const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
     const double L_keys = (end + log2(l)) * LN2;
@@ -234,19 +258,19 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const bool sink = e.sink_logits;
     if (divided_by_0 && !sink)
         see_sum(&fit_l, 0, 1e-30, "+ l| 1", (double[]){l, 1},
-                "the weights of query %d have the sum %.4g, but O is divided by 0", q, l);
+                "the weights of %s have the sum %.4g, but O is divided by 0", q, l);
     if (divided_by_0) return;
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
-             "O of query %d is not its sum of P V divided by one number for all columns", q);
+             "O of %s is not its sum of P V divided by one number for all columns", q);
         return;
     }
     const double right = L_keys + log1p(term);
     const bool clear = !sink || l * term < 1e30;  // float32 overflows early
     char with_sink[60] = "", says[300];
     if (sink) snprintf(with_sink, sizeof with_sink, " (with the sink's term: %.4g)", l * factor);
-    snprintf(says, sizeof says, "the weights of query %d have the sum %.4g%s, but O is divided by %.4g", q, l,
+    snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l,
              with_sink, used);
     if (!clear) return;
     if (sink)
@@ -258,9 +282,9 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row];
     snprintf(says, sizeof says,
-             "O of query %d is correct, but L is not ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: it should be "
-             "%.4g, but is %.4g",
-             q, end, l, with_sink, right, L);
+             "O of %s is correct, but L is not ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: it should be "
+             "%.4g, but is %.4g%s",
+             q, end, l, with_sink, right, L, overflow_of(L, right));
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
     else
@@ -274,20 +298,32 @@ void see_empty_row(int row)
     for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
     if (!zero || L != -INFINITY)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
-             "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s",
-             query_of(row), head_of(row), zero ? "0" : "not 0 (or not finite)", L,
+             "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s",
+             name_of(row), zero ? "0" : "not 0 (or not finite)", L,
              L < -1e38f && isfinite(L) ? ", computed from the initial m and an l that is not 0" : "");
+}
+
+// Whether all keys of a tile have one weight, whatever their scores.
+static bool are_one_number(const step *t, int i)
+{
+    const product *S = t->S;
+    const float *P = t->P->a + i * t->P->depth, *scores = S->after + i * S->cols;
+    double most = 0;
+    for (int c = 1; c < S->cols; c++) most = P[c] == *P ? fmax(most, fabs(scores[c] - *scores) * fabs(s2)) : INFINITY;
+    return *P > 1e-30 && isfinite(*P) && most > 0.1 && isfinite(most);
 }
 
 static void look_at_row(int i)
 {
     static row_seen seen;
-    const int row = steps[0].S->a_row[i], q = query_of(row);
+    const int row = steps[0].S->a_row[i];
     int last = -1;
     double run = -INFINITY, stayed = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
     seen.l = seen.plain = 0;
     if (row < 0) return;
+    const char *const q = name_of(row);
+    e.head = head_of(row);
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
         double tile = -INFINITY, weights = 0;
@@ -295,7 +331,7 @@ static void look_at_row(int i)
         if (!PV) return;
         if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
             find(BY_RESCALING, "rescaled_by_nan", "rescale|max|softmax",
-                 "O of query %d is 0 before its first tile, but NaN after the rescaling: the factor is not finite; it "
+                 "O of %s is 0 before its first tile, but NaN after the rescaling: the factor is not finite; it "
                  "should be 2^(m_old - m_new)",
                  q);
             return;
@@ -309,9 +345,14 @@ static void look_at_row(int i)
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0 && visible && tile < -100 && weights > 0 && isfinite(weights))
             find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "query %d gives weights to hidden keys, and none to visible ones. Its visible scores are at most %.4g "
+                 "%s gives weights to hidden keys, and none to visible ones. Its visible scores are at most %.4g "
                  "in base 2, and hidden scores were set to a number that is not below this; use -INFINITY",
                  q, tile);
+        if (!visible && are_one_number(&steps[t], i))
+            find(BY_MASK, "hidden by a number", MASK_GAPS,
+                 "%s sees no key of the tile that starts at key %d, but gives the same weight, %.4g, to each of them: "
+                 "hidden scores were set to a finite number, so it is the row's m as well; use -INFINITY",
+                 q, steps[t].first, PV->a[i * PV->depth]);
         if (given == 0) {
             if (visible) return;
             continue;

@@ -147,6 +147,45 @@ static listing listed_as(int row, int key)
     return IN_NONE;
 }
 
+static fit fit_lengths = FIT(BY_WALK - 1, "lists", .joint = "; that is the number for ");
+
+// Of 15: how many tiles a block's loop has, against its lists and those of others.
+static void look_at_lengths(const record *r)
+{
+    const block_mask *m = &wb_case_mask_of(e.c)->lists;
+    const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1;
+    for (int n = 0; n < r->walk_count; n++) {
+        bool met[STEPS] = {false};  // keys, by any of the block's warps
+        int count = 0, row = NO_ROW, cols = 1;
+        EACH_WALK (r, w) {
+            if (r->walks[w].block != r->walks[n].block || !step_count || (w < n && (row = NOBODYS_ROW))) continue;
+            row = row == NO_ROW ? steps[0].S->a_row[0] : row, cols = steps[0].S->cols;
+            for (int t = 0; t < step_count; t++) {
+                const int at = steps[t].first / cols;
+                if (steps[t].first >= 0 && at < STEPS) count += !met[at], met[at] = true;
+            }
+            count = max_int(count, step_count);  // a tile may come twice
+        }
+        if (row < 0) continue;
+        const int tile = query_of(row) / m->q_tile, b = m->masks > 1 ? head_of(row) / e.s->q_heads : 0;
+        const int others[] = {tile, 0, tile - 1, tile + 1, tile - tile % 2};
+        static const char *const say[] = {"", "the first query tile", "the query tile before", "the query tile behind",
+                                          "the first query tile of each pair"};
+        form forms[COUNT(others)];
+        for (int k = 0; k < COUNT(others); k++) {
+            const int at = b * (q_tiles + 1) + others[k];
+            const bool none = others[k] < 0 || others[k] >= q_tiles;
+            forms[k] = (form){say[k], none ? -1 : m->whole_start[at + 1] - m->whole_start[at] + m->part_start[at + 1] -
+                                                      m->part_start[at]};
+        }
+        e.head = -1;
+        see(&fit_lengths, (count * cols + 63) / 64, 0, forms, COUNT(forms),
+            "the loop for %s goes over %d tiles of 64 keys, but the lists of its query tile have %.0f",
+            name_of(row), (count * cols + 63) / 64, forms[0].is);
+    }
+    fit_lengths.mute = !fit_form(&fit_lengths);
+}
+
 // Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
 // vain is waste.
 void look_at_walks(const record *r, bool keys)
@@ -160,6 +199,7 @@ void look_at_walks(const record *r, bool keys)
     if (listed) gaps = "lists|first key";
     int walks = 0, worst = 0;  // the rank of what was found
     bool vain = e.table;
+    if (listed) look_at_lengths(r);
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
         for (int t = 0; t < step_count && by_keys == keys; t++) {
@@ -176,9 +216,9 @@ void look_at_walks(const record *r, bool keys)
             if (listed && row >= 0 && key >= 0 && key_head_of(key) == head_of_query(row) &&
                 !listed_as(row, key_of(key)))
                 find(BY_WALK, "", gaps,
-                     "the block of query %d of head %d loads the keys from %d on, which are in none of the block's "
+                     "the block of %s loads the keys from %d on, which are in none of the block's "
                      "lists",
-                     query_of(row), head_of(row), steps[t].first);
+                     name_of(row), steps[t].first);
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
@@ -199,8 +239,8 @@ void look_at_walks(const record *r, bool keys)
         const char *begin = walk_of(r, keys, q, k);
         if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
-             "%squery %d of head %d %s key %d, although it sees the key; %s that %s%s%s", where, query_of(q),
-             head_of(q), missing ? "never meets" : "counts more than once", k,
+             "%s%s %s key %d, although it sees the key; %s that %s%s%s", where, name_of(q),
+             missing ? "never meets" : "counts more than once", k,
              *begin ? "the tiles in the loop for" : "no block computes", keys ? "key" : "query",
              *begin ? " begin at:" : "", begin);
     }

@@ -151,7 +151,12 @@ __attribute__((format(printf, 1, 2))) static char *print(const char *format, ...
     return s;
 }
 #define SAY(id, ...) snprintf(changes[id].put, sizeof changes[id].put, __VA_ARGS__)
-#define OF(id, ...)  snprintf(changes[id].of, sizeof changes[id].of, __VA_ARGS__)
+// What a change replaces: tokens.
+static void of(int id, int from, int to)
+{
+    changes[id].at = all[from].at, changes[id].end = all[to - 1].end;
+    snprintf(changes[id].of, sizeof changes[id].of, "%s", plain(from, to));
+}
 
 // ------------------------ operands: words with their members, and numbers
 
@@ -350,6 +355,17 @@ static bool is_limit(const char *name)
     return strstr(name, "FLT_") || strstr(name, "INFINITY") || strstr(name, "_MAX");
 }
 
+// Whether x is divided by this, or this by x, or one subtracted: with it in place of x that is a constant.
+static bool is_beside(const operand *x, const char *name)
+{
+    int from = x->from - 2;
+    while (from > 1 && is_one_of(from - 1, "|.|->|")) from -= 2;
+    const bool left = from > 0 && is_one_of(x->from - 1, "|/|%|-|") && kind(from) != 'p';
+    const bool right = is_one_of(x->to, "|/|%|-|") && chain(x->to + 1) > x->to + 1;
+    return (left && !strcmp(plain(from, x->from - 1), name)) ||
+           (right && !strcmp(plain(x->to + 1, chain(x->to + 1)), name));
+}
+
 static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
@@ -369,6 +385,7 @@ static void vary_operands(void)
             if (strncmp(name, "0x", 2) == 0 && strpbrk(name, ".p")) continue;                  // no one writes it
             if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(name, '.')) continue;  // 8.0f is no BC
             bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
+            known |= is_beside(x, name);
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
             if (!known) alike[others] = step < 2 * operand_count, y[others++] = name;
         }
@@ -376,8 +393,14 @@ static void vary_operands(void)
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
         const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1, 0);
         for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
-        for (int k = 0; k < all_of_it; k++) OF(id + k, "%s", x->name);
-        SAY(id, "%s + 1", x->name), SAY(id + 1, "%s - 1", x->name), SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
+        for (int k = 0; k < all_of_it; k++) of(id + k, x->from, x->to);
+        const bool whole = kind(x->from) == 'n' && strspn(x->name, "0123456789") == strlen(x->name);
+        for (int k = 0; k < 2; k++)
+            if (whole)
+                SAY(id + k, "%d", atoi(x->name) + 1 - 2 * k);
+            else
+                SAY(id + k, "%s %c 1", x->name, "+-"[k]);
+        SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
             SAY(id + 4, "1");
         if (is_in_condition(x->from)) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
@@ -423,12 +446,12 @@ static void vary_operators(void)
             sites++;
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 1; k < 4 && list[n][k]; k++)
-                SAY(id + k - 1, "%s", list[n][k]), OF(id + k - 1, "%s", list[n][0]);
+                SAY(id + k - 1, "%s", list[n][k]), of(id + k - 1, t, t + 1);
             for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_CONDITION;  // turned round: less likely
             if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;                       // a remainder, too
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
-                SAY(id + 2, "nothing"), OF(id + 2, "%s %s", list[n][0], plain(t + 1, end)),
+                SAY(id + 2, "nothing"), of(id + 2, t, end),
                     changes[id + 2].kind = CHANGE_CONDITION;
             put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n][0]));
         }
@@ -447,7 +470,7 @@ static void vary_conditions(void)
         const int id = new_ids(line, CHANGE_FACTOR, 3, 0);
         changes[id + 2].kind = CHANGE_NEAR;
         SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
-        for (int k = 0; k < 3; k++) OF(id + k, "%s", x->name);
+        for (int k = 0; k < 3; k++) of(id + k, x->from, x->to);
         put(all[x->from].at, false, 5, false,
             print("\n(::wb_repair::on(%d) || (!::wb_repair::on(%d) && (::wb_repair::on(%d) != !!((\n", id, id + 1,
                   id + 2));
@@ -538,6 +561,28 @@ void changes_write(FILE *to)
         line += p->lines;
     }
     fputs(text + at, to);
+}
+
+void changes_quote(const change *c, char *was, char *put, size_t room)
+{
+    int from = 0, to, low, high;
+    while (all[from].at < c->at) from++;
+    for (to = from; to < count && all[to].end <= c->end;) to++;
+    for (low = from; low > 0 && all[low - 1].line == all[from].line;) low--;
+    for (high = to; high < count && all[high].line == all[to - 1].line;) high++;
+    const bool nothing = strcmp(c->put, "nothing") == 0, sum = strchr(c->put, ' ') && to == from + 1;
+    const char *line = plain(low, high);
+    for (int begin = from, end = to;; begin -= begin > low, end += end < high) {
+        const char *const part = plain(begin, end), *const is = strstr(line, part);
+        snprintf(was, room, "%s", part);
+        const char *const left = begin < from ? plain(begin, from) : "", *const right = end > to ? plain(to, end) : "";
+        const bool in = (begin < from || end > to) && sum;
+        const bool apart = *left && isspace((unsigned char)text[c->at - 1]) && !nothing;
+        const bool behind = *right && isspace((unsigned char)text[c->end]);
+        snprintf(put, room, "%s%s%s%s%s%s%s", left, apart ? " " : "", in ? "(" : "", nothing ? "" : c->put, in ? ")" : "",
+                 behind ? " " : "", right);
+        if (!is || !strstr(is + 1, part) || (begin == low && end == high)) return;
+    }
 }
 
 bool changes_drop(int line)

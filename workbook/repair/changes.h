@@ -17,6 +17,7 @@ typedef enum change_kind {
 
 typedef struct change {
     int line;      // of the source
+    int at, end;   // there: what it replaces
     int site;      // changes of one place have one number
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     change_kind kind;
@@ -28,6 +29,9 @@ bool changes_read(const char *source, const char *skeleton);
 
 // Writes the source with all changes that are still there; its lines are remembered.
 void changes_write(FILE *to);
+
+// What a change replaces and what by, with as much of the line around it as tells which place is meant.
+void changes_quote(const change *c, char *of, char *put, size_t room);
 
 // Drops what stands in line `line` of what was written last; false if nothing does.
 bool changes_drop(int line);

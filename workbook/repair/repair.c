@@ -21,6 +21,7 @@
 #include "repair/changes.h"
 #include "score/grades.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -279,6 +280,17 @@ static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
 static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
 
+// Whether a number or condition becomes one that is the same in all cases, or is 0 or 1 wherever the first case comes.
+static bool is_constant(const change *c)
+{
+    const int id = (int)(c - changes);
+    int from = id;
+    while (changes[from - 1].site == c->site) from--;
+    if (!strcmp(c->put, "true") || !strcmp(c->put, "false")) return true;
+    return c->as_it_is && !isdigit((unsigned char)*c->of) &&
+           (values[id] == values[from + 2] || values[id] == values[from + 4]);
+}
+
 static int rank_of(const change *c) { return (int)c->kind + 3 * distance_of(c); }
 
 // What is worth trying, in its order.
@@ -358,7 +370,10 @@ static int try_all(void)
     }
     for (int p = 0; p < processes; p++) end_of(p);
     tried = done->next < order_count ? done->next : order_count;
-    for (int n = 0; n < tried && !found; n++) found = done->mends[order[n]] ? order[n] : 0;
+    for (int n = 0; n < 2 * tried && !found; n++) {  // rather one that is no constant
+        const int id = order[n % tried];
+        found = done->mends[id] && (n >= tried || !is_constant(&changes[id])) ? id : 0;
+    }
     munmap(done, sizeof *done);
     return found;
 }
@@ -447,12 +462,14 @@ int main(int argc, char **argv)
     if (!found) return 1;
     const change *c = &changes[found];
     printf("one change makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
-    if (strcmp(c->put, "nothing") == 0)
-        printf("remove `%s`", c->of);
+    char of[400], put[400];
+    changes_quote(c, of, put, sizeof of);
+    if (strcmp(c->put, "nothing") == 0 && strcmp(c->of, of) == 0)
+        printf("remove `%s`", of);
     else
-        printf("write `%s` instead of `%s`", c->put, c->of);
-    if (strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0)
-        printf(", which makes the condition constant: the change may only hide the bug");
+        printf("write `%s` instead of `%s`", put, of);
+    if (is_constant(c))
+        printf(". That is a constant: this is the place, but not what belongs there");
     puts("");
     return 0;
 }
