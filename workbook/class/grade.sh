@@ -75,7 +75,7 @@ trap 'exit 130' INT TERM HUP
 attended() { # SECONDS FILE COMMAND...
     seconds=$1 input=$2
     shift 2
-    setsid "$scratch/within" "$seconds" "$@" <"$input" &
+    setsid "$scratch/wb" within "$seconds" "$@" <"$input" &
     running=$!
     wait $running
     ended=$?
@@ -87,7 +87,7 @@ attended() { # SECONDS FILE COMMAND...
 
 [ -n "${WB_BASE:-}" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
     fail 1 "the grader cannot be built"
-cp "$base/build/cpu/confine" "$base/build/cpu/within" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
+cp "$base/build/cpu/confine" "$base/build/cpu/wb" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
 plain() { "$base/build/cpu/wb" plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
 eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true" ||

@@ -21,7 +21,6 @@ gcov)
     exit ;;
 esac
 number=$1 name=$(basename "$(ls "problems/$1"/*.c*)") tree=$PWD
-. workbook/sanitize/settings.sh
 cd "$GRADE_SCRATCH" || exit 1
 
 # In: the source on standard input. Out: the worker on standard output, which is a file of limited size, and on
@@ -44,7 +43,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     words=$(sandbox_words 2048 64 64 $((2 * WB_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
     # shellcheck disable=SC2046
     command="/bin/sh -c \"\$to_compile\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
-    eval "\"\$GRADE_SCRATCH/within\" $WB_COMPILE_SECONDS $words $command $(cat kit/variables)" \
+    eval "\"\$GRADE_SCRATCH/wb\" within $WB_COMPILE_SECONDS $words $command $(cat kit/variables)" \
         <"$tree/problems/$number/$name" >"$worker" 2>said 3>"$worker.notes"
     status=$?
     head -c 65536 said
@@ -81,8 +80,7 @@ if [ "$sandbox" = bwrap ]; then built_in=/tmp/w; else built_in=$GRADE_SCRATCH/ro
 for program in "check/problems/${number}_worker" "check/problems/${number}_threads_worker"; do
     case $program,$name in *_threads_worker,*.cu) continue ;; esac
     # Shadows of memory have to lie where they have to lie: addresses are not limited there, what is used of them is.
-    # shellcheck disable=SC2086
-    (build "$program" resident=1 $sanitizer_settings) >look.built 2>&1
+    (build "$program" resident=1) >look.built 2>&1
     case $? in
     0) ;;
     3) tail -n 1 look.built; exit 3 ;;

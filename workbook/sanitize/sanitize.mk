@@ -7,7 +7,7 @@
 CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
 # Ubuntu's compiler defines _FORTIFY_SOURCE, which makes a memcpy one that has another name and announces nothing.
-# Local variables begin as bytes 0xfe, where the compiler can do that (sanitize.sh, look_at_values).
+# Local variables begin as bytes 0xfe, where the compiler can do that (wb/sanitize.c, look_at_values).
 CHECK_CU := $(CPU) -U_FORTIFY_SOURCE -O1 -gdwarf-4 -g1 -fsanitize=thread,bounds,alignment \
   $(if $(CLANG)$(filter-out 4 5 6 7 8 9 10 11,$(GCC)),-ftrivial-auto-var-init=pattern) \
   $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
@@ -50,7 +50,7 @@ SANITIZER_threads := -fsanitize=thread
 # By name: a grader's kit has their objects and no source.
 NOT_OF_C := $(addprefix $B/machinery/,device.o worker/late_inputs.o attention.o attention_backward.o rank.o)
 CHECK_C_OBJECTS = $(patsubst $B/machinery/%,$(CHECK)/$(1)/%,$(filter-out \
-  $(NOT_OF_C),$(filter $B/machinery/%,$(WORKER) $(MACHINERY)))) $(NOT_OF_C) $(LAYER)
+  $(NOT_OF_C),$(filter $B/machinery/%,$(WORKER) $(MACHINERY)))) $(CHECK)/$(1)/sanitize/options.o $(NOT_OF_C) $(LAYER)
 # $(1): address or threads
 define check_machinery
 $(CHECK)/$(1)/%.o: workbook/%.c $B/flags.mk workbook/sanitize/sanitize.mk

@@ -36,15 +36,8 @@ static bool says(const cause *c, const char *words) { return strstr(c->failure, 
 
 static void begin_check(cause *c)
 {
-    char *const words[] = {"workbook/sanitize/sanitize.sh",
-                           (char *)run.backend,
-                           (char *)run.impl,
-                           "--after",
-                           c->a->number,
-                           (char *)c->given,
-                           NULL};
-    c->checking = child_begin(&(child){.words = words, .environment = (char *[]){"WB_CASE=", NULL}, .error = CHILD_OUT},
-                              &c->report);
+    char *const words[] = {(char *)run.backend, (char *)run.impl, c->a->number, (char *)c->given, NULL};
+    c->checking = child_begin(&(child){.call = sanitize_after, .words = words}, &c->report);
 }
 
 // The kind of a report: "sanitize: race in kernel f, ..."

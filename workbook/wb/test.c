@@ -7,7 +7,7 @@
 // (score/outcome.h), and of all together scores.tsv, report.txt and results.json (Gradescope). These are written
 // whatever happens, an interrupt too.
 //
-//   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won
+//   SANITIZE=1       a problem passes only if the check build (sanitize.c) finds nothing either, and promises are won
 //                    only then; 0: not asked, even after a failure
 //   SEED=n           other inputs
 //   COVERAGE=1       the worker counts what runs of its source, and lines that no case ran are told (coverage.sh)
@@ -243,7 +243,7 @@ static const char *prepare(attempt *a)
     return "could not run";
 }
 
-// What a pass does not say, until make sanitize-NN has found nothing in the same source (sanitize.sh).
+// What a pass does not say, until make sanitize-NN has found nothing in the same source (sanitize.c).
 static void praise(const attempt *a)
 {
     if (!run.own || is("SANITIZE")) return;
