@@ -22,7 +22,7 @@ $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 # A function's own copy of std::vector<int>::push_back() announces what it does, and must not become the layer's,
 # which says what was found. All else stays global: who defines what the check build defines, such as __tsan_read4,
 # does not link.
-own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w \
+own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy $(RENAME) -w \
   $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
 # $(1): object, $(2): source, $(3): more flags
 define check_object
@@ -30,7 +30,7 @@ $(1): $(2) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.aw
 	@$$(folder)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
-	    $(CHECK_CU) $(3) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+	    $(CHECK_CU) $(3) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@
 endef
 caller_of = $(if $(filter $(1),$(NUMBERS)),$B/machinery/tested_$(1).o $(WORKER)) $(MACHINERY)
 # $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source, $(4): libraries
