@@ -145,7 +145,7 @@ grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submi
 	@workbook/class/grade.sh $${UNSAFE:+--unsafe} -- \
 	    "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
 grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir UPTO=12 AGAIN=name REPLACE=1 ROSTER=file SEED= CASES= ...]: a class
-	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
+	@workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 gradescope: $B/wb  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=minutes]: for Gradescope
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"

@@ -96,9 +96,6 @@ export WB_TEST := $(TEST)
 export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
-ifneq ($(LARGE),)
-export WB_LARGE := $(LARGE)
-endif
 
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
 # they want to have built, and go on without it: no script holds up another make. Where no -j was typed it takes all
