@@ -52,9 +52,9 @@ run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once and pr
 ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17 or 18 on RANKS ranks; checks the results
 	@workbook/start/ring.sh $(BACKEND) $(IMPL) $(call given,N D HEADS CAUSAL RUNS PASS)
 sanitize-%: $B/wb FORCE  ## sanitize-03: checks every memory access: races, stray accesses, barriers
-	@workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
+	@$< sanitize $(BACKEND) $(IMPL) $*
 sanitize: $B/wb  ## the same for all problems
-	@workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
+	@$< sanitize $(BACKEND) $(IMPL) $(NUMBERS)
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8, mask-15 mask=tree/7: which query attends to which key; also an SVG
 	@mkdir -p build/plots
 	@$B/mask $* $(call given,N W sinks mask BR BC) --svg build/plots/mask_$*.svg
@@ -145,7 +145,7 @@ grade:  ## SUBMISSION=folder-or-archive [OUT=dir P=03 CASE=...]: grade one submi
 	@workbook/class/grade.sh $${UNSAFE:+--unsafe} -- \
 	    "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
 grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir UPTO=12 AGAIN=name REPLACE=1 ROSTER=file SEED= CASES= ...]: a class
-	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
+	@workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 gradescope: $B/wb  ## [ZIP=file UPTO=12 CASES=file SEED=n SANITIZE=1 LIMIT=minutes]: for Gradescope
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"

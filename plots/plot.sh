@@ -1,7 +1,7 @@
 #!/bin/sh
 # plot.sh NN|roofline|gpt_oss|duel|all [BACKEND [NN...]] - draws the charts of one problem to build/plots as SVG and
 # PNG, and says where they are; with TERM=dumb in the terminal as well. The data are the bench's of this machine,
-# build/BACKEND/results/NN_name.tsv (or $WB_DATA); where those have no times, because the kernel was emulated, or are
+# build/BACKEND/results/NN_name.tsv; where those have no times, because the kernel was emulated, or are
 # missing, the recorded ones of plots/data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -28,7 +28,7 @@ gpt_oss | duel)
     newest=$(for table in $(ls -t build/"$backend"/results/$tables.tsv 2>/dev/null); do
         [ -s "$table" ] && echo "$table" && break
     done)
-    data=${WB_DATA:-$newest} kind='measured here:'
+    data=$newest kind='measured here:'
     [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | head -n $most | xargs) kind='recorded:'
     if ! awk '!/^#/ && $1 != "kind" { n++ } END { exit !n }' ${data:-/dev/null}; then
         echo "plot: no chart of $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
@@ -48,7 +48,7 @@ if [ -z "$script" ]; then
     exit 1
 fi
 name=$(basename "$script" .gp)
-mine=${WB_DATA:-build/$backend/results/$name.tsv}
+mine=build/$backend/results/$name.tsv
 recorded=$(ls plots/data/*/"$name.tsv" 2>/dev/null | sort -V | tail -n 1) # of several numbers of GPUs the largest
 
 # $1: file, $2: name of a column; prints how many rows of implementations have a number there.

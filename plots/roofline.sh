@@ -11,7 +11,7 @@ on_gpu() { [ "$(field "$1" gpu 2>/dev/null)" != none ] &&
     awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
 
 gpu='' tables=''
-for table in "${WB_RESULTS_DIR:-build/$backend/results}"/[0-9][0-9]_*.tsv plots/data/*/[0-9][0-9]_*.tsv; do
+for table in "build/$backend/results"/[0-9][0-9]_*.tsv plots/data/*/[0-9][0-9]_*.tsv; do
     case $table in *_long.tsv) continue ;; esac
     on_gpu "$table" || continue
     [ -n "$gpu$(field "$table" peak_gbps)" ] || continue # a table of the ring has no roofs

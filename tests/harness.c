@@ -1390,7 +1390,7 @@ bool may_have_ranks(int ranks)
 
 void check_beyond_int(wb_case c)
 {
-    if (on_cpu_backend() || !getenv("WB_LARGE")) return;  // it takes most of a minute, and on the CPU layer many
+    if (on_cpu_backend() || !getenv("LARGE")) return;  // it takes most of a minute, and on the CPU layer many
     c = complete(c);
     wb_tensor tensors[WB_MAX_TENSORS];
     double wanted = 0;  // of host memory: two copies, inputs as floats, what each output should be and how exactly

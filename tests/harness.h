@@ -122,7 +122,7 @@ void check_ranks(wb_case c);
 // Whether so many ranks can be tried here; if not, that is said, once. On the cpu backend they always can.
 bool may_have_ranks(int ranks);
 
-// check_case of a tensor with more than 2^31 elements, where that is asked for (WB_LARGE, make test-03 LARGE=1), on a
+// check_case of a tensor with more than 2^31 elements, where that is asked for (make test-03 LARGE=1), on a
 // GPU whose machine has the memory; else nothing, and where memory is why, it says so.
 void check_beyond_int(wb_case c);
 

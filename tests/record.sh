@@ -52,7 +52,7 @@ case "${SLOW:-} $*" in "1 -k 5 "[1-9]*"/bench 02 "*) exit 124 ;; esac
 shift 3
 exec "$@"
 END
-echo 'echo "nothing found"; [ $3 != 03 ]' | stand_in workbook/sanitize/sanitize.sh
+mkdir -p solutions/03 && touch solutions/03/flash_forward.cu # whose worker lists no cases
 echo '[ "$1" != -c ] && echo "# peers"; true' | stand_in bin/python
 PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere WB_COMMIT=abc
 export PATH PYTHON CUDA_HOME WB_COMMIT

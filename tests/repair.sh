@@ -9,7 +9,7 @@ seed=${WB_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
 echo "seed $seed"
 repair() { # SOURCE CASE
     WB_WORKER=$out/repaired/${n}_worker WB_BACKEND=cpu "$out/repair" --seconds 3600 "$1" $out/repaired/$n.cu \
-        "$MAKE --no-print-directory BACKEND=cpu $out/repaired/${n}_worker 2>&1" $n "$2" 2>/dev/null
+        "$MAKE --no-print-directory BACKEND=cpu $out/repaired/${n}_worker" $n "$2" 2>/dev/null
 }
 mkdir -p $out/repaired
 said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }

@@ -7,12 +7,12 @@ out=build/cpu
 make=${MAKE:-make}
 programs="$out/solutions/ring $out/solutions/ring_backward"
 # shellcheck disable=SC2086
-$make --no-print-directory -s BACKEND=cpu $out/within $programs $out/wrong/17/merge_without_denominators/ring \
+$make --no-print-directory -s BACKEND=cpu $out/wb $programs $out/wrong/17/merge_without_denominators/ring \
     $out/wrong/17/no_wait/ring >"$said" 2>&1
 verdict $? "the ring's programs build"
 [ $failed -eq 0 ] || exit 1
 
-ran() { $out/within 600 "$@" >"$said" 2>&1 </dev/null; }
+ran() { $out/wb within 600 "$@" >"$said" 2>&1 </dev/null; }
 says() { grep -q -- "$1" "$said"; }
 seed=${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
 {

@@ -302,10 +302,13 @@ cat >"$suite" <<'end'
 echo '{"status": "FAIL", "test": "a", "case": "N=1", "message": "it printed  cudacpu: deadlock in kernel f, block"}
 {"end": true}' >&3
 end
-cat >workbook/sanitize/sanitize.sh <<'end'
+mkdir -p build/cpu/check/problems
+cat >build/cpu/check/problems/03_worker <<'end'
 #!/bin/sh
-printf '  sanitize: %s in kernel f_kernel, block (0,0,0)\n     who waits\n     read     page, "Signals"\n' "$FOUND"
+printf 'cudacpu: %s in kernel f_kernel, block (0,0,0)\n   who waits\n   read     page, "Signals"\n' "$FOUND" >&2
+exit 66
 end
+chmod +x build/cpu/check/problems/03_worker
 export FOUND=deadlock
 run tested 03
 says 'reports the same for N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'

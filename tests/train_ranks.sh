@@ -8,7 +8,7 @@ out=build/cpu/train
 export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive MAKE="${MAKE:-make}"
 unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL WB_SEED
 cat problems/0[1-9]/README.md | head -c 20480 >"$scratch/text" # little is held out, so that it takes little time
-$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/within \
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/wb \
     build/cpu/solutions/07_worker build/cpu/solutions/09_worker $out/wrong_kernels/07_crashes/07_worker >"$said" 2>&1
 verdict $? "train, and ranks that train otherwise, compile"
 [ $failed -eq 0 ] || exit 1
@@ -22,7 +22,7 @@ go() { # PROGRAM WORDS...
     program=$1
     shift
     # shellcheck disable=SC2086
-    build/cpu/within 600 "$program" $shape "$@" >>"$said" 2>&1
+    build/cpu/wb within 600 "$program" $shape "$@" >>"$said" 2>&1
 }
 trains() { # PROGRAM RANKS FOLDER WORDS...: one step, and eight
     program=$1 ranks=$2 folder=$scratch/$3

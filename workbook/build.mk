@@ -71,18 +71,18 @@ folder = $(if $(wildcard $(@D)),,mkdir -p $(@D))
 
 define compile_c
 $(call say,CC,$<)
-$Q$(C) $(1) $(COUNTING) -c $< -o $@
+$Q$(BEGUN)$(C) $(1) $(COUNTING) -c $< -o $@$(ENDED)
 endef
 ifeq ($(BACKEND),cuda)
 define compile_cu
 $(call say,NVCC,$<)
-$Q$(CU) -c $< -o $@
+$Q$(BEGUN)$(CU) -c $< -o $@$(ENDED)
 endef
 else
 define compile_cu
 $(call say,CXX,$<)
-$QLC_ALL=C awk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
-  $(KERNELFLAGS) $(COUNTING) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+$Q$(BEGUN)LC_ALL=C awk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
+  $(KERNELFLAGS) $(COUNTING) -I$(dir $<) -c $(@:.o=.cpp) -o $@$(ENDED)
 endef
 endif
 
@@ -141,7 +141,9 @@ WORKER := $(addprefix $B/machinery/worker/,worker.o run.o conditions.o by_hand.o
 JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
 its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
   $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
-statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
+statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | { read -r n; read -r n data bss n; \
+  echo $$$$((data + bss)); })
+statics_but_counters = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
   'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= 4 + ($$$$2 < 32 ? $$$$2 : int(($$$$2 + 31) / 32) * 32) } \
   END { print n < 0 ? 0 : n }')
 
@@ -151,14 +153,15 @@ statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -
 define implementation
 $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@$$(folder)
-	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
-	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
+$B/$(1)/$(2).o: private BEGUN = : >$$(@:.o=.began) &&
+$B/$(1)/$(2).o: private ENDED =  && touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
 $B/$(1)/$(2)_worker: $B/$(1)/$(2).o \
   $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/tested_$(2).o $(WORKER) $(MACHINERY))
 	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(firstword $(subst _, ,$(2)))))) $$(LINK) \
 	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
-	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
+	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call \
+	    $(if $(filter %_counted,$(2)),statics_but_counters,statics_of),$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef

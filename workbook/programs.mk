@@ -40,7 +40,7 @@ $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
 
 # What a person types about their work, and what grades: one program.
 $B/wb: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/wb/*.c workbook/score/*.c)) \
-  $(addprefix $B/machinery/,problems.o judge/spent.o)
+  $(addprefix $B/machinery/,problems.o judge/spent.o judge/within.o)
 	$(call say,LINK,$@)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 
@@ -56,13 +56,10 @@ $B/needs: $(addprefix $B/machinery/,profile/needs.o bench/roofline.o problems.o)
 # What starts a submission, and which system calls it may make.
 $B/confine: workbook/class/confine.c $B/flags.mk
 	$Q$(C) $< -lseccomp -o $@
-# What runs a command for so many seconds of its own.
-$B/within: workbook/judge/within.c $B/machinery/judge/spent.o
-	$Q$(C) $^ -o $@
 
-EVERYTHING := $(addprefix $B/,within bench diagnose repair wb mask timeline needs)
+EVERYTHING := $(addprefix $B/,bench diagnose repair wb mask timeline needs)
 # What a submission is judged with (class/grade_base.sh).
-judges: $(addprefix $B/,wb confine within machinery/worker/coverage.o) $(MACHINERY) \
+judges: $(addprefix $B/,wb confine machinery/worker/coverage.o) $(MACHINERY) \
   check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \
   $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/tested_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))

@@ -1,11 +1,5 @@
 # settings.mk - what the Makefile knows before it builds anything: what was given, what this machine has, whose code.
 
-# An upload, a .zip, a disk of Windows lose what may be started: it gets that back.
-ifndef WB_BUILDING
-$(shell [ -x workbook/loop/probe.sh ] || \
-  grep -lrE --exclude-dir=build --include='*.sh' --include='run*' '^#!/bin/(ba)?sh' . | xargs chmod a+x)
-endif
-
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by
 # a shell.
 GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST UPTO ZIP NAME FROM CASES SEED CASE TEST JOBS TRY SOURCE SHAPES \
@@ -27,6 +21,13 @@ in_path = $(firstword $(wildcard $(addsuffix /$(1),$(subst :, ,$(PATH)))))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(call in_path,nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
 NVCC := $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc)
 
+# An upload, a .zip, a disk of Windows lose what may be started: it gets that back. One shell does both.
+ifndef WB_BUILDING
+CORES := $(shell [ -x workbook/loop/probe.sh ] || \
+  grep -lrE --exclude-dir=build --include='*.sh' --include='run*' '^.!/bin/(ba)?sh' . | xargs chmod a+x; \
+  nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 2)
+endif
+
 # What this machine has is asked once (loop/probe.sh), and noted in build/tools.mk; again when a compiler or a GPU comes
 # or goes, or what is asked changes.
 ASKED := $(foreach p,$(CC) $(CXX) pkg-config nvidia-smi,$(p)=$(call in_path,$(p))) $(PKG_CONFIG_PATH) \
@@ -40,7 +41,7 @@ BACKEND ?= $(if $(and $(NVCC),$(HAVE_GPU)),cuda,cpu)
 PYTHON ?= python3
 MARCH ?= native
 # As many as there are cores for this: an allocation's, not the machine's.
-JOBS ?= $(or $(WB_JOBS),$(SLURM_CPUS_PER_TASK),$(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 2))
+JOBS ?= $(or $(WB_JOBS),$(SLURM_CPUS_PER_TASK),$(CORES),2)
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -95,9 +96,6 @@ export WB_TEST := $(TEST)
 export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
-ifneq ($(LARGE),)
-export WB_LARGE := $(LARGE)
-endif
 
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
 # they want to have built, and go on without it: no script holds up another make. Where no -j was typed it takes all
@@ -115,7 +113,8 @@ build/%: FORCE
 	@+$(BUILD) $@
 # wb is compiled where it is older than its source: a hint waits for nobody's build.
 ifeq ($(filter $B/wb,$(BUILT)),)
-$B/wb: $(wildcard workbook/wb/*.[ch] workbook/score/*.[ch] workbook/judge/spent.[ch] workbook/problems.[ch])
+$B/wb: $(wildcard workbook/wb/*.[ch] workbook/score/*.[ch] workbook/judge/spent.[ch] workbook/judge/within.c \
+  workbook/problems.[ch])
 	@$(if $(wildcard $@),,echo "compiling wb$(comma) the program behind these commands$(comma) once: two dozen files" >&2)
 	@+$(BUILD) $@
 endif

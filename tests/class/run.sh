@@ -47,7 +47,7 @@ if ! $namespaces 2>/dev/null; then
     echo "skip  there are no namespaces here: the class is not graded"
     exit $failed
 fi
-WB_AGAIN=yes one $ordinary "$grade" && grep -q '100/750' "$said"
+one $ordinary "$grade" --again && grep -q '100/750' "$said"
 verdict $? "an ordinary user grades with bubblewrap: $(tail -n 1 "$said")"
 
 # ------------------------ what is handed in

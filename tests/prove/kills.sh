@@ -33,7 +33,7 @@ for n; do
     mkdir -p build/shipped && workbook/loop/shipped.sh "$n" "build/shipped/$n" 2>/dev/null
     [ "$edits" = 0 ] || WB_WORKER=$B/repaired/${n}_worker $B/repair --seconds 3600 --choose "$edits" \
         --seed "${SEED:-1}" "$source" "$B/repaired/$n.cu" \
-        "$make $B/repaired/${n}_worker 2>&1" "$n" >"$made.ids" 2>/dev/null
+        "$make $B/repaired/${n}_worker" "$n" >"$made.ids" 2>/dev/null
     TIMEOUT=20 judge "$n" reference "$B/solutions/${n}_worker"
     {
         for worker in "$B/wrong/$n"/*/"${n}"_worker; do echo "$n wrong:$(basename "${worker%/*}") $worker"; done

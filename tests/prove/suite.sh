@@ -6,6 +6,6 @@ set -u
 . tests/prove/judge.sh
 right_with_any_seed
 exempt=$(sed -n "s|^// exempt: ||p" "${3:-/dev/null}")
-[ "$2" != none ] || { ulimit -t 300; limit="$out/within 1800"; }
+[ "$2" != none ] || { ulimit -t 300; limit="$out/wb within 1800"; }
 judge --exempt "$exempt" "$out/tests/$1_test" "$2" "$BACKEND" || exit 1
 echo "$(counts)${exempt:+, exempt from $exempt}"

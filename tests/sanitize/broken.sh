@@ -4,7 +4,6 @@
 # report must show; shows: what else it says; section: what it says to read; case: what to run. "nothing": a kernel that
 # does what others do wrong, and is right.
 set -u
-. workbook/sanitize/settings.sh
 . tests/prove/frame.sh
 entry=$1 number=${1%%_*} limit=${WB_TIMEOUT:-600}
 told() { awk -v list="tests/sanitize/$number.diff" -v entry="${entry#*_}" -v tell="$1" -f workbook/loop/edit.awk; }
@@ -12,9 +11,9 @@ worker=build/cpu/check/broken/$entry/${number}_worker want=$(told known) given=$
 [ -n "$want" ] || { fail "$entry: no entry"; exit 1; }
 in_c=$(ls "solutions/$number"/*.c 2>/dev/null)
 if [ -n "$in_c" ]; then
-    look_at_c "$worker" "$given"
+    WB_TIMEOUT=$limit build/cpu/wb look "$worker" "$given" >"$scratch/report"; status=$?
 else
-    build/cpu/within "$limit" "$worker" --case "$given" --guard 0 >"$scratch/report" 2>&1
+    build/cpu/wb within "$limit" "$worker" --case "$given" --guard 0 >"$scratch/report" 2>&1
     status=$?
 fi
 [ $status -ne 75 ] || exit 75 # too little of a busy machine

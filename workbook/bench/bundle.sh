@@ -10,7 +10,7 @@ out=build/$backend bundle=build/$backend/bundle
 impls=problems
 [ -d solutions ] && impls="problems solutions"
 
-targets="$out/bench $out/wb $out/within"
+targets="$out/bench $out/wb"
 if [ -d solutions ]; then
     targets="$targets $out/lib/libworkbook.so $out/lib/libworkbook_all.so $out/lib/libkernels.so"
     targets="$targets $(WB_BUILDING=yes $MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
@@ -51,7 +51,7 @@ done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
 for file in plots/duel.awk workbook/bench/bench.sh workbook/bench/record.sh workbook/bench/ring.sh \
-    workbook/bench/verdict.awk workbook/sanitize/*.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh \
+    workbook/bench/verdict.awk workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh \
     workbook/words/fragments.cuh workbook/words/tile.cuh workbook/words/early.cuh \
     workbook/words/paged.cuh workbook/words/int8.cuh workbook/workbook.h reference/flash_workbook/*.py \
     reference/flash_workbook/operators.cpp reference/*.py reference/shapes.txt problems/[0-9][0-9]/README.md; do

@@ -250,7 +250,7 @@ sanitize() {
     make=${MAKE:-make}
     [ $in_bundle = no ] || make=true
     for number in 02 03; do
-        step 120 "sanitize $number" env "MAKE=$make" "WB_TIMEOUT=${WB_TIMEOUT:-30}" workbook/sanitize/sanitize.sh \
+        step 120 "sanitize $number" env "MAKE=$make" "WB_TIMEOUT=${WB_TIMEOUT:-30}" "$out/wb" sanitize \
             "$backend" solutions "$number"
     done
 }

@@ -43,7 +43,7 @@ done <workbook/loop/shipped.sha256
 rm -rf $site
 "$1" $here/pages.py $out/source $keys
 rm -f $out/failed
-{ WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -W --keep-going -E --no-color -c $here -d $out/doctrees $out/source \
+{ $out/venv/bin/python -m sphinx -t keys_$keys -W --keep-going -E --no-color -c $here -d $out/doctrees $out/source \
     $site || touch $out/failed; } | awk -v RS='[\r\n]' '
     match($0, /^(reading sources|writing output)\.\.\. *\[ *[0-9]+%/) {
         split(substr($0, RSTART, RLENGTH), at, /\.\.\. *\[ */)

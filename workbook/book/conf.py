@@ -1,5 +1,5 @@
 """The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this
-file, in a copy of the repository with pages that pages.py has made. WB_BOOK_KEYS=yes: what lies in solutions/ may be
+file, in a copy of the repository with pages that pages.py has made. The tag keys_yes: what lies in solutions/ may be
 shown."""
 import os
 import re
@@ -12,7 +12,7 @@ from pygments.util import ClassNotFound
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-keys = os.environ.get("WB_BOOK_KEYS") == "yes"
+keys = tags.has("keys_yes")  # noqa: F821, Sphinx has it
 project = html_title = "The FlashAttention workbook" + (", instructors' edition" if keys else "")
 extensions = ["myst_parser"]
 root_doc = "index"  # made of cover.md by pages.py

@@ -1,11 +1,11 @@
 #!/bin/sh
-# grade.sh [--unsafe|--container] [--] SUBMISSION OUT - grades one submission, a folder or an archive that nobody
-# trusts, and leaves in the folder OUT report.txt, results.json (Gradescope), scores.tsv and record, which make
+# grade.sh [--again] [--unsafe|--container] [--] SUBMISSION OUT - grades one submission, a folder or an archive that
+# nobody trusts, and leaves in the folder OUT report.txt, results.json (Gradescope), scores.tsv and record, which make
 # grade-all collects. One submission is one independent command: many may run at once, here or on many machines.
 # --unsafe: where bubblewrap does not work, with limits alone; --container: the same, without asking, since this
 # container exists for one submission.
 #
-# WB_BASE: what it is judged with, build/grades/base, made if it is not there (grade_base.sh). WB_AGAIN=yes: even if OUT
+# WB_BASE: what it is judged with, build/grades/base, made if it is not there (grade_base.sh). --again: even if OUT
 # has the grade of the same sources. Limits: see below. WB_SEED, WB_CASES, SANITIZE=1, COVERAGE=1: see wb/test.c.
 #
 # Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
@@ -21,6 +21,8 @@ home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
 fail() { status=$1; shift; echo "grade: $*" >&2; exit "$status"; }
 busy() { fail 4 "could not be judged: $*. No points are lost: grade it again when nothing else runs"; }
 
+again=
+[ "${1:-}" != --again ] || { again=yes; shift; }
 case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
 [ "${1:-}" != -- ] || shift
 [ $# -eq 2 ] && [ -n "$1" ] || fail 2 "name the submission: make grade SUBMISSION=handed-in/ada"
@@ -49,13 +51,11 @@ if [ -n "${WB_CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ];
 fi
 
 # Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
-processes=${WB_PROCESSES:-}
 : "${WB_TIMEOUT:=20}" "${WB_PROBLEM_SECONDS:=300}"          # for a case; for the tests of a problem
 : "${WB_COMPILE_SECONDS:=60}" "${WB_TOTAL_SECONDS:=1800}"   # to compile a problem; for the whole submission
 : "${WB_MEMORY_MB:=4096}"                                   # address space of a worker
-: "${WB_PROCESSES:=$((64 + 2 * $(nproc)))}"                 # its processes and threads
 : "${WB_JOBS:=${SLURM_CPUS_PER_TASK:-$(nproc)}}"            # tests at once
-export WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS WB_TOTAL_SECONDS WB_MEMORY_MB WB_PROCESSES WB_JOBS
+export WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS WB_TOTAL_SECONDS WB_MEMORY_MB WB_JOBS
 export SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
 
 # Its folders lie where every user may look, since the sandbox's user is none that has a name.
@@ -75,7 +75,7 @@ trap 'exit 130' INT TERM HUP
 attended() { # SECONDS FILE COMMAND...
     seconds=$1 input=$2
     shift 2
-    setsid "$scratch/within" "$seconds" "$@" <"$input" &
+    setsid "$scratch/wb" within "$seconds" "$@" <"$input" &
     running=$!
     wait $running
     ended=$?
@@ -87,7 +87,7 @@ attended() { # SECONDS FILE COMMAND...
 
 [ -n "${WB_BASE:-}" ] && [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
     fail 1 "the grader cannot be built"
-cp "$base/build/cpu/confine" "$base/build/cpu/within" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
+cp "$base/build/cpu/confine" "$base/build/cpu/wb" "$scratch/" && chmod a+rx "$scratch/confine" || exit 1
 plain() { "$base/build/cpu/wb" plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
 eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true" ||
@@ -185,12 +185,12 @@ for number in $numbers; do
         grep "^$number " "$base/fingerprints"
         [ -z "${WB_CASES:-}" ] || awk -v number="$number" '$1 == number' "$WB_CASES"
         echo "${WB_SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_COMPILE_SECONDS|$WB_TOTAL_SECONDS|$WB_MEMORY_MB"
-        echo "$processes|$sandbox|$SANITIZE|$COVERAGE"
+        echo "$sandbox|$SANITIZE|$COVERAGE"
         cat "$tree/problems/$number"/*.c*
     } | sha256sum
 done >"$scratch/prints"
 print=$({ cat "$scratch/prints"; echo "$reason"; } | sha256sum | cut -d' ' -f1) kept=
-if [ -z "${WB_AGAIN:-}$one" ] && [ -s "$out/record" ]; then
+if [ -z "$again$one" ] && [ -s "$out/record" ]; then
     if [ "$(head -n 1 "$out/record" | cut -f1)" = "$print" ]; then
         echo "grade: graded before, nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
         exit 0

@@ -1,6 +1,6 @@
 #!/bin/sh
 # grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a
-# folder or an archive, WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
+# folder or an archive, WB_JOBS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any.
 #                    One whose rows would change stays, with its reports: they are shown, and REPLACE=1 replaces them
 #   roster.csv       with ROSTER=FILE: the points by its names (score/roster.awk)
@@ -34,7 +34,7 @@ export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
 
-graders=${WB_GRADERS:-2}
+graders=${WB_JOBS:-2}
 case $graders in [1-9] | [1-9][0-9]) ;; *) usage "JOBS=$graders: must be a number from 1 to 99" ;; esac
 # One grader at a time; what one has graded the next finds done.
 exec 9>"$out/lock"
@@ -90,8 +90,10 @@ one='
     set -- $cores
     [ $# -eq 0 ] || shift $((GRADER * share % $#))
     mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
-    case $name in "$AGAIN" | "$AGAIN".*) export WB_AGAIN=yes ;; esac
-    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" "$submissions/$name" "$work/reports/$name" 2>&1)
+    again=
+    case $name in "$AGAIN" | "$AGAIN".*) again=--again ;; esac
+    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again "$submissions/$name" \
+        "$work/reports/$name" 2>&1)
     status=$?
     if [ $status -eq 0 ]; then
         said=${said##*grade: }

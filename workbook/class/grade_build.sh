@@ -1,7 +1,7 @@
 #!/bin/sh
 # grade_build.sh - what wb test has done in the sandbox for grade.sh, in a submission's tree:
-#   NN         compiles problem NN, and leaves in build/cpu/problems/NN_worker a script that starts the worker in the
-#              sandbox
+#   NN         compiles problem NN (NN_counted: so that it counts), and leaves in build/cpu/problems/NN_worker a script
+#              that starts the worker in the sandbox
 #   look NN    where SANITIZE=1: compiles its check build (workbook/sanitize), and has the judge give it the small cases
 #              of make sanitize-NN. It is a worker like any other: nothing was found if it ends well and its results are
 #              right. One that does not compile, ends early, takes too long or does less there is not clean
@@ -20,8 +20,7 @@ gcov)
     eval "$(sandbox_words 1024 16 64 60 64 tools --) /bin/sh -c \"\$of\" sh \"\$room\" \"\$gcov\"" | head -c 100000000
     exit ;;
 esac
-number=$1 name=$(basename "$(ls "problems/$1"/*.c*)") tree=$PWD
-. workbook/sanitize/settings.sh
+number=${1%_counted} name=$(basename "$(ls "problems/${1%_counted}"/*.c*)") tree=$PWD
 cd "$GRADE_SCRATCH" || exit 1
 
 # In: the source on standard input. Out: the worker on standard output, which is a file of limited size, and on
@@ -44,7 +43,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     words=$(sandbox_words 2048 64 64 $((2 * WB_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
     # shellcheck disable=SC2046
     command="/bin/sh -c \"\$to_compile\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
-    eval "\"\$GRADE_SCRATCH/within\" $WB_COMPILE_SECONDS $words $command $(cat kit/variables)" \
+    eval "\"\$GRADE_SCRATCH/wb\" within $WB_COMPILE_SECONDS $words $command $(cat kit/variables)" \
         <"$tree/problems/$number/$name" >"$worker" 2>said 3>"$worker.notes"
     status=$?
     head -c 65536 said
@@ -57,7 +56,7 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
     chmod 500 "$worker" && { [ "$sandbox_uid" = 0 ] || chown "$sandbox_uid:$sandbox_uid" "$worker"; } || exit 1
 
     mkdir -p "$tree/build/cpu/${program%/*}"
-    words=$(sandbox_words "$WB_MEMORY_MB" "$WB_PROCESSES" 64 $((600 + 2 * WB_PROBLEM_SECONDS)) 0 worker \
+    words=$(sandbox_words "$WB_MEMORY_MB" $((64 + 2 * $(nproc))) 64 $((600 + 2 * WB_PROBLEM_SECONDS)) 0 worker \
         "$@" CUDACPU_TIMEOUT=0 CUDACPU_THREADS=2 -- --ro-bind "$worker" /worker)
     cat >"$tree/build/cpu/$program" <<END
 #!/bin/sh
@@ -74,15 +73,14 @@ END
 }
 
 if [ -z "$look" ]; then
-    build "problems/$number${WB_COUNTED}_worker"
+    build "problems/$1_worker"
     exit
 fi
 if [ "$sandbox" = bwrap ]; then built_in=/tmp/w; else built_in=$GRADE_SCRATCH/room/w; fi
 for program in "check/problems/${number}_worker" "check/problems/${number}_threads_worker"; do
     case $program,$name in *_threads_worker,*.cu) continue ;; esac
     # Shadows of memory have to lie where they have to lie: addresses are not limited there, what is used of them is.
-    # shellcheck disable=SC2086
-    (build "$program" resident=1 $sanitizer_settings) >look.built 2>&1
+    (build "$program" resident=1) >look.built 2>&1
     case $? in
     0) ;;
     3) tail -n 1 look.built; exit 3 ;;

@@ -1,11 +1,4 @@
-// within.c - runs a command that may cost so many seconds of its own (judge/spent.h), with all that it starts: time
-// that a busy machine gives to others does not count.
-//
-//   within SECONDS COMMAND [ARGUMENT...]
-//
-// Ends with the command's exit status (128 + n after signal n); with 124 when it was stopped since it had used up its
-// seconds; with 75 when it was stopped since the machine gave it too few of them, and a sentence says how many. What
-// it cost is noted in the file WB_SPENT, if there is one.
+// within.c - see spent.h.
 #include "judge/spent.h"
 
 #include <errno.h>
@@ -17,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LATE = 124, STARVED = 75, CANNOT = 125 };
+enum { CANNOT = 125 };
 
 static volatile pid_t command;
 
@@ -27,21 +20,21 @@ static void on_signal(int signal)
     _exit(128 + signal);
 }
 
-int main(int argc, char **argv)
+int spent_within(char **given)
 {
-    const double most = argc > 2 ? atof(argv[1]) : 0, begun = spent_now();
+    const double most = atof(given[0]), begun = spent_now();
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     spent_time own = {.looked = begun};
     siginfo_t ended = {.si_pid = 0};
     int status = 0, verdict = 0;
-    if (most <= 0) return fprintf(stderr, "usage: within SECONDS COMMAND [ARGUMENT...]\n"), CANNOT;
+    if (most <= 0) return fprintf(stderr, "within: %s: not a number of seconds\n", given[0]), CANNOT;
     command = fork();
     if (command < 0) return perror("within"), CANNOT;
     if (command == 0) {
         setpgid(0, 0);  // so that what it starts can be ended with it
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execvp(argv[2], argv + 2);
-        fprintf(stderr, "within: %s: %s\n", argv[2], strerror(errno));
+        execvp(given[1], given + 1);
+        fprintf(stderr, "within: %s: %s\n", given[1], strerror(errno));
         _exit(CANNOT);
     }
     setpgid(command, command);  // whoever is first
@@ -50,13 +43,13 @@ int main(int argc, char **argv)
     while (!verdict && waitid(P_PID, (id_t)command, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && !ended.si_pid) {
         usleep(own.looked - begun < 1 ? 5000 : 50000);
         spent_look(&own, command, true);
-        verdict = own.seconds >= most ? LATE : own.looked - begun > SPENT_WALL * most ? STARVED : 0;
+        verdict = own.seconds >= most ? SPENT_LATE : own.looked - begun > SPENT_WALL * most ? SPENT_STARVED : 0;
     }
     if (ended.si_pid) spent_look(&own, command, false);
     kill(-command, SIGKILL);
     while (waitpid(command, &status, 0) < 0 && errno == EINTR) {}
     spent_note(getenv("WB_SPENT"), own.seconds, "command");
-    if (verdict == STARVED)
+    if (verdict == SPENT_STARVED)
         fprintf(stderr, "in %.0f s it ran for %.1f s: the machine is too busy\n", spent_now() - begun, own.seconds);
     if (verdict) return verdict;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

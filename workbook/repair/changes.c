@@ -349,6 +349,12 @@ static bool is_in_condition(int t)
     return false;
 }
 
+// An argument of a template, as of row_vec<ROWS>, is a constant of the compiler's: no change can be chosen there.
+static bool is_for_template(const operand *x)
+{
+    return (is(x->from - 1, "<") && !is_spaced(x->from - 1)) || (is(x->to, ">") && !is_spaced(x->to));
+}
+
 // With which nobody computes.
 static bool is_limit(const char *name)
 {
@@ -370,7 +376,7 @@ static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
         const operand *x = &operands[n];
-        if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared) continue;
+        if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared || is_for_template(x)) continue;
         const char *y[OTHERS];
         bool alike[OTHERS];  // of the others 0 or 1 is likelier: they may only happen to have its value
         int others = 0;

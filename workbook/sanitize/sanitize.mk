@@ -7,7 +7,7 @@
 CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
 # Ubuntu's compiler defines _FORTIFY_SOURCE, which makes a memcpy one that has another name and announces nothing.
-# Local variables begin as bytes 0xfe, where the compiler can do that (sanitize.sh, look_at_values).
+# Local variables begin as bytes 0xfe, where the compiler can do that (wb/sanitize.c, look_at_values).
 CHECK_CU := $(CPU) -U_FORTIFY_SOURCE -O1 -gdwarf-4 -g1 -fsanitize=thread,bounds,alignment \
   $(if $(CLANG)$(filter-out 4 5 6 7 8 9 10 11,$(GCC)),-ftrivial-auto-var-init=pattern) \
   $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
@@ -22,7 +22,7 @@ $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 # A function's own copy of std::vector<int>::push_back() announces what it does, and must not become the layer's,
 # which says what was found. All else stays global: who defines what the check build defines, such as __tsan_read4,
 # does not link.
-own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w \
+own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy $(RENAME) -w \
   $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
 # $(1): object, $(2): source, $(3): more flags
 define check_object
@@ -30,7 +30,7 @@ $(1): $(2) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.aw
 	@$$(folder)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
-	    $(CHECK_CU) $(3) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+	    $(CHECK_CU) $(3) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@
 endef
 caller_of = $(if $(filter $(1),$(NUMBERS)),$B/machinery/tested_$(1).o $(WORKER)) $(MACHINERY)
 # $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source, $(4): libraries
@@ -50,7 +50,7 @@ SANITIZER_threads := -fsanitize=thread
 # By name: a grader's kit has their objects and no source.
 NOT_OF_C := $(addprefix $B/machinery/,device.o worker/late_inputs.o attention.o attention_backward.o rank.o)
 CHECK_C_OBJECTS = $(patsubst $B/machinery/%,$(CHECK)/$(1)/%,$(filter-out \
-  $(NOT_OF_C),$(filter $B/machinery/%,$(WORKER) $(MACHINERY)))) $(NOT_OF_C) $(LAYER)
+  $(NOT_OF_C),$(filter $B/machinery/%,$(WORKER) $(MACHINERY)))) $(CHECK)/$(1)/sanitize/options.o $(NOT_OF_C) $(LAYER)
 # $(1): address or threads
 define check_machinery
 $(CHECK)/$(1)/%.o: workbook/%.c $B/flags.mk workbook/sanitize/sanitize.mk

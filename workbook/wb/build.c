@@ -92,7 +92,7 @@ int build(attempt *a)
 {
     int status;
     if (run.builder) {
-        char *const words[] = {(char *)run.builder, a->number, NULL};
+        char *const words[] = {(char *)run.builder, text_of("%s%s", a->number, run.counted), NULL};
         a->outcome->log = child_output(&(child){.words = words}, &status, NULL);
         strcpy(a->tried, a->worker);
         return status;

@@ -60,6 +60,8 @@ static void give(int from, int to)
         dup2(from ? from : null, to);
 }
 
+static void quit(void) { _exit(2); }
+
 pid_t child_start(const child *c)
 {
     fflush(NULL);
@@ -67,12 +69,18 @@ pid_t child_start(const child *c)
     if (pid < 0) child_give_up(c->words[0]);
     if (pid == 0) {
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-        for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL);
+        for (int i = 0; i < 3 && !c->call; i++) signal(signals[i], SIG_DFL);
+        memset((void *)running, 0, sizeof running), end_of_all = quit;
         for (char *const *e = c->environment; e && *e; e++) putenv(*e);
         give(c->in, 0);
         give(c->out, 1);
         give(c->error, 2);
         if (c->before) c->before();
+        if (c->call) {
+            const int status = c->call((char **)c->words);
+            fflush(NULL);
+            _exit(status);
+        }
         execvp(c->words[0], c->words);
         dprintf(2, "wb: %s: %s\n", c->words[0], strerror(errno));
         _exit(127);

@@ -8,10 +8,11 @@
 enum { CHILD_OUT = -1 };
 
 typedef struct child {
-    char *const *words;        // the program, found in PATH, and its arguments; null behind the last
-    char *const *environment;  // more of it, "NAME=value", null behind the last; null: no more
-    int in, out, error;        // descriptors; 0: /dev/null; error may be CHILD_OUT: where child_begin leads `out`
-    void (*before)(void);      // called in the new process; null: nothing is
+    int (*call)(char **words);  // called in the new process, and its result the exit status; null: a program is started
+    char *const *words;         // the program, found in PATH, and its arguments; null behind the last
+    char *const *environment;   // more of it, "NAME=value", null behind the last; null: no more
+    int in, out, error;         // descriptors; 0: /dev/null; error may be CHILD_OUT: where child_begin leads `out`
+    void (*before)(void);       // called in the new process; null: nothing is
 } child;
 
 pid_t child_start(const child *c);

@@ -36,15 +36,8 @@ static bool says(const cause *c, const char *words) { return strstr(c->failure, 
 
 static void begin_check(cause *c)
 {
-    char *const words[] = {"workbook/sanitize/sanitize.sh",
-                           (char *)run.backend,
-                           (char *)run.impl,
-                           "--after",
-                           c->a->number,
-                           (char *)c->given,
-                           NULL};
-    c->checking = child_begin(&(child){.words = words, .environment = (char *[]){"WB_CASE=", NULL}, .error = CHILD_OUT},
-                              &c->report);
+    char *const words[] = {(char *)run.backend, (char *)run.impl, c->a->number, (char *)c->given, NULL};
+    c->checking = child_begin(&(child){.call = sanitize_after, .words = words}, &c->report);
 }
 
 // The kind of a report: "sanitize: race in kernel f, ..."
@@ -166,19 +159,19 @@ static void begin_repair(cause *c)
         return;
     }
     char *const worker = text_of("%s/%s_worker", made, a->number);
-    char *const words[] = {
-        program,
-        "--seconds",
-        (char *)seconds,
-        "--said",
-        said,
-        a->file,
-        text_of("%s/%s.cu", made, a->number),
-        text_of("WB_BUILDING=yes %s --no-print-directory BACKEND=cpu %s 2>&1", setting("MAKE", "make"), worker),
-        a->number,
-        (char *)c->given,
-        NULL};
-    char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BACKEND=cpu", "OMP_WAIT_POLICY=passive", NULL};
+    char *const words[] = {program,
+                           "--seconds",
+                           (char *)seconds,
+                           "--said",
+                           said,
+                           a->file,
+                           text_of("%s/%s.cu", made, a->number),
+                           text_of("%s --no-print-directory BACKEND=cpu %s", setting("MAKE", "make"), worker),
+                           a->number,
+                           (char *)c->given,
+                           NULL};
+    char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BUILDING=yes", "WB_BACKEND=cpu",
+                                 "OMP_WAIT_POLICY=passive", NULL};
     c->searching =
         child_begin(&(child){.words = words, .environment = environment, .error = 2, .before = nicely}, &c->tried);
     close(lock);

@@ -7,7 +7,7 @@
 // (score/outcome.h), and of all together scores.tsv, report.txt and results.json (Gradescope). These are written
 // whatever happens, an interrupt too.
 //
-//   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won
+//   SANITIZE=1       a problem passes only if the check build (sanitize.c) finds nothing either, and promises are won
 //                    only then; 0: not asked, even after a failure
 //   SEED=n           other inputs
 //   COVERAGE=1       the worker counts what runs of its source, and lines that no case ran are told (coverage.sh)
@@ -16,8 +16,8 @@
 //
 // For a grader: --grade FOLDER BUILDER keeps outcomes in FOLDER, where one that is there already stays; and what comes
 // from a submission is built and run by BUILDER (class/grade_build.sh):
-//   BUILDER NN        builds problem NN, build/cpu/problems/NN_worker; its output is shown if it fails. 3: the machine
-//                     was too busy, its last line says so
+//   BUILDER NN        builds build/cpu/problems/NN_worker, of NN_counted that which counts; its output is shown if it
+//                     fails. 3: the machine was too busy, its last line says so
 //   BUILDER look NN   for SANITIZE=1: looks at it with the check build, prints what it finds, and fails if that is
 //                     anything; 3: as above
 //   BUILDER gcov      for coverage.sh
@@ -243,7 +243,7 @@ static const char *prepare(attempt *a)
     return "could not run";
 }
 
-// What a pass does not say, until make sanitize-NN has found nothing in the same source (sanitize.sh).
+// What a pass does not say, until make sanitize-NN has found nothing in the same source (sanitize.c).
 static void praise(const attempt *a)
 {
     if (!run.own || is("SANITIZE")) return;
@@ -262,13 +262,14 @@ static void tell_coverage(const attempt *a, const char *state)
 {
     int ended;
     if (!*run.counted || run.one || (strcmp(state, "failed") == 0 && !run.builder)) return;
-    if (run.builder) setenv("WB_GCOV", text_of("%s gcov", run.builder), 1);
     const char *const shipped = strcmp(run.impl, "problems") == 0 ? gaps_skeleton(a->problem) : "";
     char *const words[] = {"workbook/loop/coverage.sh",
                            text_of("%s/counted", run.work),
                            (char *)a->file,
                            (char *)a->problem->name,
                            (char *)(*shipped ? shipped : "/dev/null"),
+                           (char *)run.builder,
+                           "gcov",
                            NULL};
     a->outcome->coverage = child_output(&(child){.words = words}, &ended, NULL);
     say_plain("  ", a->outcome->coverage);
@@ -469,7 +470,6 @@ static void begin(char **given)
         else
             say_now("test: COVERAGE=1 needs BACKEND=cpu, gcc and its gcov; without them no coverage is measured\n");
     }
-    setenv("WB_COUNTED", run.counted, 1);
 }
 
 static void make_folders(void)

@@ -1,0 +1,296 @@
+// sanitize.c - wb sanitize: runs each problem on a few small cases in a build that looks at every access, and prints
+// the first report. CASE (WB_CASE) names one case instead.
+// Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; 3 if the machine was too
+// busy to tell, or, after a failure, it took too long.
+//
+//   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
+//   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
+#include "judge/spent.h"
+#include "score/gaps.h"
+#include "score/score.h"
+#include "score/standing.h"
+#include "wb/child.h"
+#include "wb/test.h"
+#include "wb/wb.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sha256.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static const char *limit;         // of a case, in seconds of its own
+static bool after;                // a failure: the report alone is printed, and soon
+static bool busy;                 // the machine was, for the last case
+static char *printed, *raw = "";  // by the last worker on its two descriptors, and
+static const char *report = "";   // what is said of that; "": nothing was found
+
+// Looks at one case, and leaves a report, or none.
+typedef void look_with(const wb_problem *p, const char *file, const char *worker, const char *given);
+
+#define tell(...) (after ? 0 : printf(__VA_ARGS__))
+
+// Runs words for so long, and returns how that ended (spent_within).
+static int try(char *const words[])
+{
+    char *all[16] = {(char *)limit};
+    FILE *const errors = tmpfile();
+    int from;
+    if (!errors || fcntl(fileno(errors), F_SETFD, FD_CLOEXEC)) child_give_up("a report");
+    for (int i = 0; words[i]; i++) all[i + 1] = words[i];
+    const pid_t pid = child_begin(&(child){.call = spent_within, .words = all, .error = fileno(errors)}, &from);
+    printed = child_read(from, NULL);
+    const int status = child_wait(pid);
+    rewind(errors);
+    raw = child_read(dup(fileno(errors)), NULL);
+    fclose(errors);
+    return status;
+}
+
+static int try_worker(const char *worker, const char *given)
+{
+    return try((char *[]){(char *)worker, "--case", (char *)given, "--guard", "0", NULL});
+}
+
+// What an awk program of this room makes of a text, with these variables.
+static char *awk(const char *program, const char *text, char *one, char *two)
+{
+    static char path[4096];
+    int status;
+    FILE *const in = tmpfile();
+    if (!in || fputs(text, in) < 0 || fflush(in) || lseek(fileno(in), 0, SEEK_SET) || !getcwd(path, sizeof path))
+        child_give_up("a report");
+    char *const words[] = {
+        "awk", "-v", one, "-v", two, "-v", text_of("pwd=%s", path), "-f", text_of("workbook/sanitize/%s.awk", program),
+        NULL};
+    char *const made = child_output(&(child){.words = words, .in = fileno(in)}, &status, NULL);
+    fclose(in);
+    return made;
+}
+
+// The first lines of a text, but for those that begin with `leave`, each behind this.
+static char *lines_of(const char *text, int most, const char *leave, const char *before)
+{
+    char *all = "";
+    for (; *text && most > 0; text += strcspn(text, "\n"), text += *text == '\n') {
+        if (*leave && strncmp(text, leave, strlen(leave)) == 0) continue;
+        all = text_of("%s%s%.*s\n", all, before, (int)strcspn(text, "\n"), text);
+        most--;
+    }
+    return all;
+}
+
+// The results that a worker printed: memory is no result.
+static char *results_of(void) { return lines_of(printed, 1 << 20, "memory", ""); }
+
+// In the check build a local variable without a value has another one than in the worker: does what comes out differ?
+static void look_at_values(const wb_problem *p, const char *file, const char *ordinary, const char *given)
+{
+    struct stat source, built;
+    if (stat(file, &source) || stat(ordinary, &built) || source.st_mtim.tv_sec > built.st_mtim.tv_sec) return;
+    const char *const here = results_of();
+    try_worker(ordinary, given);
+    const char *const there = results_of();
+    if (strcmp(here, there) == 0) return;
+    const char *unset = awk("unset", grades_read_file("%s", file), text_of("skeleton=%s", gaps_skeleton(p)), "unused=");
+    if (!*unset) try_worker(ordinary, given);  // the order of atomics is a matter of chance, too
+    if (!*unset && strcmp(there, results_of()) != 0) return;
+    char *places = "";
+    for (int n = 0; n < 4 && *unset; n++, unset += strcspn(unset, "\n"), unset += *unset == '\n') {
+        const int number = (int)strcspn(unset, " "), length = (int)strcspn(unset, "\n");
+        places = text_of("%s   declared without a value at %s:%.*s\n               |%.*s\n", places, file, number,
+                         unset, length - number, unset + number);
+    }
+    report = text_of("sanitize: an uninitialised variable in %s\n"
+                     "   The results depend on the value of a local variable before its first assignment.\n%s"
+                     "   missing  a first value, such as = {} for a sum\n"
+                     "   read     problems/when-it-is-wrong-but-runs.md, \"Nobody wrote it\"\n",
+                     p->name, places);
+}
+
+static void look_at_kernel(const wb_problem *p, const char *file, const char *worker, const char *given)
+{
+    const int status = try_worker(worker, given);
+    char *const by_kernel = printed;
+    busy = status == SPENT_STARVED || (after && status == SPENT_LATE);
+    if (busy) return;
+    for (const char *line = raw; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *const at = strncmp(line, "cudacpu: ", 9) == 0 ? line + 9 : line;
+        report = text_of("%s%s%.*s\n", report, at > line ? "sanitize: " : "", (int)strcspn(at, "\n"), at);
+    }
+    if (status == SPENT_LATE)
+        report = text_of("%ssanitize: no answer in %s s\n", report, limit);
+    else if (status && !*report)
+        report = text_of("sanitize: the worker ended with status %d\n", status);
+    if (!*report) look_at_values(p, file, text_of("build/cpu/%s", worker + strlen("build/cpu/check/")), given);
+    printed = by_kernel;
+}
+
+static char *threads_of(const char *worker)
+{
+    return text_of("%.*s_threads_worker", (int)(strlen(worker) - strlen("_worker")), worker);
+}
+
+static void look_at_c(const wb_problem *p, const char *file, const char *worker, const char *given)
+{
+    struct utsname system;
+    char *const programs[] = {(char *)worker, threads_of(worker)};
+    (void)p, (void)file, uname(&system);
+    for (int i = 0; i < 2 && !*report; i++) {
+        if (access(programs[i], X_OK)) continue;
+        int status = try_worker(programs[i], given);
+        // ThreadSanitizer of older compilers cannot live with all ways of placing memory.
+        if (strstr(raw, "FATAL: ThreadSanitizer"))
+            status = try((char *[]){"setarch", system.machine, "-R", programs[i], "--case", (char *)given, "--guard",
+                                    "0", NULL});
+        busy = status == SPENT_STARVED;
+        if (busy) return;
+        report = awk("sanitize_c", raw, "of=", "by=");
+        if (status && !*report)
+            report = text_of("sanitize: %s ended with status %d\n%s", strrchr(programs[i], '/') + 1, status,
+                             lines_of(raw, 20, "", ""));
+    }
+}
+
+static void look_at_gpu(const wb_problem *p, const char *file, const char *worker, const char *given)
+{
+    glob_t words = {0};
+    char *files = text_of("files=%s", file);
+    glob("workbook/words/*.cuh", 0, NULL, &words);
+    for (size_t i = 0; i < words.gl_pathc; i++) files = text_of("%s %s", files, words.gl_pathv[i]);
+    (void)p;
+    // initcheck does not see what Hopper's copy engine stores, and so finds the outputs of a right kernel uninitialised.
+    char *const tools[] = {"memcheck", "racecheck", "synccheck",
+                           strstr(grades_read_file("%s", file), "\n#include \"hopper.cuh\"") ? NULL : "initcheck"};
+    for (int i = 0; i < 4 && tools[i] && !*report; i++) {
+        const int status = try((char *[]){"compute-sanitizer", "--tool", tools[i], (char *)worker, "--case",
+                                          (char *)given, "--guard", "0", NULL});
+        busy = status == SPENT_STARVED;
+        if (busy) return;
+        raw = text_of("%s%s", printed, raw);
+        report = awk("sanitize_gpu", raw, text_of("tool=%s", tools[i]), files);
+        if (status == SPENT_LATE)
+            report = text_of("%ssanitize: no answer in %s s under %s: do threads wait for each other?\n", report, limit,
+                             tools[i]);
+        if (!*report && !strstr(raw, "SUMMARY: 0 "))  // it could not work, or in words that are new
+            report = text_of("sanitize: compute-sanitizer --tool %s gave no clean result:\n%s", tools[i],
+                             lines_of(raw, 20, "", ""));
+    }
+}
+
+// What a worker returned, if that is not ok; "" else.
+static const char *returned(void)
+{
+    const char *const at = strncmp(printed, "returned: ", 10) == 0 ? printed : strstr(printed, "\nreturned: ");
+    const char *const text = at ? strchr(at, ' ') + 1 : "o";
+    return *text == 'o' ? "" : text_of("%.*s", (int)strcspn(text, "\n"), text);
+}
+
+// What keeps a check build from being as good as with g++ on Linux.
+static const char *less_of(void)
+{
+    struct utsname system;
+    uname(&system);
+    return strstr(setting("CXX", ""), "clang")
+               ? "clang++ instruments fewer accesses than g++, so a misaligned vector load may go unnoticed"
+           : strcmp(system.sysname, "Darwin") == 0
+               ? "the check build is untested on this system, and may find less than g++ on Linux"
+               : "";
+}
+
+static int look_at_cases(const wb_problem *p, const char *file, const char *worker, look_with *look, const char *given)
+{
+    const char *unseen = "";
+    char *said = (char *)given;
+    int fits = 0, tried = 0, found = 0;  // fits: 1 the function has to refuse it, 2 it is no case
+    char *const ask[] = {(char *)worker, "--cases", (char *)(given ? given : "list"), NULL};
+    if (!after) said = child_output(&(child){.words = ask}, &fits, NULL);
+    if (given && fits == 2) return tell("  CASE: %s", said), 2;
+    for (char *left = strdup(given ? given : fits ? "" : said), *one; (one = strsep(&left, "\n"));) {
+        if (!*one) continue;
+        tried++;
+        report = "", busy = false;
+        look(p, file, worker, one);
+        if (busy) unseen = text_of("%s %s", unseen, one);
+        // A gap is open, or all of it is blank; a function that gave up did nothing that could be looked at.
+        const char *const error = look == look_at_gpu ? "" : returned();
+        if (strncmp(error, "not implemented", 15) == 0) return tell("  nothing to check yet: %s\n", error), 1;
+        if (*error && !*report && fits == 1)
+            return tell("  CASE: nothing to check; the function rejects this case, as it must: %s", said), 2;
+        if (*error && !*report) report = text_of("sanitize: the function returned an error: %s\n", error);
+        if (!*report || found++) continue;
+        tell("  case %s\n", one);
+        printf("%s", lines_of(report, 1 << 20, "", "  "));
+        tell("     again    make sanitize-%02d CASE=%s\n", p->number, one);
+    }
+    if (tried == 0) return tell("  %s lists no cases\n", worker), 1;
+    if (found) return tried == 1 || tell("  errors in %d of %d cases\n", found, tried), 1;
+    if (*unseen) return tell("  the machine was too busy to check%s: try again when it is less busy\n", unseen), 3;
+    return tell("  no errors in %d case%s\n", tried, tried > 1 ? "s" : ""), 0;
+}
+
+static int look_at(const char *backend, const char *impl, const wb_problem *p, const char *given)
+{
+    int status;
+    const char *file = text_of("%s/%02d/%s.cu", impl, p->number, p->name), *of = "build/cpu/check", *less = "";
+    look_with *look = look_at_kernel;
+    if (access(file, F_OK)) file = text_of("%s/%02d/%s.c", impl, p->number, p->name), look = look_at_c;
+    if (access(file, F_OK)) return 0;  // no reference solution yet
+    tell("\n== %02d %s\n", p->number, p->name);
+    if (strcmp(impl, "problems") == 0 && !after && standing_is_shipped(file))
+        return tell("  not started: open %s, and read problems/%02d/README.md\n", file, p->number), 0;
+    if (strcmp(backend, "cuda") == 0 && look == look_at_kernel && !after) {
+        free(child_output(&(child){.words = (char *[]){"compute-sanitizer", "--version", NULL}}, &status, NULL));
+        if (status == 0) look = look_at_gpu, of = "build/cuda";
+        tell(status ? "  compute-sanitizer is not in PATH; using the check build of the CPU execution layer instead\n"
+                    : "  on the GPU, with compute-sanitizer; BACKEND=cpu checks more,"
+                      " see problems/when-it-is-wrong-but-runs.md\n");
+    }
+    if (look == look_at_kernel) less = less_of();
+    if (*less) tell("  %s\n", less);
+    char *const worker = text_of("%s/%s/%02d_worker", of, impl, p->number),
+                *const programs[] = {worker, look == look_at_c ? threads_of(worker) : NULL, NULL};
+    char *const log = build_programs(look == look_at_gpu ? "cuda" : "cpu", programs, after, &status);
+    if (status) return tell("  %s does not compile\n%s", file, after ? "" : build_brief(log, true)), 1;
+    status = look_at_cases(p, file, worker, look, given);
+    if (status || given || strcmp(impl, "problems") != 0) return status;
+    char sum[SHA256_DIGEST_STRING_LENGTH] = "";
+    mkdir(OWN_RECORDS, 0777);
+    FILE *const clean = fopen(text_of("%s/clean.%02d", OWN_RECORDS, p->number), "w");
+    if (clean && SHA256File(file, sum)) fputs(sum, clean);
+    if (clean) fclose(clean);
+    return 0;
+}
+
+int sanitize_after(char **given)
+{
+    after = true, limit = "10";
+    setenv("CUDACPU_TIMEOUT", "5", 1);
+    return look_at(given[0], given[1], wb_problem_number(atoi(given[2])), given[3]);
+}
+
+int wb_sanitize(char **given)
+{
+    int all = 0;
+    limit = setting("WB_TIMEOUT", "60");
+    setenv("CUDACPU_TIMEOUT", "", 1);
+    child_interrupted(NULL);
+    for (char **number = given + 2; *number; number++) {
+        const wb_problem *const p = wb_problem_number(atoi(*number));
+        const int one = p ? look_at(given[0], given[1], p, setting("WB_CASE", NULL)) : 2;
+        if (one && (all == 0 || all > one)) all = one;
+    }
+    return all;
+}
+
+int wb_look(char **given)
+{
+    limit = setting("WB_TIMEOUT", "60");
+    look_at_c(NULL, NULL, given[0], given[1]);
+    printf("%s", report);
+    return busy ? SPENT_STARVED : *report != 0;
+}
