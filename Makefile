@@ -99,7 +99,8 @@ tune-%: FORCE  ## tune-07 TRY=FILE: times other tile sizes in edited copies (ben
 	@workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* \
 	    "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
 duel: $B/lib/libworkbook_all.so  ## the library against others on random shapes: SEED= LIMIT= ONLY= PEERS= LARGEST=
-	@PYTHON=$(PYTHON) workbook/bench/duel.sh $(BACKEND)
+	@mkdir -p $B/results && $(PYTHON) reference/duel.py $< >$B/results/duel_seed$${SEED:-1}.tsv; status=$$?; \
+	    awk -f plots/duel.awk -v worst=10 $B/results/duel_seed$${SEED:-1}.tsv; exit $$status
 record:  ## records the reference solutions on a GPU; PART=suites, bench, peers ... (record.sh)
 	@workbook/bench/record.sh $(BACKEND) build/record $$PART
 bundle: $B/wb  ## programs for a GPU machine without our tools: make bundle BACKEND=cuda ARCH=90a

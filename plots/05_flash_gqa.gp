@@ -5,7 +5,6 @@ chart_title = "05 flash gqa: causal, D = 128, 16 heads over 2 of K and V, 16384 
 where = "D=128,Hq=16,Hkv=2"
 load 'plots/speed.gp'
 
-on_gpu = count(memory_data, "", "B=1,Hq=16,D=16") > 1
-where = on_gpu ? "B=1,Hq=16,D=16" : "B=1,Hq=2,D=16"
+where = among("B=1,Hq=16,D=16", "B=1,Hq=2,D=16")
 chart_title = sprintf("05 flash gqa: D = 16, %s of K and V, bf16", on_gpu ? "16 heads over 2" : "2 heads over 1")
 load 'plots/memory.gp'

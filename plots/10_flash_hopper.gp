@@ -5,7 +5,6 @@ chart_title = "10 flash hopper: causal, D = 128, 16 heads, 16384 tokens in a bat
 where = "D=128,Hq=16,causal=1"
 load 'plots/speed.gp'
 
-on_gpu = count(memory_data, "", "B=1,Hq=16,D=64") > 1
-where = on_gpu ? "B=1,Hq=16,D=64" : "B=1,Hq=2,D=64"
+where = among("B=1,Hq=16,D=64", "B=1,Hq=2,D=64")
 chart_title = sprintf("10 flash hopper: D = 64, %s of K and V, bf16", on_gpu ? "16 heads over 2" : "2 heads over 1")
 load 'plots/memory.gp'

@@ -12,8 +12,7 @@ roof_name = "roof_copy"
 roof_title = "copy in device memory: %.0f GB/s"
 load 'plots/speed.gp'
 
-on_gpu = count(memory_data, "", where) > 1
-where = on_gpu ? where : "B=4,Hq=8,Nq=1,D=64,page=64,lens=same"
+where = among(where, "B=4,Hq=8,Nq=1,D=64,page=64,lens=same")
 chart_title = on_gpu ? chart_title : "13 flash decode: 4 sequences, 8 heads over 2 of K and V, D = 64"
 fit_from = on_gpu ? 2048 : 512
 load 'plots/memory.gp'

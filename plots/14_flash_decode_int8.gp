@@ -13,8 +13,7 @@ roof_title = "copy in device memory: %.0f GB/s"
 load 'plots/speed.gp'
 load 'plots/time.gp'
 
-on_gpu = count(memory_data, "", where) > 1
-where = on_gpu ? where : "B=4,Hq=8,Nq=1,D=64,page=64,lens=same"
+where = among(where, "B=4,Hq=8,Nq=1,D=64,page=64,lens=same")
 chart_title = on_gpu ? chart_title : "14 flash decode int8: 4 sequences, 8 heads over 2 of K and V, D = 64"
 fit_from = on_gpu ? 2048 : 512
 # What the same cache has in bf16, without scales: K and V of all pages, as workbook/pages.c counts them.

@@ -5,8 +5,7 @@ chart_title = "15 flash block mask: packed documents, 1024 tokens on average, D 
 where = "D=128,Hq=16,B=4,mask=documents/1024,q_tile=128"
 load 'plots/speed.gp'
 
-on_gpu = count(memory_data, "", "B=1,Hq=16,D=16") > 1
-where = on_gpu ? "B=1,Hq=16,D=16" : "B=1,Hq=2,D=16"
+where = among("B=1,Hq=16,D=16", "B=1,Hq=2,D=16")
 chart_title = sprintf("15 flash block mask: packed documents, D = 16, %s of K and V, bf16", on_gpu \
     ? "16 heads over 2" : "2 heads over 1")
 load 'plots/memory.gp'

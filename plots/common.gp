@@ -119,6 +119,8 @@ present(file, where) = has(file, "naive", where).has(file, "yours", where).has(f
     .has(file, "torch_ring_cudnn", where).has(file, "torch_allgather_cudnn", where) \
     .has(file, "ulysses_cudnn", where) \
     .variant(file, where)
+# The first of two choices of the memory's rows if there are any of a GPU, else the second; says which by on_gpu.
+among(gpu, cpu) = (on_gpu = count(memory_data, "", gpu) > 1, on_gpu ? gpu : cpu)
 # The value of a roof; 0 if there is none.
 roof(file, name, column) = real(system(sprintf( \
     "awk -F'\\t' '$1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i }" \

@@ -64,11 +64,8 @@ def counts(calls):
 def main(once=False):
     import torch
     import peers
+    from flash_workbook import Shape
     from timing import heading, once as timed, said, times
-
-    class Shape(ctypes.Structure):  # attention_shape
-        _fields_ = [(name, ctypes.c_float if name == "scale" else ctypes.c_int)
-                    for name in "batch q_heads kv_heads q_len kv_len head_dim scale causal window sinks".split()]
 
     os.makedirs("build/ladder/unpadded", exist_ok=True)
     subprocess.run("sed 's/\\[Cols + 8\\]/[Cols]/' workbook/words/tile.cuh >build/ladder/unpadded/tile.cuh; gcc -O2 "

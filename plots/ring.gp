@@ -18,8 +18,7 @@ y_title = unit.", higher is better"
 roof_name = ""
 load 'plots/speed.gp'
 
-on_gpu = count(memory_data, "", where) > 1
-where = on_gpu ? where : "Nq=512,D=64,causal=1"
+where = among(where, "Nq=512,D=64,causal=1")
 chart_title = sprintf("%s: memory of a rank, causal, N = %s", number_and_name, on_gpu \
     ? "131072, 32 heads on 8, D = 128" : "512, 4 heads on 2, D = 64")
 fit_from = 1

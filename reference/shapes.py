@@ -80,21 +80,14 @@ def value(text, known):
         return text
 
 
-def expanded(fields, known):
-    if not fields:
-        yield known
-        return
-    (name, values), *rest = fields
-    for text in values.split(","):
-        yield from expanded(rest, {**known, name: value(text, known)})
-
-
 def listed(table):
     """(names of who is to be timed, a dictionary of the shape) for each shape of `table` in shapes.txt, in its
     order."""
     with open(os.path.join(os.path.dirname(__file__), "shapes.txt")) as file:
         rows = [line.split("#")[0].split() for line in file]
     for of, names, *fields in filter(None, rows):
-        if table in of.split(","):
-            for shape in expanded([field.split("=") for field in fields], {}):
-                yield names.split(","), shape
+        shapes = [{}] if table in of.split(",") else []
+        for name, values in (field.split("=") for field in fields):  # the first field changes slowest
+            shapes = [{**known, name: value(text, known)} for known in shapes for text in values.split(",")]
+        for shape in shapes:
+            yield names.split(","), shape

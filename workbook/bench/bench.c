@@ -285,17 +285,7 @@ static int usage(void)
 }
 
 // Ends the program with a sentence about its command line.
-static void refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-static void refuse(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "bench: ");
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
-    va_end(arguments);
-    exit(2);
-}
+#define refuse(...) (bench_say("bench: " __VA_ARGS__), bench_say("\n"), exit(2))
 
 static void add_implementation(bench_options *o, const char *label, size_t length, const char *path)
 {

@@ -32,33 +32,21 @@ static void peaks(FILE *out, const wb_problem *problem)
     fprintf(out, "# main shape: %s\n", shape);
 }
 
-// Copies the text after "name:" in a file of such lines, without the blanks around it, if it is there.
-static void proc_field(const char *path, const char *name, char *text, size_t size)
+size_t bench_proc_bytes(const char *path, const char *name)
 {
     FILE *file = fopen(path, "r");
     char line[512];
-    while (file && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, name, strlen(name)) != 0) continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        colon[strcspn(colon, "\n")] = 0;
-        snprintf(text, size, "%s", colon);
-        break;
-    }
+    size_t kilobytes = 0;
+    while (file && !kilobytes && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0) kilobytes = strtoull(line + strcspn(line, "0123456789"), NULL, 10);
     if (file) fclose(file);
+    return kilobytes * 1024;
 }
 
-size_t bench_proc_bytes(const char *path, const char *name)
-{
-    char text[64] = "";
-    proc_field(path, name, text, sizeof text);
-    return (size_t)strtoull(text, NULL, 10) * 1024;
-}
-
-// The first line that a command prints, or "unknown"; a variable of the environment is asked first.
+// The first line that a command prints, or "unknown"; a variable of the environment, if any, is asked first.
 static void ask(const char *variable, const char *command, char *text, size_t size)
 {
-    const char *given = getenv(variable);
+    const char *given = variable ? getenv(variable) : NULL;
     snprintf(text, size, "%s", given && *given ? given : "unknown");
     if (given && *given) return;
     FILE *answer = popen(command, "r");
@@ -72,9 +60,9 @@ static void ask(const char *variable, const char *command, char *text, size_t si
 
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
 {
-    char model[128] = "unnamed CPU", commit[128], date[64], driver[64];
+    char model[128], commit[128], date[64], driver[64];
     const time_t now = time(NULL);
-    proc_field("/proc/cpuinfo", "model name", model, sizeof model);
+    ask(NULL, "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo", model, sizeof model);
     ask("WB_COMMIT", "git describe --always --dirty --abbrev=10 2>/dev/null", commit, sizeof commit);
     ask("WB_DRIVER", "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", driver, sizeof driver);
     strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));

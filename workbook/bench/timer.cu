@@ -114,23 +114,18 @@ extern "C" wb_status wb_timer_device(roofline_device *device)
 
 enum { ROOF_RUNS = 11, ROOF_N = 8192 };
 
-static double median(double *values)
-{
-    std::sort(values, values + ROOF_RUNS);
-    return values[ROOF_RUNS / 2];
-}
-
-static wb_status time_copies(char *to, const char *from, size_t bytes, double *gb_per_s)
+// The median milliseconds of what `work` queues.
+template <class Work> static wb_status time_roof(double *median, Work work)
 {
     double ms[ROOF_RUNS];
     for (int run = -2; run < ROOF_RUNS; run++) {  // the first two only warm up
         wb_status status = wb_timer_start();
-        if (status != WB_OK) return status;
-        WB_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice));
-        status = wb_timer_stop(&ms[run < 0 ? 0 : run]);
+        if (status == WB_OK) status = work();
+        if (status == WB_OK) status = wb_timer_stop(&ms[run < 0 ? 0 : run]);
         if (status != WB_OK) return status;
     }
-    *gb_per_s = 2 * (double)bytes / median(ms) * 1e-6;
+    std::sort(ms, ms + ROOF_RUNS);
+    *median = ms[ROOF_RUNS / 2];
     return WB_OK;
 }
 
@@ -141,8 +136,13 @@ extern "C" wb_status wb_roof_copy(double *gb_per_s)
     if (status != WB_OK) return status;
     const size_t bytes = std::min((size_t)1 << 31, free_bytes / 4);
     char *both;
+    double ms = 0;
     WB_CUDA(cudaMalloc(reinterpret_cast<void **>(&both), 2 * bytes));
-    status = time_copies(both + bytes, both, bytes, gb_per_s);
+    status = time_roof(&ms, [=] {
+        WB_CUDA(cudaMemcpyAsync(both + bytes, both, bytes, cudaMemcpyDeviceToDevice));
+        return WB_OK;
+    });
+    *gb_per_s = 2 * (double)bytes / ms * 1e-6;
     WB_CUDA(cudaFree(both));
     return status;
 }
@@ -158,34 +158,25 @@ __global__ void random_kernel(bf16 *x, size_t count)
     x[i] = __float2bfloat16((float)(bits & 0xffff) / 32768 - 1);
 }
 
-static wb_status time_products(cublasHandle_t handle, bf16 *matrices, double *tflop_per_s)
+extern "C" wb_status wb_roof_gemm(double *tflop_per_s)
 {
     const size_t count = (size_t)ROOF_N * ROOF_N;
     const float one = 1, zero = 0;
-    double ms[ROOF_RUNS];
-    random_kernel<<<(unsigned)(2 * count / 256), 256>>>(matrices, 2 * count);
-    WB_CUDA(cudaGetLastError());
-    for (int run = -2; run < ROOF_RUNS; run++) {
-        wb_status status = wb_timer_start();
-        if (status != WB_OK) return status;
-        WB_CUBLAS(cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, ROOF_N, ROOF_N, ROOF_N, &one, matrices, CUDA_R_16BF,
-                               ROOF_N, matrices + count, CUDA_R_16BF, ROOF_N, &zero, matrices + 2 * count, CUDA_R_16BF,
-                               ROOF_N, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-        status = wb_timer_stop(&ms[run < 0 ? 0 : run]);
-        if (status != WB_OK) return status;
-    }
-    *tflop_per_s = 2.0 * ROOF_N * ROOF_N * ROOF_N / median(ms) * 1e-9;
-    return WB_OK;
-}
-
-extern "C" wb_status wb_roof_gemm(double *tflop_per_s)
-{
+    double ms = 0;
     cublasHandle_t handle;
-    bf16 *matrices;
+    bf16 *x;
     WB_CUBLAS(cublasCreate(&handle));
-    WB_CUDA(cudaMalloc(reinterpret_cast<void **>(&matrices), 3 * sizeof(bf16) * ROOF_N * ROOF_N));
-    const wb_status status = time_products(handle, matrices, tflop_per_s);
-    WB_CUDA(cudaFree(matrices));
+    WB_CUDA(cudaMalloc(reinterpret_cast<void **>(&x), 3 * sizeof(bf16) * count));
+    random_kernel<<<(unsigned)(2 * count / 256), 256>>>(x, 2 * count);
+    WB_CUDA(cudaGetLastError());
+    const wb_status status = time_roof(&ms, [=] {
+        WB_CUBLAS(cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, ROOF_N, ROOF_N, ROOF_N, &one, x, CUDA_R_16BF, ROOF_N,
+                               x + count, CUDA_R_16BF, ROOF_N, &zero, x + 2 * count, CUDA_R_16BF, ROOF_N,
+                               CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+        return WB_OK;
+    });
+    *tflop_per_s = 2.0 * ROOF_N * ROOF_N * ROOF_N / ms * 1e-9;
+    WB_CUDA(cudaFree(x));
     WB_CUBLAS(cublasDestroy(handle));
     return status;
 }
