@@ -285,6 +285,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              "O of %s is correct, but L is not ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: it should be "
              "%.4g, but is %.4g%s",
              q, end, l, with_sink, right, L, overflow_of(L, right));
+    if (*overflow_of(L, right)) find(BY_L, "exp overflows", fit_L.gaps, "%s", says);
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
     else
