@@ -278,6 +278,8 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     }
     if (rows && heads) {
         char text[8192];
+        int wrong = 0;
+        for (int i = 0; i < s->q_len; i++) wrong += rows[i];
         const wb_picture p = {.problem = run->problem,
                               .shape = s,
                               .named = given ? &wb_case_mask_of(&run->c)->named : NULL,
@@ -285,7 +287,7 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
                               .nan_from = run->c.nan_from,
                               .nan_keys = run->c.nan_keys,
                               .indent = "  ",
-                              .max_rows = 32,
+                              .max_rows = wrong == s->q_len ? 8 : 32,  // all rows: no pattern
                               .max_width = 64};
         wb_picture_print(&p, text, sizeof text);
         if (s->q_heads > 1) say(r, "\n  wrong in"), say_range(r, "heads", heads, s->q_heads);
