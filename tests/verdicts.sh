@@ -63,7 +63,7 @@ stops() { # STRAY SENTENCE
     verdict $? "$2"
 }
 if [ "$BACKEND" = cpu ]; then
-    stops 1 'page_table has page 11 for key 0 of sequence 0, but the cache has only pages 0 to 10'
+    stops 1 'page 11 was looked up for key 0 of sequence 0, but the cache has only pages 0 to 10'
     stops 2 'kv_len of sequence 0 is 129, but must be 0 to 128: the pages in its row of page_table hold no more keys'
     stops 3 'kv_len of sequence 0 is -1, but must be 0 to 128: the pages in its row of page_table hold no more keys'
 fi

@@ -12,8 +12,9 @@ void expect_page(int page, int pages, int sequence, int key, call_site site)
                "last tile. Detected at this page lookup:");
     if (page >= 0 && page < pages) return;
     report("no such page", site,
-           "page_table has page %d for key %d of sequence %d, but the cache has only pages 0 to %d", page, key,
-           sequence, pages - 1);
+           "page %d was looked up for key %d of sequence %d, but the cache has only pages 0 to %d: another index of "
+           "page_table belongs here, or the table is wrong",
+           page, key, sequence, pages - 1);
 }
 
 void expect_keys(int keys, int most, int sequence, call_site site)

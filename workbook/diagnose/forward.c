@@ -32,31 +32,31 @@ static int head_forms(const fit *f, int h, form *forms)
 // False if a query head is nobody's, while others are computed more than once or rows are read that Q does not have.
 static bool look_at_queries(const record *r)
 {
-    const int heads = e.s->batch * e.s->q_heads;
-    int *walks = allocate((size_t)heads, sizeof *walks), least = 1 << 30, most = 0, nobodys = 0, lacks = -1;
+    bool *met = allocate((size_t)all_rows(), sizeof *met);
+    int twice = -1, nobodys = 0, lacks = -1;  // heads, through all batches
     e.head = -1;
     EACH_WALK (r, n) {
-        const product *S = r->walks[n].first;
-        if (S && S->a_row[0] >= 0) walks[head_of(S->a_row[0])]++;
+        const int row = r->walks[n].first ? r->walks[n].first->a_row[0] : NO_ROW;
+        if (row >= 0 && met[row] && !e.kv_len) twice = head_of(row);
+        if (row >= 0) met[row] = true;
     }
     for (int n = 0; n < r->count; n++) {
         const product *p = &r->products[n];
         nobodys += p->scores && p->right == OF_K && p->left == NOBODY && p->a_row[0] == NOBODYS_ROW;
     }
-    for (int h = heads; h-- > 0;) {
-        if (!e.kv_len || keys_of(h * e.s->q_len)) lacks = walks[h] ? lacks : h;
-        if (walks[h]) least = min_int(least, walks[h]);
-        if (walks[h] > walks[most]) most = h;
+    for (int h = all_rows() / e.s->q_len; h-- > 0;) {
+        const int row = h * e.s->q_len;
+        if ((!e.kv_len || keys_of(row)) && !memchr(met + row, true, (size_t)e.s->q_len)) lacks = h;
     }
-    const bool wrong = lacks >= 0 && (nobodys || (!e.kv_len && walks[most] >= 2 * least));
+    const bool wrong = lacks >= 0 && (nobodys || twice >= 0);
     char instead[80] = "blocks read rows of Q that are of no head";
-    if (!nobodys) snprintf(instead, sizeof instead, "head %d is computed more than once", most);
+    if (!nobodys) snprintf(instead, sizeof instead, "head %d is computed more than once", twice);
     if (wrong)
         find(BY_HEADS - 1, "heads of nobody", "head mapping|order|page lookup|packed rows|share",
              "no block computes query head %d, and %s (heads are numbered across the batch): from which row of Q on "
              "does each block read?",
              lacks, instead);
-    free(walks);
+    free(met);
     return !wrong;
 }
 

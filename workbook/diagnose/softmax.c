@@ -117,16 +117,6 @@ static double subtracted(const step *t, int i, int *weights)
                 "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
-    for (int c = 0; c < S->cols && one; c++) {  // hidden ones: a score that is neither -infinity nor their own
-        const double P = PV->a[i * PV->depth + c], is = (log2(P) + m) / s2, own = S->after[i * S->cols + c];
-        if (P > 1e-30 && P < 1e30 && !sees(S->a_row[i], key_of(S->b_row[c])) && is < -100 &&
-            (close + 0.01) / s2 < -0.2 * is && fabs(is - own) > -0.2 * is)
-            find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "%s gives the weight %.3g to a hidden key, in column %d of the tile that starts at key %d. The "
-                 "score was set to about %.2g, which is too high if scale is small or visible scores are as low; use "
-                 "-INFINITY",
-                 q, P, c, t->first, is);
-    }
     return one ? m : NAN;
 }
 
@@ -285,6 +275,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              "O of %s is correct, but L is not ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: it should be "
              "%.4g, but is %.4g%s",
              q, end, l, with_sink, right, L, overflow_of(L, right));
+    if (*overflow_of(L, right)) find(BY_L, "exp overflows", fit_L.gaps, "%s", says);
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
     else
@@ -303,14 +294,23 @@ void see_empty_row(int row)
              L < -1e38f && isfinite(L) ? ", computed from the initial m and an l that is not 0" : "");
 }
 
-// Whether all keys of a tile have one weight, whatever their scores.
-static bool are_one_number(const step *t, int i)
+// Hidden keys that have one weight, whatever their scores, or one that is too low for these. run: the row's maximum.
+static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
+    int count = 0;
     const product *S = t->S;
-    const float *P = t->P->a + i * t->P->depth, *scores = S->after + i * S->cols;
-    double most = 0;
-    for (int c = 1; c < S->cols; c++) most = P[c] == *P ? fmax(most, fabs(scores[c] - *scores) * fabs(s2)) : INFINITY;
-    return *P > 1e-30 && isfinite(*P) && most > 0.1 && isfinite(most);
+    double weight = 0, least = INFINITY, most = -INFINITY;
+    for (int c = 0; c < S->cols; c++) {
+        const double P = t->P->a[i * t->P->depth + c], score = S->after[i * S->cols + c] * s2;
+        if (S->b_row[c] < 0 || sees(S->a_row[i], key_of(S->b_row[c]))) continue;
+        if (!(P > 1e-30 && P < 1e30) || (weight > 0 && P != weight)) return;
+        weight = P, count++, least = fmin(least, score), most = fmax(most, score);
+    }
+    if (count > 1 && (most - least > 0.1 || (isfinite(run) && weight < 0.8 * exp2(least - run))))
+        find(BY_MASK, "hidden by a number", MASK_GAPS,
+             "%s gives the weight %.3g to each hidden key of the tile that starts at key %d, whatever its score. Hidden "
+             "scores were set to a finite number, which visible ones are not always above; use -INFINITY",
+             q, weight, t->first);
 }
 
 static void look_at_row(int i)
@@ -342,17 +342,8 @@ static void look_at_row(int i)
             if (sees(row, key_of(S->b_row[c]))) visible++, tile = fmax(tile, score);
         }
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
+        look_at_hidden(q, &steps[t], i, run);
         const double now = subtracted(&steps[t], i, &given);
-        if (given == 0 && visible && tile < -100 && weights > 0 && isfinite(weights))
-            find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "%s gives weights to hidden keys, and none to visible ones. Its visible scores are at most %.4g "
-                 "in base 2, and hidden scores were set to a number that is not below this; use -INFINITY",
-                 q, tile);
-        if (!visible && are_one_number(&steps[t], i))
-            find(BY_MASK, "hidden by a number", MASK_GAPS,
-                 "%s sees no key of the tile that starts at key %d, but gives the same weight, %.4g, to each of them: "
-                 "hidden scores were set to a finite number, so it is the row's m as well; use -INFINITY",
-                 q, steps[t].first, PV->a[i * PV->depth]);
         if (given == 0) {
             if (visible) return;
             continue;

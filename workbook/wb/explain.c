@@ -190,6 +190,8 @@ static void end_repair(cause *c)
         char *const tried = child_read(c->tried, NULL);
         child_wait(c->searching);
         say_plain("  tried: ", tried);
+        if (*a->outcome->sanitize && strstr(tried, "in line "))
+            say("  the check build has not tried this edit: fix what it reports first\n");
         free(tried);
     }
     close(c->said);
@@ -224,7 +226,8 @@ static void tell(cause *c, int looked)
                 say_plain("", text_of("%.*s", (int)strcspn(line, "\n"), line));
     } else if (strcmp(c->kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
         say_steps(c);
-        say("  the check build reports a consequence of this: %s, line%s\n", c->kind, places(c, o->sanitize));
+        say("  the check build reports %s: %s, line%s\n", shown ? "beside it" : "a consequence of this", c->kind,
+            places(c, o->sanitize));
     } else if (length >= 7 && strcmp(c->kind + length - 7, "timeout") == 0 && !says(c, "no answer in ")) {
         say_steps(c);
         looked = 3;

@@ -174,11 +174,14 @@ void hook_engine(const tile_rows &what, bool overwrites, call_site site, const c
 static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, access_kind kind, const place &here,
                         bool shared)
 {
+    const bool inside = *flags & EXISTS;  // it begins there
     while (*flags & EXISTS) flags++, at++, bytes--;
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
         f->missing = freed          ? "a wait for the last kernel that uses this memory, before cudaFree()."
+                     : inside       ? "a smaller access, or one less: this one begins inside the memory and ends outside. "
+                                      "Is a number of such accesses rounded up?"
                      : kind == READ ? "an index inside the memory: check its batch, head, row and column. At a ragged "
                                       "end, put a condition around this load. Or the allocated memory is too small."
                                     : "an index inside the memory: check its batch, head, row and column. At a ragged "
