@@ -1,5 +1,5 @@
 #!/bin/sh
-# ring.sh - make ring: the keys of 17 and 18 on ranks of this machine are found right, in shapes that
+# ring.sh - make ring: the reference solutions of 17 and 18 on ranks of this machine are found right, in shapes that
 # are listed and drawn (SEED=); what is wrong is found wrong, and no rank is left behind.
 set -u
 . tests/prove/frame.sh

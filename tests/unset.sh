@@ -1,5 +1,6 @@
 #!/bin/sh
-# unset.sh - a variable without a value is found in a source, and none in an answer key that fills each before its use.
+# unset.sh - a variable without a value is found in a source, and none in a reference solution, where each is filled
+# before its use.
 set -u
 failed=0
 finds() { # WANT SOURCE

@@ -9,7 +9,7 @@
 #   torch     the tests of reference/flash_workbook, likewise, with pytest
 #   gpt_oss   reference/gpt_oss.py, if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
-#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)
+#   sanitize  the reference solutions of 02 and 03 in the check build (cuda: compute-sanitizer)
 # no PART: all of them, in this order.
 #
 # OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both

@@ -109,7 +109,7 @@ typedef struct wb_case {
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
-    // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given from 1 to 40
+    // the CPU layer emulates a GPU of so many multiprocessors; a problem on the host is given from 1 to 40
     // threads by it; 0: as many as always
     int processors;
     int shared_kb;  // ... with so many KB of shared memory for a block; 0: with those of an H200

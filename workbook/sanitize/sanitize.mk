@@ -94,7 +94,7 @@ $(foreach n,$(HONEST_EDITS),$(eval $(call check_of,honest/$n_%,$n,$B/honest/$n_%
 # Programs of tests/sanitize that draw what they run, in children as suites do (tests/in_a_child.h).
 $(foreach d,$(wildcard tests/sanitize/*.cu),$(eval $(call check_of_cu,drawn,$(basename $(notdir $d)),$d,-lcriterion)))
 
-# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN.
+# Broken kernels: the edits of tests/sanitize/NN.diff are made in the reference solution of NN.
 broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(call source,solutions,$(1)))
 # $(1): the problem
 define broken
