@@ -1,5 +1,4 @@
 # 17_flash_ring.gp - speed and memory of problem 17. Drawn by plot.sh.
 load 'plots/common.gp'
 number_and_name = "17 flash ring"
-unit = "TFLOP/s a GPU"
 load 'plots/ring.gp'

@@ -1,5 +1,5 @@
 # ring.gp - the charts of 17 and 18: against the number of ranks, and against N on as many ranks as there are rows of.
-# Set before: number_and_name, and unit, of a rate.
+# Set before: number_and_name.
 number_of_ranks(file) = int(system(sprintf("awk -f plots/series.awk -v impl=key -v where=D=128,causal=1 '%s' | " \
     ."awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } \
     $at[\"ranks\"] > most { most = $at[\"ranks\"] } END { print most + 0 }'", file)))
@@ -12,9 +12,7 @@ x_title = "ranks R, a GPU each"
 set xtics 1, 2
 where = "Nq=131072,D=128,causal=1"
 chart_title = number_and_name.": causal, N = 131072, 32 heads on 8, D = 128"
-y_column = "tflops"
-y_factor = 1
-y_title = unit.", higher is better"
+y_title = "TFLOP/s a GPU, higher is better"
 roof_name = ""
 load 'plots/speed.gp'
 

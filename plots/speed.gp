@@ -31,9 +31,8 @@ if (speed_data ne "") {
     if ((words(impls.peers) > 6 || exists("names_at_ends")) && term ne "dumb") {
         if (ceiling > 0) { top = room * ceiling } else { stats rows(speed_data, "", where) \
             using (rate(column(y_column))) nooutput; top = STATS_max }
-        table(file, impl, \
-            where) = sprintf("echo '# %s'; awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'; ", impl, impl, \
-            where, file)
+        table(file, impl, where) = sprintf( \
+            "echo '# %s'; awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'; ", impl, impl, where, file)
         tables = ""
         do for [impl in impls] { tables = tables.table(speed_data, impl, where) }
         do for [impl in peers] { tables = tables.table(peer_data, impl, peers_where.where) }

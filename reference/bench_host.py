@@ -20,36 +20,28 @@ ROUNDS, CALLS = 30, 40
 COLUMNS = "what B Hq Hkv N D impl us us_p10 us_p90 of_sdpa".split()
 
 
-def in_turns(calls):
-    """{name: (median, 10th and 90th percentile)} of microseconds."""
-    took = {name: [] for name in calls}
-    for call in calls.values():
-        for _ in range(5):
-            call()
+def report(what, shape, calls):
+    """Rows of those that can be called at all, in turns; the others say why not."""
+    able, took = {}, {}
+    for name, call in calls.items():
+        try:
+            for _ in range(5):
+                call()
+            able[name], took[name] = call, []
+        except Exception as error:
+            print(f"# {what} {shape} {name}: {said(error)}", flush=True)
     gc.collect(), gc.disable()
     for _ in range(ROUNDS):
-        for name, call in calls.items():
+        for name, call in able.items():
             torch.cuda.synchronize()
             start = time.perf_counter_ns()
             for _ in range(CALLS):
                 call()
             took[name].append((time.perf_counter_ns() - start) / CALLS / 1000)
     gc.enable()
-    return {name: percentiles(times) for name, times in took.items()}
-
-
-def report(what, shape, calls):
-    """Rows of those that can be called at all; the others say why not."""
-    able = {}
-    for name, call in calls.items():
-        try:
-            call()
-            able[name] = call
-        except Exception as error:
-            print(f"# {what} {shape} {name}: {said(error)}", flush=True)
-    times = in_turns(able)
-    for name, (us, low, high) in times.items():
-        ratio = us / times["SDPA"][0] if "SDPA" in times else float("nan")
+    for name in able:
+        us, low, high = percentiles(took[name])
+        ratio = us / percentiles(took["SDPA"])[0] if "SDPA" in able else float("nan")
         print(what, *shape, name, *(f"{x:.2f}" for x in (us, low, high, ratio)), sep="\t", flush=True)
 
 

@@ -22,7 +22,7 @@ bias, the mean of (O - truth) sign(truth) over the mean of |truth|. truth is of 
 it is of the same e4m3 inputs, so that what is left is the sums' and P's. Peers have one scale a tensor, amax / 448,
 which is what their interfaces take; cuDNN's O is e4m3 too (bf16 it declines).
 """
-import ctypes, functools, importlib, math, os, sys
+import ctypes, functools, importlib.util, math, os, sys
 from types import SimpleNamespace
 
 import torch
@@ -34,30 +34,26 @@ from shapes import listed, pairs
 from timing import COLUMNS, RUNS, heading, said, times
 
 
-class Missing:
-    """A package that is not installed: who asks for something of it is told so."""
+class Package:
+    """Imported when something of it is asked for; who asks is told if it is not installed."""
 
-    def __init__(self, package):
-        self.package = package
+    def __init__(self, module, name):
+        self.module, self.name = module, name
 
     def __bool__(self):
-        return False
+        return importlib.util.find_spec(self.module) is not None
 
-    def __getattr__(self, name):
-        raise ImportError(f"{self.package} is not installed")
-
-
-def installed(module, package):
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        return Missing(package)
+    def __getattr__(self, attribute):
+        try:
+            return getattr(importlib.import_module(self.module), attribute)
+        except ModuleNotFoundError:
+            raise ImportError(f"{self.name} is not installed") from None
 
 
-fa4_interface = installed("flash_attn.cute.interface", "flash-attn-4")
-fa3_interface = installed("fa3_fwd_interface", "fa3-fwd")
-cudnn, flashinfer = installed("cudnn", "nvidia-cudnn-frontend"), installed("flashinfer", "flashinfer")
-flash_workbook = installed("flash_workbook", "flash_workbook")
+fa4_interface = Package("flash_attn.cute.interface", "flash-attn-4")
+fa3_interface = Package("fa3_fwd_interface", "fa3-fwd")
+cudnn, flashinfer = Package("cudnn", "nvidia-cudnn-frontend"), Package("flashinfer", "flashinfer")
+flash_workbook = Package("flash_workbook", "flash_workbook")
 
 torch._dynamo.config.recompile_limit = 256
 torch.manual_seed(0)

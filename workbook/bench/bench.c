@@ -37,18 +37,6 @@ void bench_say(const char *format, ...)
     fflush(stderr);
 }
 
-void bench_note(const bench_options *o, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    bench_say("\n  %s\n ", text);
-    fprintf(o->out, "# %s\n", text);
-    fflush(o->out);
-}
-
 void bench_must(wb_status status)
 {
     if (status == WB_OK) return;

@@ -109,23 +109,14 @@ roofline_verdict roofline_judge(const wb_problem *problem, const roofline_peaks 
     return v;
 }
 
-static const char *name_of(roofline_roof roof)
-{
-    switch (roof) {
-    case ROOFLINE_MEMORY: return "memory";
-    case ROOFLINE_ARITHMETIC: return "arithmetic";
-    case ROOFLINE_EXPONENTIALS: return "exponentials";
-    default: return "-";
-    }
-}
-
 // ------------------------ in the table
 
 void roofline_columns(FILE *out, const roofline_verdict *v, const wb_problem *problem)
 {
+    static const char *const names[] = {"-", "memory", "arithmetic", "exponentials"};  // by roofline_roof
     if (v->roof == ROOFLINE_NONE)
         fprintf(out, "\t-\t-\t-\t-");
     else
-        fprintf(out, "\t%.7g\t%s\t%.4g\t%.5g", v->intensity, name_of(v->roof),
+        fprintf(out, "\t%.7g\t%s\t%.4g\t%.5g", v->intensity, names[v->roof],
                 does_little(problem) ? 1e3 / v->intensity * v->attainable : v->attainable, v->fraction);
 }
