@@ -84,7 +84,7 @@ void copy_in(void *tile, int bytes, const tensor_box &map, int row, int head, ui
 {
     const thread &me = engine_thread("load_async()", site);
     check_tile(tile, bytes, map, site);
-    begin_copy({whole(tile, map), nullptr, map, row, head, bytes, signal_number(arrived, site), false, 0, site}, me);
+    begin_copy({whole(tile, map), nullptr, map, row, head, bytes, signal_number(arrived, site), site}, me);
 }
 
 static void check_bytes(const void *a, const void *b, int bytes, call_site site)
@@ -98,17 +98,8 @@ void copy_bytes_in(void *to, const void *src, int bytes, uint64_t *arrived, call
 {
     const thread &me = engine_thread("send_with()", site);
     check_bytes(to, src, bytes, site);
-    begin_copy({lines(to, bytes),
-                static_cast<const char *>(src),
-                {},
-                0,
-                0,
-                bytes,
-                signal_number(arrived, site),
-                false,
-                0,
-                site},
-               me);
+    const char *const source = static_cast<const char *>(src);
+    begin_copy({lines(to, bytes), source, {}, 0, 0, bytes, signal_number(arrived, site), site}, me);
 }
 
 // The oldest that somebody waits for; in the backward order of threads (../layer_requests.h) the newest.
@@ -162,14 +153,14 @@ void copy_out(const void *tile, int bytes, const tensor_box &map, int row, int h
                "%s would begin at row %d of head %d: a load may begin before row 0, but a store must not (illegal "
                "instruction)",
                name_of(tile), row, head);
-    begin_store({whole(tile, map), nullptr, false, map, row, head, me.number, false, false, 0, site}, me);
+    begin_store({whole(tile, map), nullptr, false, map, row, head, me.number, site}, me);
 }
 
 void copy_bytes_out(void *to, const void *src, int bytes, bool add, call_site site)
 {
     const thread &me = engine_thread(add ? "add_async()" : "put_async()", site);
     check_bytes(to, src, bytes, site);
-    begin_store({lines(src, bytes), static_cast<char *>(to), add, {}, 0, 0, me.number, false, false, 0, site}, me);
+    begin_store({lines(src, bytes), static_cast<char *>(to), add, {}, 0, 0, me.number, site}, me);
 }
 
 // Blocks on several host threads add to the same numbers.

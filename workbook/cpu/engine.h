@@ -46,9 +46,9 @@ struct copy_to_shared {
     tensor_box map;
     int row, head, bytes;
     size_t signal;
-    bool done;
-    unsigned phase;  // of the signal, that it belonged to; once done
     call_site site;
+    bool done = false;
+    unsigned phase = 0;  // of the signal, that it belonged to; once done
 };
 
 struct copy_from_shared {
@@ -58,9 +58,9 @@ struct copy_from_shared {
     tensor_box map;
     int row, head;
     unsigned thread;
-    bool done, written;  // it has been read; and can be seen by others
-    unsigned clock;      // of its warp when it knew that it was done
     call_site site;
+    bool done = false, written = false;  // it has been read; and can be seen by others
+    unsigned clock = 0;                  // of its warp when it knew that it was done
 };
 
 // The latest product of a group that reads these rows.

@@ -143,7 +143,7 @@ static void forget_freed(const char *pages, size_t bytes)
     buffers.resize(kept);
 }
 
-static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool managed, call_site site)
+cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
 {
     if (!pointer) return set_error(cudaErrorInvalidValue);
     *pointer = nullptr;
@@ -168,16 +168,6 @@ static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool managed, c
     return cudaSuccess;
 }
 
-cudaError_t allocate(void **pointer, size_t bytes, call_site site)
-{
-    return allocate_buffer(pointer, bytes, false, site);
-}
-
-cudaError_t allocate_managed(void **pointer, size_t bytes, call_site site)
-{
-    return allocate_buffer(pointer, bytes, true, site);
-}
-
 static cudaError_t refuse(const char *call, const char *why, call_site site, cudaError_t error)
 {
     if (!hook_refused(call, why, site))
@@ -185,8 +175,9 @@ static cudaError_t refuse(const char *call, const char *why, call_site site, cud
     return set_error(error);
 }
 
-static cudaError_t free_buffer(void *pointer, call_site site)
+cudaError_t release(void *pointer, call_site site)
 {
+    if (!pointer) return cudaSuccess;
     lock guard;
     buffer *x = find(pointer);
     if (!x || x->at != pointer)
@@ -300,8 +291,6 @@ cudaError_t set(void *to, int value, size_t bytes, call_site site)
     hook_host_wrote(static_cast<char *>(to), bytes);
     return cudaSuccess;
 }
-
-cudaError_t release(void *pointer, call_site site) { return pointer ? free_buffer(pointer, site) : cudaSuccess; }
 
 // ------------------------ for flight.h
 

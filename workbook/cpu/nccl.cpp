@@ -68,9 +68,9 @@ struct part {  // of a group: one message
     role of;
     const char *call;
     call_site site;
-    int id;        // on the board
     size_t whole;  // of the collective call whose it is
-    std::vector<char> taken;
+    int id = 0;    // on the board
+    std::vector<char> taken = {};
 };
 struct collective {
     enum { GATHER, REDUCE } kind;
@@ -509,16 +509,8 @@ static void add_range(const call &c, const void *at, size_t bytes, bool write, i
 }
 static void add_part(const call &c, bool send, const char *at, size_t bytes, int peer, role of)
 {
-    mine.open->parts.push_back({send,
-                                const_cast<char *>(at),
-                                bytes,
-                                peer,
-                                of,
-                                c.name,
-                                c.site,
-                                0,
-                                mine.open->wholes.size() - (of == OF_ALL),
-                                {}});
+    const size_t whole = mine.open->wholes.size() - (of == OF_ALL);
+    mine.open->parts.push_back({send, const_cast<char *>(at), bytes, peer, of, c.name, c.site, whole});
 }
 static ncclResult_t done() { return mine.depth ? ncclSuccess : queue_group(); }
 

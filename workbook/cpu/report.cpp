@@ -61,8 +61,7 @@ void report_line(const char *format, ...)
     va_end(arguments);
 }
 
-// A path below this directory without it.
-static const char *from_here(const char *file)
+const char *from_here(const char *file)
 {
     static char here[512];
     if (!here[0] && !getcwd(here, sizeof here)) return file;
@@ -186,23 +185,25 @@ static int holds_code(dl_phdr_info *info, size_t, void *data)
     return 0;
 }
 
-// What addr2line says of an instruction; null if it cannot be asked.
-static FILE *ask_addr2line(uintptr_t code, const char *options)
+FILE *ask_addr2line(const uintptr_t *codes, size_t count, const char *options)
 {
-    object o = {code, "", 0};
+    object o = {codes[0], "", 0};
     if (!environment("CUDACPU_PLACES", 1) || !dl_iterate_phdr(holds_code, &o) || !o.path[0] || strchr(o.path, '\''))
         return nullptr;
-    char command[640];
-    snprintf(command, sizeof command, "addr2line %s -e '%s' 0x%lx 2>/dev/null", options, o.path,
-             static_cast<unsigned long>(code - o.base));
-    return popen(command, "r");
+    std::string command = std::string("addr2line ") + options + " -e '" + o.path + "' 2>/dev/null";
+    for (size_t i = 0; i < count; i++) {
+        char address[20];
+        snprintf(address, sizeof address, " %lx", static_cast<unsigned long>(codes[i] - o.base));
+        command += address;
+    }
+    return popen(command.c_str(), "r");
 }
 
 // Prints the student's lines that this instruction came from, inlined calls included, innermost first; false if there
 // are none. With `words` those of the words of tile.cuh and its like instead.
 static bool print_lines(uintptr_t code, bool words)
 {
-    FILE *lines = ask_addr2line(code, "-i");
+    FILE *lines = ask_addr2line(&code, 1, "-i");
     if (!lines) return false;
     char text[1024];
     int printed = 0;
@@ -265,7 +266,8 @@ call_site students(call_site site, int *from)
     bool beyond = false;
     for (int n = 0; site.reached && n < CALLS && !beyond; n++) {
         const intptr_t code = called(site.reached).from[n];
-        FILE *lines = code ? ask_addr2line(reinterpret_cast<uintptr_t>(__executable_start + code) - 1, "-i") : nullptr;
+        const uintptr_t inside = reinterpret_cast<uintptr_t>(__executable_start + code) - 1;
+        FILE *lines = code ? ask_addr2line(&inside, 1, "-i") : nullptr;
         char text[1024];
         while (lines && fgets(text, sizeof text, lines)) {
             char *colon = strrchr(text, ':');
@@ -293,7 +295,8 @@ call_site students(call_site site, int *from)
 const char *own_name(const kernel &what)
 {
     static char name[64];
-    FILE *answer = what.address ? ask_addr2line(reinterpret_cast<uintptr_t>(what.address), "-fC") : nullptr;
+    const uintptr_t code = reinterpret_cast<uintptr_t>(what.address);
+    FILE *answer = code ? ask_addr2line(&code, 1, "-fC") : nullptr;
     if (!answer) return what.name;
     char text[2048] = "", at[512] = "?";  // in a stripped library the name is its neighbour's, and has no line
     if (fgets(text, sizeof text, answer) && fgets(at, sizeof at, answer) && *at != '?')

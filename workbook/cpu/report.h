@@ -40,9 +40,12 @@ int keep_trace(const call_trace &t);
 // A kernel's name, of one launched through a pointer too; as the launch wrote it where no other is to be had.
 const char *own_name(const kernel &what);
 
-// Of what addr2line answers: whether a file is one of the words that kernels are written in, and whether it is the
+// What addr2line answers about instructions of one program or library; null if it cannot be asked.
+FILE *ask_addr2line(const uintptr_t *codes, size_t count, const char *options);
+// Of its answers: a path below this directory without it; whether a file is one of the words that kernels are written in, and whether it is the
 // student's, or such a one: not the layer's, not the compiler's. "void tile_machine::store<16, 16>(float*, ...)" ->
 // "store"; lambdas have no name to show.
+const char *from_here(const char *file);
 bool is_tile_vocabulary(const char *file);
 bool is_students(const char *file);
 void short_name(const char *function, char *name, size_t size);

@@ -114,21 +114,14 @@ static void wait_for(cudaStream_t stream)
     catch_up(stream);
 }
 
-// A copy of a rank's: what the device reads and writes is told when it is queued.
-static cudaError_t copy_in_flight(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
-                                  bool to_host, bool from_host, call_site site)
+// Of a rank, what the device reads and writes is told when it is queued; elsewhere it waits for its turn.
+static void queue(const char *call, cudaStream_t stream, std::vector<flight_range> ranges, call_site site,
+                  std::function<void()> run)
 {
-    const char *const call = stream ? "cudaMemcpyAsync()" : "cudaMemcpy()", *const now =
-                                                                                static_cast<const char *>(from);
-    std::vector<flight_range> ranges;
-    if (is_device_address(from)) ranges.push_back({now, bytes, false, call, site, -1});
-    if (is_device_address(to)) ranges.push_back({static_cast<char *>(to), bytes, true, call, site, -1});
-    const auto staged = std::make_shared<std::vector<char>>(now, from_host && from ? now + bytes : now);
-    const auto error = std::make_shared<cudaError_t>(cudaSuccess);
-    flight_work(call, site, stream, ranges,
-                [=] { *error = copy(to, staged->empty() ? from : staged->data(), bytes, kind, site); });
-    if (to_host) wait_for(stream);
-    return *error;
+    if (flying)
+        flight_work(call, site, stream, std::move(ranges), std::move(run));
+    else
+        in_turn(stream, std::move(run));
 }
 
 cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
@@ -137,17 +130,24 @@ cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMe
     const bool to_host = kind == cudaMemcpyDeviceToHost || (kind == cudaMemcpyDefault && !is_device_address(to));
     const bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost ||
                            (kind == cudaMemcpyDefault && !is_device_address(from));
-    if (flying) return copy_in_flight(to, from, bytes, kind, stream, to_host, from_host, site);
-    if (to_host) wait_for(stream);  // to pinned memory the call would not, but its caller will have to
-    if (to_host || !stream || !stream->waits_for_none) {
+    if (to_host && !flying) wait_for(stream);  // to pinned memory the call would not, but its caller will have to
+    if (!flying && (to_host || !stream || !stream->waits_for_none)) {
         use(stream);
         catch_up(stream);
         return copy(to, from, bytes, kind, site);
     }
+    const char *const call = stream ? "cudaMemcpyAsync()" : "cudaMemcpy()";
     const char *const now = static_cast<const char *>(from);
-    const std::vector<char> staged(now, from_host && from ? now + bytes : now);  // memory of the host is read at once
-    in_turn(stream, [=] { copy(to, staged.empty() ? from : staged.data(), bytes, kind, site); });
-    return cudaSuccess;
+    std::vector<flight_range> ranges;
+    if (is_device_address(from)) ranges.push_back({now, bytes, false, call, site, -1});
+    if (is_device_address(to)) ranges.push_back({static_cast<char *>(to), bytes, true, call, site, -1});
+    // memory of the host is read at once
+    const auto staged = std::make_shared<std::vector<char>>(now, from_host && from ? now + bytes : now);
+    const auto error = std::make_shared<cudaError_t>(cudaSuccess);
+    queue(call, stream, std::move(ranges), site,
+          [=] { *error = copy(to, staged->empty() ? from : staged->data(), bytes, kind, site); });
+    if (to_host) wait_for(stream);
+    return *error;
 }
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
@@ -157,25 +157,18 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream, call_site site)
 {
-    cudaError_t error = cudaSuccess;
-    if (flying)
-        flight_work("cudaMemset()", site, stream, {{static_cast<char *>(to), bytes, true, "cudaMemset()", site, -1}},
-                    [=] { set(to, value, bytes, site); });
-    else if (stream && stream->waits_for_none)
-        in_turn(stream, [=] { set(to, value, bytes, site); });
-    else
-        in_turn(stream, [&] { error = set(to, value, bytes, site); });
-    return error;
+    const char *const call = "cudaMemset()";
+    const auto error = std::make_shared<cudaError_t>(cudaSuccess);  // of one that happens now
+    queue(call, stream, {{static_cast<char *>(to), bytes, true, call, site, -1}}, site,
+          [=] { *error = set(to, value, bytes, site); });
+    return *error;
 }
 
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream, call_site site)
 {
-    if (flying)
-        flight_work("cudaFreeAsync()", site, stream,
-                    {{static_cast<char *>(pointer), buffer_bytes(pointer), true, "cudaFreeAsync()", site, -1}},
-                    [=] { release(pointer, site); });
-    else
-        in_turn(stream, [=] { release(pointer, site); });
+    const char *const call = "cudaFreeAsync()";
+    queue(call, stream, {{static_cast<char *>(pointer), buffer_bytes(pointer), true, call, site, -1}}, site,
+          [=] { release(pointer, site); });
     return cudaSuccess;
 }
 
@@ -314,10 +307,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
-    if (flying)
-        flight_work("cudaLaunchHostFunc()", {nullptr, 0}, stream, {}, [=] { function(argument); });
-    else
-        in_turn(stream, [=] { function(argument); });
+    queue("cudaLaunchHostFunc()", stream, {}, {nullptr, 0}, [=] { function(argument); });
     return cudaSuccess;
 }
 

@@ -153,7 +153,7 @@ void multiply(const matrices &m)
 void multiply(void **products, int count)
 {
     const warp_product &one = *static_cast<warp_product *>(products[0]);
-    matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 8 * one.cols, 16 * one.depth, nullptr, nullptr};
+    matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 8 * one.cols, 16 * one.depth};
     const size_t a = static_cast<size_t>(m.rows) * m.depth, b = static_cast<size_t>(m.depth) * m.cols;
     const size_t c = static_cast<size_t>(m.rows) * m.cols;
     m.a = room(a + b + c);

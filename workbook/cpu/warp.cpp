@@ -8,27 +8,25 @@ namespace cudacpu
 {
 const char *operation_name(warp_operation operation)
 {
-    switch (operation) {
-    case SYNC_WARP: return "__syncwarp()";
-    case SHUFFLE: return "__shfl_sync()";
-    case SHUFFLE_UP: return "__shfl_up_sync()";
-    case SHUFFLE_DOWN: return "__shfl_down_sync()";
-    case SHUFFLE_XOR: return "__shfl_xor_sync()";
-    case BALLOT: return "__ballot_sync()";
-    case ANY: return "__any_sync()";
-    case ALL: return "__all_sync()";
-    case ADD_INT:
-    case ADD_UNSIGNED: return "__reduce_add_sync()";
-    case MIN_INT:
-    case MIN_UNSIGNED: return "__reduce_min_sync()";
-    case MAX_INT:
-    case MAX_UNSIGNED: return "__reduce_max_sync()";
-    case AND_BITS: return "__reduce_and_sync()";
-    case OR_BITS: return "__reduce_or_sync()";
-    case XOR_BITS: return "__reduce_xor_sync()";
-    case CALL: return "an operation of the whole warp";
-    }
-    return "?";
+    static const char *const names[] = {"__syncwarp()",
+                                        "__shfl_sync()",
+                                        "__shfl_up_sync()",
+                                        "__shfl_down_sync()",
+                                        "__shfl_xor_sync()",
+                                        "__ballot_sync()",
+                                        "__any_sync()",
+                                        "__all_sync()",
+                                        "__reduce_add_sync()",
+                                        "__reduce_min_sync()",
+                                        "__reduce_max_sync()",
+                                        "__reduce_min_sync()",
+                                        "__reduce_max_sync()",
+                                        "__reduce_and_sync()",
+                                        "__reduce_or_sync()",
+                                        "__reduce_xor_sync()",
+                                        "an operation of the whole warp"};
+    static_assert(sizeof names / sizeof *names == CALL + 1, "each operation has a name");
+    return names[operation];
 }
 
 // ------------------------ the work, once all are there

@@ -324,15 +324,8 @@ static void compute(engine &e, product &p, int w)
         each_four(c, q.cols, lane, [&, from = &p.saved[static_cast<size_t>(lane * half)]](int n, float *x, float *y) {
             memcpy(x, from + n, 8), memcpy(y, from + n + 2, 8);
         });
-    const matrices m = {left,
-                        right.x,
-                        c,
-                        ROWS,
-                        q.cols,
-                        q.depth,
-                        leave_out ? idle : nullptr,
-                        leave_out ? right.idle : nullptr,
-                        q.e4m3 && leave_out};
+    matrices m = {left, right.x, c, ROWS, q.cols, q.depth};
+    if (leave_out) m.a_idle = idle, m.b_idle = right.idle, m.cut = q.e4m3;
     hook_product(m, q.site);
     float *record = product_begins(m);
     multiply(m);

@@ -317,13 +317,9 @@ static inline void check_bytes(const char *at, unsigned bytes, access_kind kind,
     }
     if (kind == ASYNC) memset(flags, EXISTS | PENDING, bytes);
 
-    access_record now = {epoch,
-                         here.code,
-                         here.calls,
-                         seen[t.number][t.number],
-                         static_cast<uint16_t>(t.number & 1023),
-                         15,
-                         static_cast<uint16_t>(kind & 3)};
+    access_record now = {};
+    now.epoch = epoch, now.code = here.code, now.calls = here.calls;
+    now.clock = seen[t.number][t.number], now.thread = t.number & 1023, now.kind = kind & 3;
     for (const size_t end = offset + bytes; offset < end;) {
         const size_t word = offset / 4, first = offset % 4, last = end - word * 4 < 4 ? end - word * 4 : 4;
         now.bytes = ((1u << last) - (1u << first)) & 15;

@@ -6,8 +6,6 @@
 #include "check.h"
 #include "../report.h"
 
-#include <link.h>
-#include <unistd.h>
 #include <vector>
 
 extern "C" char __executable_start[];
@@ -83,39 +81,24 @@ extern "C" void __tsan_func_exit()
 
 // ------------------------ source lines
 
-static int load_address(dl_phdr_info *info, size_t, void *data)  // the program comes first
-{
-    *static_cast<uintptr_t *>(data) = info->dlpi_addr;
-    return 1;
-}
-
 void find_source_lines(const place *places, int count, source_line *lines)
 {
-    std::vector<uint32_t> codes;  // of all places, each followed by its callers
+    std::vector<uintptr_t> codes;  // of all places, each followed by its callers
     std::vector<int> owner;
+    const auto look_up = [&](uint32_t code, int i) {  // less 1: inside of the call, not behind it
+        codes.push_back(reinterpret_cast<uintptr_t>(__executable_start) + code - 1), owner.push_back(i);
+    };
     for (int i = 0; i < count; i++) {
         lines[i] = {"", 0, "", 0, ""};
         if (!places[i].code) continue;
-        codes.push_back(places[i].code), owner.push_back(i);
+        look_up(places[i].code, i);
         for (uint32_t node = places[i].calls, n = 0; node && n < 32; node = tree()[node].caller, n++)
-            codes.push_back(tree()[node].code), owner.push_back(i);
+            look_up(tree()[node].code, i);
     }
-    uintptr_t base = 0;
-    dl_iterate_phdr(load_address, &base);
-    char program[512];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = 0;
-    if (codes.empty() || length <= 0 || strchr(program, '\'')) return;
-    std::vector<char> command(codes.size() * 20 + 600);
-    int used = snprintf(command.data(), command.size(), "addr2line -afCi -e '%s'", program);
-    for (uint32_t code : codes)  // less 1: inside of the call, not behind it
-        used += snprintf(command.data() + used, command.size() - static_cast<size_t>(used), " 0x%lx",
-                         static_cast<unsigned long>(reinterpret_cast<uintptr_t>(__executable_start) - base + code - 1));
-    FILE *answer = popen(command.data(), "r");
+    FILE *answer = codes.empty() ? nullptr : ask_addr2line(codes.data(), codes.size(), "-afCi");
     if (!answer) return;
     static char text[1 << 16], function[sizeof text];  // names of lambdas in templates are long
-    char here[512] = "", tile_word[48] = "";
-    if (!getcwd(here, sizeof here)) here[0] = 0;
+    char tile_word[48] = "";
     int which = -1, last_owner = -1;
     // For each address: itself, then pairs of function and file:line, callers of inlined code behind it.
     while (fgets(text, sizeof text, answer)) {
@@ -131,8 +114,7 @@ void find_source_lines(const place *places, int count, source_line *lines)
         char *colon = strrchr(text, ':');
         if (!colon) continue;
         *colon = 0;
-        const char *file = text;
-        if (strncmp(file, here, strlen(here)) == 0 && file[strlen(here)] == '/') file += strlen(here) + 1;
+        const char *file = from_here(text);
         if (is_tile_vocabulary(file)) {
             char name[48];
             short_name(function, name, sizeof name);

@@ -108,19 +108,9 @@ void found_unfilled(const char *at, const char *kernel, call_site site)
 
 // ------------------------ printing
 
-// The line itself, under where it stands.
-static void print_source(const char *file, int line) { report_source(file, line, "               "); }
+static const char UNDER[] = "               ";  // where a line of source stands
 
-static const char *verb(access_kind kind)
-{
-    switch (kind) {
-    case READ: return "reads";
-    case WRITE: return "writes";
-    case ATOMIC: return "does an atomic";
-    case ASYNC: return "copies asynchronously";
-    }
-    return "?";
-}
+static const char *const verbs[] = {"reads", "writes", "does an atomic", "copies asynchronously"};  // access_kind
 
 static const char *missing_order(const finding &f, const source_line lines[2])
 {
@@ -158,15 +148,15 @@ static void print_side(const finding &f, const finding_side &side, const char *l
         const unsigned t = side.thread, x = f.block_size.x, y = f.block_size.y;
         const char *what = f.kind == OUT_OF_BOUNDS && strncmp(f.memory, "index", 5) == 0 ? "is"
                            : f.kind == MISALIGNED                                        ? "is"
-                                                                                         : verb(side.kind);
+                                                                                         : verbs[side.kind];
         fprintf(stderr, "   %-8s block (%u,%u,%u), thread (%u,%u,%u) = warp %u lane %u, %s%s%s %s\n", label,
                 side.block.x, side.block.y, side.block.z, t % x, t / x % y, t / (x * y), t / WARP, t % WARP, what,
                 word[0] ? " in " : "", word, where);
     }
-    if (line.file[0]) print_source(line.file, line.line);
+    if (line.file[0]) report_source(line.file, line.line, UNDER);
     if (line.caller > 0 && line.caller != line.line) {
         fprintf(stderr, "            called at %s:%d\n", line.file, line.caller);
-        print_source(line.file, line.caller);
+        report_source(line.file, line.caller, UNDER);
     }
 }
 
@@ -178,7 +168,7 @@ static void print_in_full(const finding &f, const source_line lines[2])
         const bool launch = strncmp(f.kernel, "cuda", 4) != 0;
         fprintf(stderr, "sanitize: %s refused: %s\n   %s\n   now      host code at %s:%d\n", launch ? "launch" : "call",
                 f.kernel, f.memory, f.site.file, f.site.line);
-        print_source(f.site.file, f.site.line);
+        report_source(f.site.file, f.site.line, UNDER);
     } else {
         fprintf(stderr, "sanitize: %s in %s\n   %s\n   memory   %s\n", text.name,
                 f.site.file     ? f.kernel
@@ -357,27 +347,29 @@ void hook_rank_end() { at_exit(); }
 
 void hook_report_end(const char *kind) { print_findings(kind); }
 
-const char *hook_kernel_name(const block &b)
+// Where a thread has called the layer.
+static const source_line &line_of_call(const thread &t)
 {
     static source_line line;
-    const thread &t = b.running ? *b.running : b.threads[0];
-    if (!t.code) return b.what->name;
     const place where = place_of(t.code, t);
     find_source_lines(&where, 1, &line);
-    return line.kernel[0] ? line.kernel : b.what->name;
+    return line;
+}
+
+const char *hook_kernel_name(const block &b)
+{
+    const thread &t = b.running ? *b.running : b.threads[0];
+    const char *const name = t.code ? line_of_call(t).kernel : "";
+    return name[0] ? name : b.what->name;
 }
 
 call_site hook_place(call_site site, const thread *t)
 {
     if (!t || !t->code || !site.file || !is_tile_vocabulary(site.file)) return site;
-    static source_line line;
-    const place where = place_of(t->code, *t);
-    find_source_lines(&where, 1, &line);
+    const source_line &line = line_of_call(*t);
     if (!line.file[0]) return site;
     static char files[8][256];  // several may be on their way to be printed
     static int turn;
-    char *file = files[turn++ % 8];
-    strcpy(file, line.file);
-    return {file, line.line};
+    return {strcpy(files[turn++ % 8], line.file), line.line};
 }
 }

@@ -51,14 +51,8 @@ template <unsigned Size_, class Parent_ = void> class thread_block_tile
     {
         return __ballot_sync(lanes_(), predicate_, site_) >> first_lane_();
     }
-    int any(int predicate_, cudacpu::call_site site_ = cudacpu::here()) const
-    {
-        return __any_sync(lanes_(), predicate_, site_);
-    }
-    int all(int predicate_, cudacpu::call_site site_ = cudacpu::here()) const
-    {
-        return __all_sync(lanes_(), predicate_, site_);
-    }
+    int any(int x_, cudacpu::call_site site_ = cudacpu::here()) const { return __any_sync(lanes_(), x_, site_); }
+    int all(int x_, cudacpu::call_site site_ = cudacpu::here()) const { return __all_sync(lanes_(), x_, site_); }
 };
 
 template <unsigned Size_, class Group_> thread_block_tile<Size_> tiled_partition(const Group_ &) { return {}; }

@@ -100,8 +100,7 @@ enum { cudaHostAllocDefault = 0, cudaMemAttachGlobal = 1 };
 
 namespace cudacpu
 {
-cudaError_t allocate(void **pointer_, size_t bytes_, call_site site_);
-cudaError_t allocate_managed(void **pointer_, size_t bytes_, call_site site_);
+cudaError_t allocate(void **pointer_, size_t bytes_, bool managed_, call_site site_);
 cudaError_t copy_async(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, cudaStream_t stream_,
                        call_site site_);
 cudaError_t set_shared_limit(const void *kernel_, int bytes_, call_site site_);
@@ -111,17 +110,17 @@ cudaError_t blocks_per_multiprocessor(int *blocks_, int threads_, size_t shared_
 template <class Type_>
 cudaError_t cudaMalloc(Type_ **pointer_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, site_);
+    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, false, site_);
 }
 template <class Type_>
 cudaError_t cudaMallocAsync(Type_ **pointer_, size_t bytes_, cudaStream_t, cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, site_);
+    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, false, site_);
 }
 template <class Type_> cudaError_t cudaMallocManaged(Type_ **pointer_, size_t bytes_, unsigned = cudaMemAttachGlobal,
                                                      cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudacpu::allocate_managed(reinterpret_cast<void **>(pointer_), bytes_, site_);
+    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, true, site_);
 }
 cudaError_t cudaFree(void *pointer_, cudacpu::call_site site_ = cudacpu::here());
 cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
@@ -145,7 +144,7 @@ inline cudaError_t cudaMemcpyAsync(void *to_, const void *from_, size_t bytes_, 
 template <class Type_>
 cudaError_t cudaMallocHost(Type_ **pointer_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudacpu::allocate_managed(reinterpret_cast<void **>(pointer_), bytes_, site_);
+    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, true, site_);
 }
 template <class Type_>
 cudaError_t cudaHostAlloc(Type_ **pointer_, size_t bytes_, unsigned, cudacpu::call_site site_ = cudacpu::here())

@@ -21,10 +21,9 @@ enum warp_operation {
     BALLOT,
     ANY,
     ALL,
-    ADD_INT,
+    ADD,
     MIN_INT,
     MAX_INT,
-    ADD_UNSIGNED,
     MIN_UNSIGNED,
     MAX_UNSIGNED,
     AND_BITS,
@@ -116,10 +115,10 @@ CUDACPU_VOTE(int, __all_sync, ALL)
         return cudacpu::from_word<type_>(                                                                              \
             cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_), 0, 32, site_));                   \
     }
-CUDACPU_REDUCE(int, __reduce_add_sync, ADD_INT)
+CUDACPU_REDUCE(int, __reduce_add_sync, ADD)
 CUDACPU_REDUCE(int, __reduce_min_sync, MIN_INT)
 CUDACPU_REDUCE(int, __reduce_max_sync, MAX_INT)
-CUDACPU_REDUCE(unsigned, __reduce_add_sync, ADD_UNSIGNED)
+CUDACPU_REDUCE(unsigned, __reduce_add_sync, ADD)
 CUDACPU_REDUCE(unsigned, __reduce_min_sync, MIN_UNSIGNED)
 CUDACPU_REDUCE(unsigned, __reduce_max_sync, MAX_UNSIGNED)
 CUDACPU_REDUCE(unsigned, __reduce_and_sync, AND_BITS)

@@ -33,8 +33,8 @@ void load_matrices(uint32_t *to_, const void *row_, bool transposed_, call_site 
 struct matrices {
     float *a, *b, *c;
     int rows, cols, depth;
-    const bool *a_idle, *b_idle;  // [rows / 4][depth / 16], [depth / 16][cols / 8]; or both null
-    bool cut = false;             // as the tensor cores do with finite e4m3; depth is a multiple of 32
+    const bool *a_idle = nullptr, *b_idle = nullptr;  // [rows / 4][depth / 16], [depth / 16][cols / 8]; or both null
+    bool cut = false;  // as the tensor cores do with finite e4m3; depth is a multiple of 32
 };
 void multiply(const matrices &matrices_);
 }
