@@ -3,6 +3,6 @@
 // queries, it is the fastest of 10's in 44 %, by 7 % on average (2026-11-26). It fetches each key twice as often, and is
 // not asked above 640 queries: of 87 such shapes, drawn on an H100, it is never 3 % faster than the others, and up to
 // 42 % slower (B88 25/25 N1206 D64).
-// Random shapes that it is chosen for: 16 of 230 forward passes (records of `make duel`, 2026-11-28).
+// Random shapes that it is chosen for: 33 of 319 forward passes (records of `make duel`, 2026-11-28).
 #define WALK_TILES(D) D, 64, 1, D == 64 ? 3 : 2, D == 64 ? 3 : 2
 #include "hopper_walk.cu"
