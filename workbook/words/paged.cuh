@@ -315,6 +315,10 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
                 const float4 x = which <= behind ? *reinterpret_cast<const float4 *>(&from.O[r][col]) : float4{};
                 O_part[j][0] = x.x, O_part[j][1] = x.y, O_part[j][2] = x.z, O_part[j][3] = x.w;
             }
+            if (part0 == 0 && L_part[0] > m) {  // the first is all that there is so far
+                m = L_part[0], l = 1, L_part[0] = -INFINITY;
+                for (int c = 0; c < 4; c++) O_row[c] = O_part[0][c];
+            }
             merge(m, l, O_row, L_part, O_part);
         }
         TILE_ROLLED
