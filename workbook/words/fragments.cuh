@@ -42,8 +42,7 @@ TILE_FN float exp2_fast(float x)  // 2^x with a relative error below 2^-22; exp2
 }
 
 // Whether the device allows a block a Tiles of shared memory. It allows 64 KB on sm_75, 99 KB on sm_86, 227 KB on
-// sm_90; above 48 KB a kernel must also ask for its part, by cudaFuncSetAttribute. A device that does not answer
-// allows nothing.
+// sm_90; above 48 KB a kernel must also ask for its part, by cudaFuncSetAttribute. If it does not say, it allows none.
 template <class Tiles> static bool fits()
 {
     int device, limit;

@@ -69,8 +69,7 @@ TILE_FN int of_first_lane(int x, call_site from);
 }  // namespace hopper_machine
 using hopper_machine::call_site, hopper_machine::here;
 
-// The same for all lanes of a warp, and the compiler knows. A shuffle: all 32 lanes call, not under an if for some of
-// them.
+// The same for all lanes of a warp, and the compiler knows. A shuffle: all 32 lanes call, under no if for some.
 TILE_FN int warpgroup_id(call_site from = here())
 {
     return hopper_machine::of_first_lane(threadIdx.x / warpgroup_threads, from);
@@ -81,8 +80,7 @@ TILE_FN int warp_in_group(call_site from = here()) { return hopper_machine::of_f
 
 // Panels of 64 columns, so that a row of a panel has 128 bytes. Inside each eight rows the 16-byte pieces of row r are
 // exchanged: piece i lies where piece i ^ (r % 8) belongs. So neither rows nor columns collide in the banks. A narrow
-// tile is one panel of 32 or 16 columns: two or four of its rows, which share a line of 128 bytes, are exchanged
-// alike.
+// tile is one panel of 32 or 16 columns: two or four rows that share a line of 128 bytes are exchanged alike.
 template <int Rows, int Cols> struct alignas(1024) tma_tile {
     static_assert(Rows % 8 == 0 && Rows <= 256,
                   "Rows must be a multiple of 8, and at most 256, the copy engine's limit");
@@ -107,8 +105,7 @@ template <int Depth> struct weights {
     uint32_t x[Depth / 16][4];
 };
 
-// The four numbers of a thread's 16 x 8 block stand together, the threads side by side: so a thread moves 16 bytes at
-// a time.
+// The four numbers of a thread's 16 x 8 block stand together, the threads side by side: so it moves 16 bytes at a time.
 template <int Cols> struct alignas(128) fragments {
     static_assert(Cols % 8 == 0, "a tile is made of 16 x 8 blocks");
     float4 at[Cols / 8][warpgroup_threads];
@@ -616,8 +613,7 @@ static inline wb_status describe(tensor_map &map, const void *from, int bytes, i
 }  // namespace hopper_machine
 
 // A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64 at most, into
-// tiles of the same `rows` rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the
-// driver refuses.
+// tiles of the same `rows` rows of box_heads neighbouring heads, one below the other. WB_DEVICE_ERROR: it is refused.
 static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows,
                                  int box_heads = 1)
 {
@@ -882,8 +878,7 @@ HOPPER_PRODUCT(192, HOPPER_T9 ", %90, %91, %92, %93, %94, %95", 96, 97, 98, 99, 
 HOPPER_PRODUCT(256, HOPPER_T12 ", %120, %121, %122, %123, %124, %125, %126, %127", 128, 129, 130, 131, 132, 133, 134,
                HOPPER_32(0), HOPPER_32(32), HOPPER_32(64), HOPPER_32(96))
 
-// Each step of a product goes 32 bytes of a row further in A and in B, or into the next panel; in the B of A B 16 rows
-// further.
+// Each step of a product goes 32 bytes of a row further in A and B, or into the next panel; in the B of A B 16 rows.
 TILE_FN int step(int k, tile_rows t) { return (k * 32 / t.line * t.panel_bytes + k * 32 % t.line) / 16; }
 
 // What step k takes of A.

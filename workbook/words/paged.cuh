@@ -14,10 +14,9 @@
 
 // ------------------------ a cache
 
-// Rows of a cache in shared memory, in chunks of 16 bytes. They have no room at their ends as those of a smem_tile:
-// with it every other row would begin in the middle of a sector of 32 bytes, which is what memory hands over, and such
-// a row's copies ask for each sector twice. Chunks change places instead, in each row of eight in another way, so that
-// one chunk of eight rows lies in eight groups of banks.
+// Rows of a cache in shared memory, in chunks of 16 bytes. With room at their ends, as in a smem_tile, every other row
+// would begin in the middle of a sector of 32 bytes, and its copies would ask for each sector twice. Chunks change
+// places instead, so that one chunk of eight rows lies in eight groups of banks.
 template <class Element, int Rows, int Cols> struct alignas(128) cache_tile {
     static constexpr int elements = 16 / (int)sizeof(Element), chunks = Cols / elements;  // of a chunk; of a row
     static constexpr int turns = chunks < 8 ? chunks : 8;
@@ -26,8 +25,7 @@ template <class Element, int Rows, int Cols> struct alignas(128) cache_tile {
     TILE_FN const uint4 *chunk(int row, int n) const { return &at[row][n ^ row * turns / 8 % turns]; }
 };
 
-// __pipeline_memcpy_async of 16 bytes that nobody wants again: the L2 cache gives them up before all else, such as
-// parts, which are read again.
+// __pipeline_memcpy_async of 16 bytes that nobody wants again: L2 gives them up before parts, which are read again.
 TILE_FN void copy_once_async(void *to, const void *from)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -105,9 +103,8 @@ TILE_FN void load(operand<Rows, Cols> &a, smem_tile<Rows, Cols> &room, const bf1
     load(a, room, 0);
 }
 
-// What a kernel of a paged cache relies on and no host has looked at: that `page`, which the table has for key `key` of
-// a sequence, is one of `pages`; that a sequence has from 0 to `most` keys; that a tile is sought in one of the
-// sequences. The CPU layer ends with a sentence if not; a GPU does not ask.
+// What no host has looked at: the page of a key is one of `pages`; a sequence has from 0 to `most` keys; a tile is
+// sought in one of the sequences. The CPU layer ends with a sentence if not; a GPU does not ask.
 #ifndef __CUDACPU__
 TILE_FN void expect_page(int page, int pages, int sequence, int key) {}
 TILE_FN void expect_keys(int keys, int most, int sequence) {}
@@ -116,18 +113,16 @@ TILE_FN void expect_tile(int sequence, int sequences) {}
 
 // ------------------------ who am I
 
-// The packed rows of a key head are its query heads' tokens, one after the other, as they lie in Q and O. Blocks work
-// in teams: a team has a block for each key head and each tile of its packed rows, the members, and all of them take
-// the same keys of the same sequences, each of its own head. Neighbouring heads lie side by side in memory, and a
-// second tile of rows wants the keys of the first. So the blocks are numbered team by team.
+// The packed rows of a key head are its query heads' tokens, as they lie in Q and O. A team has a block for each key
+// head and each tile of its packed rows, the members, which take the same keys of the same sequences. Neighbouring
+// heads lie side by side in memory, so the blocks are numbered team by team.
 TILE_BOTH int packed_rows(const decode_shape &s) { return s.q_heads / s.kv_heads * s.q_len; }
 template <int Rows> TILE_BOTH int row_tiles(const decode_shape &s) { return (packed_rows(s) - 1) / Rows + 1; }
 template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }
 
-// How many blocks to launch, of the `most` that run at a time: whole teams, and at least one. Where all sequences are
-// of one length, as many teams as sequences, or a multiple or a divisor of that, cut none of them, or all of them
-// alike: then few have parts to write and to merge. So that is taken where it costs one team in sixteen at most: of 33
-// teams 32 for 32 sequences.
+// How many blocks to launch, of the `most` that run at a time: whole teams, and at least one. As many teams as
+// sequences, or a multiple or a divisor of that, cut none of them, or all alike, if they are of one length: taken where
+// it costs one team in sixteen at most.
 template <int Rows> static int blocks_of_teams(const decode_shape &s, int most)
 {
     const int all = most / members<Rows>(s) > 1 ? most / members<Rows>(s) : 1;
@@ -152,8 +147,7 @@ template <int Rows> struct member {
 
 // ------------------------ tiles in a row
 
-// The keys of a sequence are cut into tiles of BC, and the tiles of all sequences are numbered: sequence by sequence,
-// from the first key on.
+// The keys of a sequence are cut into tiles of BC, and the tiles of all are numbered: sequence by sequence, key by key.
 struct place {
     int b, t, keys;  // of which sequence, which of its tiles, and how many keys it has
 };
@@ -171,8 +165,7 @@ template <int BC> struct tile_row {
         expect_keys(kv_len[b], most, b);
         return kv_len[b];
     }
-    // A sequence without keys has one tile, of which nothing is seen: so its O and L are written like all others. ((0 -
-    // 1) / BC is 0.)
+    // A sequence without keys has one tile, of which nothing is seen: so its O and L are written. ((0 - 1) / BC is 0.)
     TILE_FN int tiles_of(int keys) const { return (keys - 1) / BC + 1; }
 
     TILE_FN long long total() const  // by all 32 lanes of a warp, as find()
@@ -214,8 +207,7 @@ template <int BC> struct tile_row {
 
 // ------------------------ warps merge
 
-// Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, lane by lane, 16 rows at
-// a time.
+// Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, 16 rows at a time.
 template <int Warps, int Rows> struct row_room {
     float at[Warps][Rows / 8][32];
 };
@@ -283,9 +275,8 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     const long long total = all.total();
     const int teams = (int)min((long long)me.teams, total), k = me.team;
     // Which parts there are is known before any of them is written: team k is the n-th behind of `behind`.
-    place p = {};
+    const place p = k > 0 && k < teams ? all.find(first_of(total, k, teams)) : place{};
     int n = 0, behind = 0;
-    if (k > 0 && k < teams) p = all.find(first_of(total, k, teams));
     if (p.t > 0) {
         const long long begin = first_of(total, k, teams) - p.t, end = begin + all.tiles_of(p.keys);
         for (int more = 32; more == 32; n += more)  // a team a lane
@@ -315,6 +306,10 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
                 const float4 x = which <= behind ? *reinterpret_cast<const float4 *>(&from.O[r][col]) : float4{};
                 O_part[j][0] = x.x, O_part[j][1] = x.y, O_part[j][2] = x.z, O_part[j][3] = x.w;
             }
+            if (part0 == 0 && L_part[0] > m) {  // the first is all that there is so far
+                m = L_part[0], l = 1, L_part[0] = -INFINITY;
+                for (int c = 0; c < 4; c++) O_row[c] = O_part[0][c];
+            }
             merge(m, l, O_row, L_part, O_part);
         }
         TILE_ROLLED
@@ -332,8 +327,7 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
 
 // ------------------------ the host
 
-// How many blocks of this kernel the device runs at a time; 0 if it does not say. Asks for their shared memory on the
-// way.
+// How many blocks of this kernel the device runs at a time; 0 if it does not say. Asks for their shared memory, too.
 template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads, size_t bytes)
 {
     int device, multiprocessors, together;

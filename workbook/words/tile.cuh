@@ -44,9 +44,7 @@ struct element {
 //
 //            col 0 1   2 3   4 5   6 7
 //   row 0       lane 0 lane 1 lane 2 lane 3      The four lanes of a row are a quad. Sums and maxima over a row need
-//               two
-//   row 1       lane 4 lane 5 lane 6 lane 7      exchanges, both inside the quad; everything else about rows needs
-//               none.
+//   row 1       lane 4 lane 5 lane 6 lane 7      two exchanges, both inside the quad; all else about rows needs none.
 //   ...
 //   row 7       lane 28 ...          lane 31
 //   row 8       lane 0 lane 1 lane 2 lane 3

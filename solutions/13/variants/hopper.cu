@@ -1,6 +1,6 @@
 // hopper.cu - flash_decode for many packed rows on a GPU of sm_90: all of them, up to 64 per warpgroup, use a tile of
 // keys that was loaded once. The split and the merge are the reference solution's, which also serves everything else:
-// 32 rows and fewer, D 16 and 32, other GPUs.
+// 16 rows and fewer, D 16 and 32, other GPUs. Short caches are not split where that ends no later (wants_whole).
 //
 // With R rows a byte of the cache makes R FLOPs. The key fetches a tile again for each 32 rows, and multiplies by
 // mma.sync: with 96 rows three times the bytes come through L2. Here one warpgroup fetches, and one to three compute,
