@@ -1,6 +1,6 @@
 #!/bin/sh
 # repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (WB_SEED repeats) it names the
-# lines.
+# lines, and of several places in a line the right one.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
@@ -13,12 +13,14 @@ repair() { # SOURCE CASE
 }
 mkdir -p $out/repaired
 said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }
-mistakes='s/e.col >= left/e.col > left/
-s/scale \* 1.44269504f/scale/'
+mistakes='s/e.col >= left/e.col > left/:in line
+s/scale \* 1.44269504f/scale/:in line
+s/log2(l)) \*/log2(m)) */:write `(l)` instead of `(m)`'
 mistake=$(echo "$mistakes" | awk -v n="$seed" '{ line[NR] = $0 } END { print line[n % NR + 1] }')
+words=${mistake#*:} mistake=${mistake%%:*}
 sed "$mistake" $key >"$work/wrong.cu"
 said=$(repair "$work/wrong.cu" Nq=20,Nk=200,D=16)
 for line in $(diff $key "$work/wrong.cu" | sed -n 's/^\([0-9]*\)c.*/\1/p'); do
-    case $said in *"in line $line, "*) ;; *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;; esac
+    case $said in *"in line $line, "*"$words"* | *"$words $line, "*) ;; *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;; esac
 done
 exit $failed

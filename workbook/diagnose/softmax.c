@@ -381,8 +381,9 @@ void settle_softmax(void)
     static const char over_more[] =
         "; no score of the row is that large: is the maximum taken over other numbers, too?";
     const form *const l = fit_form(&fit_l);
-    char begins[100];
-    snprintf(begins, sizeof begins, ": m begins at about %.3g, and stays there in rows whose scores are all lower",
+    char begins[120];
+    snprintf(begins, sizeof begins,
+             ": m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
              fabs(start) < 0.02 ? 0 : start);
     memcpy(e.text, at_start.shown, sizeof e.text);
     if (starts > 2 && !fit_m.wrong)
