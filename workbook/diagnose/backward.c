@@ -10,7 +10,8 @@ static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
         .joint = "; it equals 2 to the power of "),
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = "; it equals 2 to the power of ")};
-static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals "), FIT(BY_DS, "dS", .joint = "; it is ")};
+static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals "),
+                        FIT(BY_DS, "dS", .joint = "; it is ")};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "sum of the parts|parts|dK scale"),
                          FIT(BY_END, "sum of the parts|parts|dV|dK scale")};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = "; it equals the sum of ");
@@ -119,7 +120,8 @@ static void look_at_values(const step *t)
                     own("dK and dV", "dQ"), name_of(q), key_of(k), log2(P), exponent);
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
-            see_sum(&fit_dS[by_keys], dS, tolerance, "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)",
+            see_sum(&fit_dS[by_keys], dS, tolerance,
+                    "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)",
                     (double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)]},
                     "in the kernel of %s, dS of %s and key %d is %.4g, but should be P (dP - delta) = %.4g",
                     own("dK and dV", "dQ"), name_of(q), key_of(k), dS, right * (x - d));

@@ -94,8 +94,8 @@ enum { MAX_FORMS = 600 };
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none;
-    bool known, mute;   // known: something was seen of it
-    int heads[2][2];    // how often it was right, and wrong: in a sequence's first head; in others
+    bool known, mute;  // known: something was seen of it
+    int heads[2][2];   // how often it was right, and wrong: in a sequence's first head; in others
     form forms[MAX_FORMS];
     int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some
     char says[700], shown[WB_CASE_TEXT];

@@ -190,10 +190,12 @@ static void conclude_fit(const fit *f)
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             other = &f->forms[n];
     const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
-    const int (*const heads)[2] = f->heads;
-    const char *const none = f->none ? f->none
+    const int(*const heads)[2] = f->heads;
+    const char *const none =
+        f->none ? f->none
         : heads[0][0] > 2 && !heads[0][1] && heads[1][1] > heads[1][0]
-            ? "; head 0 is right and others are wrong: look for an index in which the head is missing" : "";
+            ? "; head 0 is right and others are wrong: look for an index in which the head is missing"
+            : "";
     const char *const joint = !is ? none : zero ? f->zero : f->joint ? f->joint : "; it equals ";
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, joint,

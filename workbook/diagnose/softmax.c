@@ -32,8 +32,8 @@ static double dot_of(const float *x, const float *y, int D)
 }
 
 // A row of a tile lies with four lanes, each of which has two columns in eight.
-static bool each_lane_has_its_own(const char *q, const step *t, const double *x, const double *y, const int *column, int count,
-                                  double close)
+static bool each_lane_has_its_own(const char *q, const step *t, const double *x, const double *y, const int *column,
+                                  int count, double close)
 {
     double m[4] = {NAN, NAN, NAN, NAN}, least = INFINITY, most = -INFINITY;
     bool own = count > 5;
@@ -260,8 +260,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const bool clear = !sink || l * term < 1e30;  // float32 overflows early
     char with_sink[60] = "", says[300];
     if (sink) snprintf(with_sink, sizeof with_sink, " (with the sink's term: %.4g)", l * factor);
-    snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l,
-             with_sink, used);
+    snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
+             used);
     if (!clear) return;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
@@ -289,8 +289,8 @@ void see_empty_row(int row)
     for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
     if (!zero || L != -INFINITY)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
-             "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s",
-             name_of(row), zero ? "0" : "not 0 (or not finite)", L,
+             "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
+             zero ? "0" : "not 0 (or not finite)", L,
              L < -1e38f && isfinite(L) ? ", computed from the initial m and an l that is not 0" : "");
 }
 
@@ -307,10 +307,11 @@ static void look_at_hidden(const char *q, const step *t, int i, double run)
         weight = P, count++, least = fmin(least, score), most = fmax(most, score);
     }
     if (count > 1 && (most - least > 0.1 || (isfinite(run) && weight < 0.8 * exp2(least - run))))
-        find(BY_MASK, "hidden by a number", MASK_GAPS,
-             "%s gives the weight %.3g to each hidden key of the tile that starts at key %d, whatever its score. Hidden "
-             "scores were set to a finite number, which visible ones are not always above; use -INFINITY",
-             q, weight, t->first);
+        find(
+            BY_MASK, "hidden by a number", MASK_GAPS,
+            "%s gives the weight %.3g to each hidden key of the tile that starts at key %d, whatever its score. Hidden "
+            "scores were set to a finite number, which visible ones are not always above; use -INFINITY",
+            q, weight, t->first);
 }
 
 static void look_at_row(int i)

@@ -175,13 +175,14 @@ static void look_at_lengths(const record *r)
         for (int k = 0; k < COUNT(others); k++) {
             const int at = b * (q_tiles + 1) + others[k];
             const bool none = others[k] < 0 || others[k] >= q_tiles;
-            forms[k] = (form){say[k], none ? -1 : m->whole_start[at + 1] - m->whole_start[at] + m->part_start[at + 1] -
-                                                      m->part_start[at]};
+            forms[k] = (form){say[k], none ? -1
+                                           : m->whole_start[at + 1] - m->whole_start[at] + m->part_start[at + 1] -
+                                                 m->part_start[at]};
         }
         e.head = -1;
         see(&fit_lengths, (count * cols + 63) / 64, 0, forms, COUNT(forms),
-            "the loop for %s goes over %d tiles of 64 keys, but the lists of its query tile have %.0f",
-            name_of(row), (count * cols + 63) / 64, forms[0].is);
+            "the loop for %s goes over %d tiles of 64 keys, but the lists of its query tile have %.0f", name_of(row),
+            (count * cols + 63) / 64, forms[0].is);
     }
     fit_lengths.mute = !fit_form(&fit_lengths);
 }

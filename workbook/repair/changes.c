@@ -406,8 +406,7 @@ static void vary_operands(void)
                 SAY(id + k, "%d", atoi(x->name) + 1 - 2 * k);
             else
                 SAY(id + k, "%s %c 1", x->name, "+-"[k]);
-        SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name),
-            SAY(id + 4, "1");
+        SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name), SAY(id + 4, "1");
         if (is_in_condition(x->from)) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
@@ -451,14 +450,12 @@ static void vary_operators(void)
             if (!is(t, list[n][0])) continue;
             sites++;
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
-            for (int k = 1; k < 4 && list[n][k]; k++)
-                SAY(id + k - 1, "%s", list[n][k]), of(id + k - 1, t, t + 1);
+            for (int k = 1; k < 4 && list[n][k]; k++) SAY(id + k - 1, "%s", list[n][k]), of(id + k - 1, t, t + 1);
             for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_CONDITION;  // turned round: less likely
             if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;                       // a remainder, too
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
-                SAY(id + 2, "nothing"), of(id + 2, t, end),
-                    changes[id + 2].kind = CHANGE_CONDITION;
+                SAY(id + 2, "nothing"), of(id + 2, t, end), changes[id + 2].kind = CHANGE_CONDITION;
             put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n][0]));
         }
     }
@@ -585,8 +582,8 @@ void changes_quote(const change *c, char *was, char *put, size_t room)
         const bool in = (begin < from || end > to) && sum;
         const bool apart = *left && isspace((unsigned char)text[c->at - 1]) && !nothing;
         const bool behind = *right && isspace((unsigned char)text[c->end]);
-        snprintf(put, room, "%s%s%s%s%s%s%s", left, apart ? " " : "", in ? "(" : "", nothing ? "" : c->put, in ? ")" : "",
-                 behind ? " " : "", right);
+        snprintf(put, room, "%s%s%s%s%s%s%s", left, apart ? " " : "", in ? "(" : "", nothing ? "" : c->put,
+                 in ? ")" : "", behind ? " " : "", right);
         if (!is || !strstr(is + 1, part) || (begin == low && end == high)) return;
     }
 }

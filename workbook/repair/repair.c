@@ -482,8 +482,7 @@ int main(int argc, char **argv)
         printf("remove `%s`", of);
     else
         printf("write `%s` instead of `%s`", put, of);
-    if (is_constant(c))
-        printf(". That is a constant: this is the place, but not what belongs there");
+    if (is_constant(c)) printf(". That is a constant: this is the place, but not what belongs there");
     puts("");
     return 0;
 }

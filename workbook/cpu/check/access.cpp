@@ -179,9 +179,9 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
-        f->missing = freed          ? "a wait for the last kernel that uses this memory, before cudaFree()."
-                     : inside       ? "a smaller access, or one less: this one begins inside the memory and ends outside. "
-                                      "Is a number of such accesses rounded up?"
+        f->missing = freed    ? "a wait for the last kernel that uses this memory, before cudaFree()."
+                     : inside ? "a smaller access, or one less: this one begins inside the memory and ends outside. "
+                                "Is a number of such accesses rounded up?"
                      : kind == READ ? "an index inside the memory: check its batch, head, row and column. At a ragged "
                                       "end, put a condition around this load. Or the allocated memory is too small."
                                     : "an index inside the memory: check its batch, head, row and column. At a ragged "
