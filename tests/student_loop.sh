@@ -305,6 +305,7 @@ end
 mkdir -p build/cpu/check/problems
 cat >build/cpu/check/problems/03_worker <<'end'
 #!/bin/sh
+[ "$1" != --cases ] || { echo N=1; exit; }
 printf 'cudacpu: %s in kernel f_kernel, block (0,0,0)\n   who waits\n   read     page, "Signals"\n' "$FOUND" >&2
 exit 66
 end
@@ -317,4 +318,8 @@ FOUND=race
 run tested 03
 says 'the check build reports for N=1:' && says 'who waits'
 verdict $? "another is shown"
+sed -i 's/FAIL/ok/' "$suite"
+SANITIZE=1 run tested 03
+says 'the results are correct, but' && says 'sanitize: race in kernel' && says 'again    make sanitize-03 CASE=N=1'
+verdict $? "SANITIZE=1: what is right is looked at, too"
 exit $failed

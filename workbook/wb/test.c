@@ -284,11 +284,15 @@ static void fail_check(attempt *a)
 // Also of what has failed: who gives up a point or two must not save the promises by it.
 static const char *look_closer(attempt *a, const char *state)
 {
-    int looked;
     if (*a->outcome->sanitize) return fail_check(a), state;  // explain has found something
-    char *const ours[] = {"workbook/sanitize/sanitize.sh", (char *)run.backend, (char *)run.impl, a->number, NULL},
-                *const theirs[] = {(char *)run.builder, "look", a->number, NULL};
-    char *const said = child_output(&(child){.words = run.builder ? theirs : ours}, &looked, NULL);
+    char *const ours[] = {(char *)run.backend, (char *)run.impl, a->number, NULL};
+    char *const theirs[] = {(char *)run.builder, "look", a->number, NULL};
+    int from;
+    const pid_t pid = child_begin(run.builder ? &(child){.words = theirs, .error = CHILD_OUT}
+                                              : &(child){.call = wb_sanitize, .words = ours, .error = 2},
+                                  &from);
+    char *const said = child_read(from, NULL);
+    const int looked = child_wait(pid);
     if (looked == 0) {
         say("  the check build finds nothing\n");
     } else if (looked == 3) {
