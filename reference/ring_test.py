@@ -44,7 +44,8 @@ def results(function, tensors, dO, **how):
 def on_ranks(group, tensors, dO, causal, N):
     """O, dQ, dK, dV of the whole, by way of the shards."""
     *mine, dO = (ring.shard(x, group) for x in (*tensors, dO))
-    return [ring.unshard(x, group, N=N) for x in results(ring_attention, mine, dO, group=group, causal=causal, N=N)]
+    return [ring.unshard(x, group, N=N) for x in results(ring_attention, mine, dO, group=group, causal=causal, N=N,
+                                                       same_bits=True)]
 
 
 def compare(group, case, device):
@@ -180,9 +181,9 @@ def contract(group, device):
                            "as many queries as keys on each rank, got 8 and 9"),
         "N": (raised(lambda: call(N=9 * R + 2)), "9 keys, but shard() gives this rank"),
         "N of ranks": (raised(lambda: call(*(x[:, :, : 7 - rank] for x in (q, k)))),
-                       R > 1 and f"rows unless given) {7 * R} on rank 0 and {6 * R}"),
+                       R > 1 and f"rows of one rank) {7 * R} on rank 0 but {6 * R}"),
         "heads": (raised(lambda: call(q[:, :, :3] if rank else q[:, :, :3].repeat(1, 2, 1, 1), k[:, :, :3])),
-                  R > 1 and "heads of Q 4 on rank 0 and 2 on rank 1"),
+                  R > 1 and "heads of Q 4 on rank 0 but 2 on rank 1"),
         "no member": (raised(lambda: call(group=part)) if R > 1 > rank else "", R > 1 > rank and "not a member"),
     }
     unsaid = [(name, said) for name, (said, text) in refused.items() if (text or "") not in said or (said and not text)]
