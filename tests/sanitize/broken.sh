@@ -22,7 +22,7 @@ got=$(sed -n 's/^\(sanitize\|cudacpu\): //p' "$scratch/report" | head -n 1)
 case ${got:-nothing} in "$want"*) ;; *) fail "reported as '${got:-nothing}', exit status $status, wanted: $want" ;; esac
 [ $status -eq 66 ] || [ "$status$want" = 0nothing ] || { [ $status -ne 0 ] && [ -n "$in_c" ]; } ||
     fail "exit status $status"
-awk '/^ *(and [0-9]+ more|read) /{exit} {print}' "$scratch/report" >"$scratch/first" # what the first report shows in full
+awk '/^ *(and [0-9]+ more|read) /{exit} {print}' "$scratch/report" >"$scratch/first" # in full
 told line >"$scratch/lines"
 while IFS= read -r line; do
     grep -F '| ' "$scratch/first" | grep -qF -- "$line" || fail "does not show the line: $line"

@@ -31,8 +31,10 @@ END {
 
     code = blank(source)  # source without comments and strings, equally long: found there, cut out of source
     done = 0              # characters of source that are dealt with
-    begin = "(((extern|static|volatile)[ \t\n]+)*__shared__|<<<|(asm|__asm__|__asm)[ \t\n]*((volatile|__volatile__)[ \t\n]*)?[(])"
-    if (source ~ /#include "(hopper|e4m3)[.]cuh"/) begin = begin "|\nstruct [A-Za-z0-9_]+ *[{]|[>] *struct [A-Za-z0-9_]+ *[{]|reinterpret_cast<[^()]*[*]>[(][A-Za-z0-9_]+[)]"
+    begin = "(((extern|static|volatile)[ \t\n]+)*__shared__|<<<|" \
+        "(asm|__asm__|__asm)[ \t\n]*((volatile|__volatile__)[ \t\n]*)?[(])"
+    if (source ~ /#include "(hopper|e4m3)[.]cuh"/)
+        begin = begin "|(\n|[>] *)struct [A-Za-z0-9_]+ *[{]|reinterpret_cast<[^()]*[*]>[(][A-Za-z0-9_]+[)]"
     while (match(substr(code, done + 1), begin)) {
         at = done + RSTART
         word = substr(code, at, RLENGTH)
@@ -316,7 +318,8 @@ function declare(text, dynamic, volatile,    align, count, part, i, type, variab
         else if (text != "") return ""
         if (type == "" || type ~ /&$/ || dims ~ />[^]]*$/) return ""
         if (count > 1 && type ~ /\*$/) return ""
-        result = result (dynamic ? dynamic_variable(variable, type, volatile) : static_variable(variable, type, dims, align, volatile))
+        result = result (dynamic ? dynamic_variable(variable, type, volatile) : \
+            static_variable(variable, type, dims, align, volatile))
     }
     return result
 }
@@ -350,8 +353,8 @@ function static_variable(variable, type, dims, align, volatile,    reference, po
     reference = dims == "" ? type " &" variable : type " (&" variable ")" dims
     pointer = dims == "" ? type " *" : type " (*)" dims
     return "struct cudacpu_align_" variable " { " align "alignas(" type ") char at; }; " \
-        "static constexpr ::cudacpu::shared_variable cudacpu_shared_" variable " = {\"" variable "\", sizeof(" type dims \
-        "), sizeof(" type "), sizeof(::std::remove_extent_t<" type dims ">), alignof(cudacpu_align_" variable \
+        "static constexpr ::cudacpu::shared_variable cudacpu_shared_" variable " = {\"" variable \
+        "\", sizeof(" type dims "), sizeof(" type "), sizeof(::std::remove_extent_t<" type dims ">), alignof(cudacpu_align_" variable \
         "), {__FILE__, __LINE__}}; [[maybe_unused]] " reference \
         " = *static_cast<" pointer ">(::cudacpu::shared_address(cudacpu_shared_" variable ")); "
 }
@@ -376,7 +379,8 @@ function structure(open,    end, text, part, count, i, names)
     while (match(text, /[{][^{}]*[}]/)) text = substr(text, 1, RSTART - 1) ";" substr(text, RSTART + RLENGTH)
     count = split(text, part, ";")
     for (i = 1; i <= count; i++)
-        if (part[i] !~ /[(){}=]|(static|using|typedef|template|friend|union)[^A-Za-z0-9_]/) names = names members(part[i])
+        if (part[i] !~ /[(){}=]|(static|using|typedef|template|friend|union)[^A-Za-z0-9_]/)
+            names = names members(part[i])
     if (names == "") return 0
     copy_up_to(end)
     printf "template <class F_> void cudacpu_members(F_ f_) { %s} ", names

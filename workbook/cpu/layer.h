@@ -16,6 +16,7 @@
 #include <cudacpu/pages.h>
 #include <cudacpu/tensor_cores.h>
 #pragma GCC visibility pop
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -158,7 +159,7 @@ const char *operation_name(warp_operation operation);
 void thread_left_warp(block &b, thread &t);  // those who waited for it need not
 
 // ------------------------ products.cpp
-extern std::atomic<uint64_t> multiplied;   // numbers, since wb_count_launches()
+extern std::atomic<uint64_t> multiplied;   // numbers, since count_launches()
 float *product_begins(const matrices &m);  // what product_ends is given when it is done
 void product_ends(float *to, const matrices &m);
 
@@ -200,6 +201,17 @@ void close_device_memory();  // and nobody else
 bool describe_device_address(const char *at, char *text, size_t size);
 size_t device_memory_limit();
 bool is_device_address(const void *at);  // one of those that are never anything else
+// Of buffers the nearest to an address, of two as near one that is not freed; null if there are none.
+template <class Buffers> auto nearest(const Buffers &all, const char *at) -> decltype(&all[0])
+{
+    decltype(&all[0]) found = nullptr;
+    ptrdiff_t distance = 0;
+    for (const auto &x : all) {
+        const ptrdiff_t away = std::max({x.at - at, at - x.at - static_cast<ptrdiff_t>(x.bytes) + 1, ptrdiff_t{0}});
+        if (!found || away < distance || (away == distance && !x.freed)) found = &x, distance = away;
+    }
+    return found;
+}
 
 // ------------------------ launch.cpp
 long environment(const char *name, long otherwise);

@@ -350,27 +350,21 @@ bool describe_device_address(const char *at, char *text, size_t size)
 {
     const device_memory &d = device();
     if (at < d.begin || at >= d.end) return false;
-    const buffer *nearest = nullptr;
-    size_t distance = MOST_ADDRESSES;
-    for (const buffer &x : d.buffers) {
-        const size_t away = at < x.at              ? static_cast<size_t>(x.at - at)
-                            : at >= x.at + x.bytes ? static_cast<size_t>(at - (x.at + x.bytes)) + 1
-                                                   : 0;
-        if (away < distance || (away == distance && !x.freed)) nearest = &x, distance = away;
-    }
-    if (!nearest) return false;
-    const buffer &x = *nearest;
+    const buffer *const found = nearest(d.buffers, at);
+    if (!found) return false;
+    const buffer &x = *found;
+    const bool inside = at >= x.at && at < x.at + x.bytes;
     char where[64];
-    if (distance == 0)
+    if (inside)
         snprintf(where, sizeof where, "byte %td of", at - x.at);
     else
         snprintf(where, sizeof where, "%td bytes %s",
                  at < x.at ? x.at - at : at - (x.at + static_cast<ptrdiff_t>(x.bytes)),
                  at < x.at ? "before" : "past the end of");
     snprintf(text, size, "%s the %zu bytes of cudaMalloc at %s:%d%s", where, x.bytes, x.site.file, x.site.line,
-             x.freed                       ? ", which have been freed"
-             : x.constant && distance == 0 ? ", an input, which must not be written, not even with the same value"
-                                           : "");
+             x.freed                ? ", which have been freed"
+             : x.constant && inside ? ", an input, which must not be written, not even with the same value"
+                                    : "");
     return true;
 }
 }

@@ -16,7 +16,7 @@ void report_begin(const char *kind);
 void report_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report_place(call_site site);                                   // the source line, if it can be read
 void report_source(const char *file, int line, const char *indent);  // that line alone
-// The student's file, line and source line of an instruction, if addr2line finds it; callers: and from where it is called.
+// The student's file, line and source line of an instruction, if addr2line finds it; callers: and where it is called.
 void report_code(void *program_counter, bool callers = false);
 [[noreturn]] void report_end();
 
@@ -42,9 +42,9 @@ const char *own_name(const kernel &what);
 
 // What addr2line answers about instructions of one program or library; null if it cannot be asked.
 FILE *ask_addr2line(const uintptr_t *codes, size_t count, const char *options);
-// Of its answers: a path below this directory without it; whether a file is one of the words that kernels are written in, and whether it is the
-// student's, or such a one: not the layer's, not the compiler's. "void tile_machine::store<16, 16>(float*, ...)" ->
-// "store"; lambdas have no name to show.
+// Of its answers: a path below this directory without it; whether a file is one of the words that kernels are written
+// in, and whether it is the student's, or such a one: not the layer's, not the compiler's.
+// "void tile_machine::store<16, 16>(float*, ...)" -> "store"; lambdas have no name to show.
 const char *from_here(const char *file);
 bool is_tile_vocabulary(const char *file);
 bool is_students(const char *file);

@@ -4,8 +4,8 @@
 //   left | guard page |
 //
 // So a kernel that runs past the end of its dynamic shared memory touches a guard page. Between static variables are
-// gaps. All of it is NaN when a block starts, as a GPU computes it, 0x7fffffff: what is computed from it does not look like
-// an output that was not written (bytes 0xff).
+// gaps. All of it is NaN when a block starts, as a GPU computes it, 0x7fffffff: what is computed from it does not look
+// like an output that was not written (bytes 0xff).
 #include "hooks.h"
 #include "report.h"
 

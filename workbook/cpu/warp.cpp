@@ -8,24 +8,8 @@ namespace cudacpu
 {
 const char *operation_name(warp_operation operation)
 {
-    static const char *const names[] = {"__syncwarp()",
-                                        "__shfl_sync()",
-                                        "__shfl_up_sync()",
-                                        "__shfl_down_sync()",
-                                        "__shfl_xor_sync()",
-                                        "__ballot_sync()",
-                                        "__any_sync()",
-                                        "__all_sync()",
-                                        "__reduce_add_sync()",
-                                        "__reduce_min_sync()",
-                                        "__reduce_max_sync()",
-                                        "__reduce_min_sync()",
-                                        "__reduce_max_sync()",
-                                        "__reduce_and_sync()",
-                                        "__reduce_or_sync()",
-                                        "__reduce_xor_sync()",
-                                        "an operation of the whole warp"};
-    static_assert(sizeof names / sizeof *names == CALL + 1, "each operation has a name");
+#define NAME(operation, name) name,
+    static const char *const names[] = {CUDACPU_WARP_OPERATIONS(NAME)};
     return names[operation];
 }
 

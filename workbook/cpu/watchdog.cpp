@@ -1,7 +1,7 @@
 // watchdog.cpp - ends a launch of which a host thread has computed for more than CUDACPU_TIMEOUT seconds (120; 0:
 // never). A thread that spins until another one does something would spin for ever here, because nothing preempts it.
-// Time in which others have the processor does not count: a timer of the thread's own processor time asks it where it is,
-// by a signal that is ignored where no kernel runs (faults.cpp). Who waits for a worker's answer sends it too.
+// Time in which others have the processor does not count: a timer of the thread's own processor time asks it where it
+// is, by a signal that is ignored where no kernel runs (faults.cpp). Who waits for a worker's answer sends it too.
 #include "report.h"
 
 #include <signal.h>

@@ -152,8 +152,9 @@ static bool parse(options *o, int argc, char **argv)
                    {"BR", &o->BR, 1, LONGEST},
                    {"BC", &o->BC, 1, LONGEST}};
     for (int i = 2; i < argc; i++) {
-        const char *equals = strchr(argv[i], '=');
-        size_t k = 0;
+        const size_t name = strcspn(argv[i], "=");
+        const char *const given = argv[i] + name + (argv[i][name] == '=');
+        int k = 0;
         if (strcmp(argv[i], "--svg") == 0 && i + 1 < argc) {
             o->svg = argv[++i];
             continue;
@@ -162,17 +163,11 @@ static bool parse(options *o, int argc, char **argv)
             o->mask = argv[i] + 5;
             continue;
         }
-        while (equals && k < 5 &&
-               (strncmp(argv[i], numbers[k].name, (size_t)(equals - argv[i])) != 0 ||
-                strlen(numbers[k].name) != (size_t)(equals - argv[i])))
-            k++;
-        if (!equals || k == 5) {
-            usage();
-            return false;
-        }
+        while (k < 5 && (strlen(numbers[k].name) != name || strncmp(argv[i], numbers[k].name, name) != 0)) k++;
+        if (given == argv[i] + name || k == 5) return usage(), false;
         char *end;
-        const long value = strtol(equals + 1, &end, 10);
-        if (*end || end == equals + 1 || value < numbers[k].least || value > numbers[k].most) {
+        const long value = strtol(given, &end, 10);
+        if (*end || end == given || value < numbers[k].least || value > numbers[k].most) {
             fprintf(stderr, "mask: %s: must be a number from %d to %d\n", argv[i], numbers[k].least, numbers[k].most);
             return false;
         }

@@ -14,7 +14,8 @@ if [ "${1:-}" = record ]; then
     shift
     for name in "$@"; do
         letter=$(echo "${letter:-@}" | tr @A-C A-D)
-        CUDACPU_PROFILE=$record "build/cpu/profiling/slow/$name/03_worker" --case "$given" --guard 0 >/dev/null || exit 1
+        CUDACPU_PROFILE=$record "build/cpu/profiling/slow/$name/03_worker" --case "$given" --guard 0 >/dev/null ||
+            exit 1
         echo "$letter:"
         awk -v needs="$(build/cpu/needs 03 "$given")" -v source="build/cpu/slow/$name/flash_forward.cu" \
             -f workbook/profile/profile.awk "$record" >"$record.text"
@@ -29,7 +30,9 @@ if [ -n "${SAY:-}" ]; then
     set -f
     # shellcheck disable=SC2046
     set -- $(echo "$SAY" | sed 's/^ *\([A-Da-d]\):* /\U\1 /')
-    case $#$* in *[!A-Za-z0-9_\ ]* | [!2]*) say 'SAY="A NAME" must be a letter from A to D and a name of the list' ;; esac
+    case $#$* in
+    *[!A-Za-z0-9_\ ]* | [!2]*) say 'SAY="A NAME" must be a letter from A to D and a name of the list' ;;
+    esac
     answer=$(awk -v letter="$1:" '$0 == letter { of = 1 } of && /^answer: / { print $2; exit }' "$table")
     [ -n "$answer" ] || say "the letter must be from A to D"
     reason=$(reasons | grep "^$2:") || say "the list has no such name"

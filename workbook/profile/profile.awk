@@ -2,19 +2,21 @@
 #   awk -v needs="$(needs NN CASE)" -v source=FILE -f profile.awk RECORD     the record: cpu/profile/lines.cpp
 # Fields: requests, sectors, fewest (3 to 5), shared, passes (6, 7), copied, multiplied, exponentials, barriers, uneven.
 function number(n, width) {
-    return sprintf("%" width "s", n == 0 ? "" : n < 1e5 ? n : sprintf("%.2f%s", n / (n < 1e9 ? 1e6 : 1e9), n < 1e9 ? "M" : "G"))
+    if (n >= 1e5) n = n < 1e9 ? sprintf("%.2fM", n / 1e6) : sprintf("%.2fG", n / 1e9)
+    return sprintf("%" width "s", n == 0 ? "" : n)
 }
 # So many a request, and a mark if fewer would do.
 function share(n, requests, fewest) {
     return requests == 0 ? sprintf("%8s", "") : sprintf("%7.1f%s", n / requests, n > 1.02 * fewest ? "!" : " ")
 }
 function row(x, line) {
-    return sprintf("%4s%s", line, x[12] > 0 ? "~" : " ") number(x[3], 7) share(x[4], x[3], x[5]) share(x[5], x[3], x[5]) \
-        number(x[6], 7) share(x[7], x[6], x[6]) number(x[8], 7) number(x[9], 7) number(x[10], 7) number(x[11], 6)
+    return sprintf("%4s%s", line, x[12] > 0 ? "~" : " ") \
+        number(x[3], 7) share(x[4], x[3], x[5]) share(x[5], x[3], x[5]) number(x[6], 7) share(x[7], x[6], x[6]) number(x[8], 7) number(x[9], 7) number(x[10], 7) number(x[11], 6)
 }
 function need(what, did, needed, unit) {
     if (did > 0 && needed > 0)
-        printf "%-21s %10.1f %s; the algorithm needs %.1f: %.2f times\n", what, did / 1e3, unit, needed / 1e3, did / needed
+        printf "%-21s %10.1f %s; the algorithm needs %.1f: %.2f times\n", \
+            what, did / 1e3, unit, needed / 1e3, did / needed
 }
 BEGIN {
     FS = "\t"

@@ -89,7 +89,8 @@ $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $
 # Independent solutions (tests/honest).
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c \
   tests/honest/$h.cu))))
-$(foreach n,$(HONEST_EDITS),$(eval $(call check_of,honest/$n_%,$n,$B/honest/$n_%/$(notdir $(call source,solutions,$n)))))
+$(foreach n,$(HONEST_EDITS),$(eval $(call \
+  check_of,honest/$n_%,$n,$B/honest/$n_%/$(notdir $(call source,solutions,$n)))))
 
 # Programs of tests/sanitize that draw what they run, in children as suites do (tests/in_a_child.h).
 $(foreach d,$(wildcard tests/sanitize/*.cu),$(eval $(call check_of_cu,drawn,$(basename $(notdir $d)),$d,-lcriterion)))

@@ -96,12 +96,15 @@ kind && !over && in_side && /^ *#[0-9]+ / {
         in_side = 0
     }
 }
-kind && !over && !sides && /^ *#[0-9]+ / { if (read_frame($0)) { sides = 1; place[1] = frame_place; name[1] = frame_name; verb[1] = "touches it" } }
+kind && !over && !sides && /^ *#[0-9]+ / && read_frame($0) {
+    sides = 1; place[1] = frame_place; name[1] = frame_name; verb[1] = "touches it"
+}
 
 END {
     if (!kind) exit
     printf "sanitize: %s%s\n", kind, name[1] ? " in " name[1] : ""
-    if (kind == "race") print "   Two threads access the same memory, at least one of them writes, and nothing orders the two accesses."
+    if (kind == "race")
+        print "   Two threads access the same memory, at least one of them writes, and nothing orders the two accesses."
     if (where) printf "   memory   %s\n", where
     for (i = sides; i >= 1; i--) { # the first is the one now
         if (!place[i]) continue

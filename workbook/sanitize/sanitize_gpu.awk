@@ -31,7 +31,7 @@ function kernel_of(text)
     return text
 }
 
-function in_vocabulary(place) { return place ~ /(^|\/)tile\.cuh:/ || place ~ /(^|\/)(cuda_|sm_|vector_)[a-z0-9_]*\.(h|hpp):/ }
+function in_vocabulary(place) { return place ~ /(^|\/)(tile\.cuh|(cuda_|sm_|vector_)[a-z0-9_]*\.(h|hpp)):/ }
 
 function full_path(place,    n, i, file, name)
 {
@@ -113,7 +113,10 @@ function begin(what)
     next
 }
 /(Address|Access at) 0x.*misaligned/ { if (open) kind = "misaligned access"; next }
-/and is [0-9,]+ bytes/ { if (open) { where = $0; sub(/^=+ +and is /, "", where); sub(/ at 0x[0-9a-f]+/, "", where) } next }
+/and is [0-9,]+ bytes/ {
+    if (open) { where = $0; sub(/^=+ +and is /, "", where); sub(/ at 0x[0-9a-f]+/, "", where) }
+    next
+}
 /Saved host backtrace|Host Frame/ { if (/Saved host/) open = 0; next }
 
 END {
@@ -121,7 +124,8 @@ END {
     printf "sanitize: %s%s\n", kind == "refused" ? "call refused" : kind, kernel ? " in " kernel : ""
     printf "   memory   %s%s\n", memory, where ? ", " where : ""
     for (i = sides; i >= 1; i--) {
-        printf "   %-8s %s%s%s%s\n", i == 1 ? "now" : "before", who[i], who[i] ? ", " : "", verb[i], places[i] ? " at " places[i] : ""
+        printf "   %-8s %s%s%s%s\n", i == 1 ? "now" : "before", who[i], who[i] ? ", " : "", \
+            verb[i], places[i] ? " at " places[i] : ""
         text = places[i] ? source_of(places[i]) : ""
         if (text) printf "               | %s\n", text
     }
@@ -129,7 +133,8 @@ END {
     missing["out of bounds"] = "a condition around this access, or a size that is too small where memory is reserved."
     missing["uninitialised read"] = "an earlier store to this element."
     missing["misaligned access"] = "an address that is a multiple of the size of the load or store."
-    missing["divergent barriers"] = "every thread of a block must reach the same barrier, and every lane of a mask the same operation."
+    missing["divergent barriers"] = \
+        "every thread of a block must reach the same barrier, and every lane of a mask the same operation."
     missing["refused"] = "valid arguments. The call returned an error: does the program check it?"
     printf "   missing  %s\n", missing[kind]
     if (count > 1) printf "   and %d more; fix the first, then run again\n", count - 1

@@ -125,28 +125,15 @@ extern "C" void wb_name_buffer(const void *at, const char *name, const char *typ
     }
 }
 
-static const buffer *nearest(const char *at)
-{
-    const buffer *found = nullptr;
-    size_t distance = ~static_cast<size_t>(0);
-    for (const buffer &x : buffers()) {
-        const size_t away = at < x.at              ? static_cast<size_t>(x.at - at)
-                            : at >= x.at + x.bytes ? static_cast<size_t>(at - x.at) - x.bytes + 1
-                                                   : 0;
-        if (away < distance || (away == distance && !x.freed)) found = &x, distance = away;
-    }
-    return found;
-}
-
 bool was_freed(const char *at)
 {
-    const buffer *x = nearest(at);
+    const buffer *x = nearest(buffers(), at);
     return x && x->freed && at >= x->at && at < x->at + x->bytes;
 }
 
 static void describe_device(const char *at, char *text, size_t size)
 {
-    const buffer *x = nearest(at);
+    const buffer *x = nearest(buffers(), at);
     char what[256], where[128];
     if (!x) {
         snprintf(text, size, "address %p", static_cast<const void *>(at));

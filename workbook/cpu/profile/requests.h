@@ -23,8 +23,7 @@ struct request_cost {
 
 enum { SECTOR = 32, BANKS = 32, BANK = 4 };
 
-// A copy that puts the halves of a sector into two of shared memory asks for it twice: so Nsight Compute counts it on an
-// H100.
+// A copy that puts the halves of a sector into two of shared memory asks for it twice: so Nsight Compute counts it.
 inline request_cost global_cost(const request &r)
 {
     std::pair<uintptr_t, uintptr_t> touched[2 * WARP];

@@ -8,26 +8,30 @@
 
 #define CUDART_VERSION 12000
 
-typedef enum cudaError {
-    cudaSuccess = 0,
-    cudaErrorInvalidValue = 1,
-    cudaErrorMemoryAllocation = 2,
-    cudaErrorInvalidConfiguration = 9,
-    cudaErrorInvalidSymbol = 13,
-    cudaErrorInvalidDevicePointer = 17,
-    cudaErrorInvalidMemcpyDirection = 21,
-    cudaErrorInvalidDeviceFunction = 98,
-    cudaErrorNoDevice = 100,
-    cudaErrorInvalidDevice = 101,
-    cudaErrorInvalidResourceHandle = 400,
-    cudaErrorNotReady = 600,
-    cudaErrorIllegalAddress = 700,
-    cudaErrorLaunchOutOfResources = 701,
-    cudaErrorLaunchTimeout = 702,
-    cudaErrorLaunchFailure = 719,
-    cudaErrorNotSupported = 801,
-    cudaErrorUnknown = 999
-} cudaError_t;
+// Name, number, what cudaGetErrorString() says.
+// clang-format off
+#define CUDACPU_ERRORS(row_)                                                                                           \
+    row_(cudaSuccess, 0, "no error")                                                                                   \
+    row_(cudaErrorInvalidValue, 1, "invalid argument")                                                                 \
+    row_(cudaErrorMemoryAllocation, 2, "out of memory")                                                                \
+    row_(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                                           \
+    row_(cudaErrorInvalidSymbol, 13, "invalid device symbol")                                                          \
+    row_(cudaErrorInvalidDevicePointer, 17, "invalid device pointer")                                                  \
+    row_(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                                     \
+    row_(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                                                \
+    row_(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                                                 \
+    row_(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                                        \
+    row_(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                               \
+    row_(cudaErrorNotReady, 600, "device not ready")                                                                   \
+    row_(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                                     \
+    row_(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                                \
+    row_(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")                                       \
+    row_(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                                    \
+    row_(cudaErrorNotSupported, 801, "operation not supported")                                                        \
+    row_(cudaErrorUnknown, 999, "unknown error")
+// clang-format on
+#define CUDACPU_ENUMERATOR(name_, number_, ...) name_ = number_,
+typedef enum cudaError { CUDACPU_ERRORS(CUDACPU_ENUMERATOR) } cudaError_t;
 
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost = 0,
@@ -49,18 +53,21 @@ enum cudaFuncCache {
     cudaFuncCachePreferEqual
 };
 
-enum cudaDeviceAttr {
-    cudaDevAttrMaxThreadsPerBlock = 1,
-    cudaDevAttrMaxSharedMemoryPerBlock = 8,
-    cudaDevAttrWarpSize = 10,
-    cudaDevAttrMultiProcessorCount = 16,
-    cudaDevAttrL2CacheSize = 38,
-    cudaDevAttrMaxThreadsPerMultiProcessor = 39,
-    cudaDevAttrComputeCapabilityMajor = 75,
-    cudaDevAttrComputeCapabilityMinor = 76,
-    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
-    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
-};
+// Name, number, the property that it is.
+// clang-format off
+#define CUDACPU_ATTRIBUTES(row_)                                                                                       \
+    row_(cudaDevAttrMaxThreadsPerBlock, 1, maxThreadsPerBlock)                                                         \
+    row_(cudaDevAttrMaxSharedMemoryPerBlock, 8, sharedMemPerBlock)                                                     \
+    row_(cudaDevAttrWarpSize, 10, warpSize)                                                                            \
+    row_(cudaDevAttrMultiProcessorCount, 16, multiProcessorCount)                                                      \
+    row_(cudaDevAttrL2CacheSize, 38, l2CacheSize)                                                                      \
+    row_(cudaDevAttrMaxThreadsPerMultiProcessor, 39, maxThreadsPerMultiProcessor)                                      \
+    row_(cudaDevAttrComputeCapabilityMajor, 75, major)                                                                 \
+    row_(cudaDevAttrComputeCapabilityMinor, 76, minor)                                                                 \
+    row_(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 81, sharedMemPerMultiprocessor)                                  \
+    row_(cudaDevAttrMaxSharedMemoryPerBlockOptin, 97, sharedMemPerBlockOptin)
+// clang-format on
+enum cudaDeviceAttr { CUDACPU_ATTRIBUTES(CUDACPU_ENUMERATOR) };
 
 struct cudaDeviceProp {
     char name[256];

@@ -6,9 +6,10 @@
 
 namespace cudacpu
 {
-// What one lane brings to C += A B, in blocks of 16 x 16, or, the last of B and C, of 16 x 8. Lane 4 g + t holds of each block of A columns 2 t, 2 t + 1
-// of row g, two bf16 in a register, then of row g + 8, then columns 2 t + 8, 2 t + 9 of both; of B the same with rows
-// and columns exchanged; of C columns 2 t, 2 t + 1 of row g and of row g + 8, then of the block's right half.
+// What one lane brings to C += A B, in blocks of 16 x 16, or, the last of B and C, of 16 x 8. Lane 4 g + t holds, of
+// each block of A, columns 2 t, 2 t + 1 of row g, two bf16 in a register, then of row g + 8, then columns 2 t + 8 and
+// 2 t + 9 of both; of B the same with rows and columns exchanged; of C columns 2 t, 2 t + 1 of row g and of row g + 8,
+// then of the block's right half.
 struct warp_product {
     int rows, cols, depth;  // in 16, 8 and 16
     float *c;               // [rows][cols][4]
