@@ -133,6 +133,12 @@ ATTACK(refuses, "", "the function returned 'not implemented': not today")
     return wb_fail(WB_NOT_IMPLEMENTED, "not today");
 }
 
+ATTACK(accepts_any_shape, "bad_sizes", "'ok', but should refuse the arguments: return 'bad argument', with a message")
+{
+    RIGHT;
+    return WB_OK;
+}
+
 // ------------------------ it writes where it should not, or not
 
 ATTACK(writes_nothing, "", "not written") { return WB_OK; }
