@@ -604,10 +604,9 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     if (run->ending[0])
         say(r, "%s, although the function should have refused the arguments", run->ending);
     else if (x->status != wanted->status)
-        say(r,
-            "bad input: the function returned '%s', but should refuse the arguments: return '%s', with a message that "
-            "contains '%s'",
-            wb_status_text(x->status), wb_status_text(wanted->status), wanted->word);
+        say(r, "bad input: the function returned '%s', but should refuse the arguments: return '%s'%s%s",
+            wb_status_text(x->status), wb_status_text(wanted->status),
+            *wanted->word ? ", with a message that names " : "", wanted->word);
     else if (!strstr(message, wanted->word))
         say(r, "bad input: the message '"), say_theirs(r, message, sizeof message),
             say(r, "' does not name '%s'", wanted->word);

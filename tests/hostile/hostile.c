@@ -1,6 +1,6 @@
 // hostile.c - code that cheats or dies in the place of problem 01, by the name that HOSTILE has in the
 // environment; without one it is right. Each attack has the test of 01 in whose cases it is tried ("": in one
-// case), and the verdict that it must get (tests/verdicts.sh, which reads these lines), and never a pass.
+// case), and the verdict that it must get, in one line (tests/verdicts.sh reads these lines), and never a pass.
 #include "workbook.h"
 #include "worker/exchange.h"
 
@@ -133,7 +133,7 @@ ATTACK(refuses, "", "the function returned 'not implemented': not today")
     return wb_fail(WB_NOT_IMPLEMENTED, "not today");
 }
 
-ATTACK(accepts_any_shape, "bad_sizes", "'ok', but should refuse the arguments: return 'bad argument', with a message")
+ATTACK(accepts_any_shape, "bad_sizes", "should refuse the arguments: return 'bad argument', with a message that")
 {
     RIGHT;
     return WB_OK;

@@ -9,7 +9,7 @@ typedef struct standing {
     const char
         *state;  // "no file", "not started" for a file as shipped, whatever was recorded, "not tested", or the record's
     score points;
-    bool changed;     // the file is not what its last tests tested
+    bool changed;     // saved after its last tests began, and with another sum
     bool unfinished;  // it fails, and some of its gaps are as shipped
     char file[64];
 } standing;
