@@ -20,8 +20,9 @@ set format x "%g"
 set xtics (3, 10, 30, 100, 300, 1000)
 set yrange [13.7:0.3]
 set ytics ("1  one thread per query" 1, "2  one warp per query" 2, "3  keys in shared memory" 3, \
-    "4  tiles in registers" 4, "5  tensor cores" 5, "6  padding" 6, "7  two buffers" 7, "8  lazy maximum" 8, "9  TMA and wgmma" 9, \
-    "10  overlap" 10, "11  ping-pong order" 11, "12  order of blocks" 12, "13  persistent blocks" 13)
+    "4  tiles in registers" 4, "5  tensor cores" 5, "6  padding" 6, "7  two buffers" 7, \
+    "8  lazy maximum" 8, "9  TMA and wgmma" 9, "10  overlap" 10, "11  ping-pong order" 11, \
+    "12  order of blocks" 12, "13  persistent blocks" 13)
 set lmargin 26
 set rmargin 3
 set bmargin 6

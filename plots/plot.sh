@@ -57,8 +57,8 @@ numbers() {
     awk -F'\t' -v name="$2" '/^#/ { next } $1 == "problem" { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $2 !~ /^roof_/ && $at[name] ~ /^[0-9.]/ { n++ } END { print n + 0 }' "$1"
 }
-# pick COLUMN WHAT: $data, the bench's own table if it has numbers there, else the recorded one, or none; and $source, one
-# line that says where its numbers come from.
+# pick COLUMN WHAT: $data, the bench's own table if it has numbers there, else the recorded one, or none; and $source,
+# one line that says where its numbers come from.
 pick() {
     data= source=
     for table in "$recorded" "$mine"; do [ "$(numbers "$table" "$1")" -eq 0 ] || data=$table; done
