@@ -91,7 +91,10 @@ static char *results_of(void) { return lines_of(printed, 1 << 20, "memory", "");
 static void look_at_values(const wb_problem *p, const char *file, const char *ordinary, const char *given)
 {
     struct stat source, built;
-    if (stat(file, &source) || stat(ordinary, &built) || source.st_mtim.tv_sec > built.st_mtim.tv_sec) return;
+    if (stat(file, &source) || stat(ordinary, &built)) return;
+    if ((double)source.st_mtim.tv_sec + 1e-9 * (double)source.st_mtim.tv_nsec >
+        (double)built.st_mtim.tv_sec + 1e-9 * (double)built.st_mtim.tv_nsec)
+        return;  // saved meanwhile
     const char *const here = results_of();
     try_worker(ordinary, given);
     const char *const there = results_of();
