@@ -354,7 +354,8 @@ function static_variable(variable, type, dims, align, volatile,    reference, po
     pointer = dims == "" ? type " *" : type " (*)" dims
     return "struct cudacpu_align_" variable " { " align "alignas(" type ") char at; }; " \
         "static constexpr ::cudacpu::shared_variable cudacpu_shared_" variable " = {\"" variable \
-        "\", sizeof(" type dims "), sizeof(" type "), sizeof(::std::remove_extent_t<" type dims ">), alignof(cudacpu_align_" variable \
+        "\", sizeof(" type dims "), sizeof(" type ")," \
+        " sizeof(::std::remove_extent_t<" type dims ">), alignof(cudacpu_align_" variable \
         "), {__FILE__, __LINE__}}; [[maybe_unused]] " reference \
         " = *static_cast<" pointer ">(::cudacpu::shared_address(cudacpu_shared_" variable ")); "
 }

@@ -11,7 +11,8 @@ function share(n, requests, fewest) {
 }
 function row(x, line) {
     return sprintf("%4s%s", line, x[12] > 0 ? "~" : " ") \
-        number(x[3], 7) share(x[4], x[3], x[5]) share(x[5], x[3], x[5]) number(x[6], 7) share(x[7], x[6], x[6]) number(x[8], 7) number(x[9], 7) number(x[10], 7) number(x[11], 6)
+        number(x[3], 7) share(x[4], x[3], x[5]) share(x[5], x[3], x[5]) \
+        number(x[6], 7) share(x[7], x[6], x[6]) number(x[8], 7) number(x[9], 7) number(x[10], 7) number(x[11], 6)
 }
 function need(what, did, needed, unit) {
     if (did > 0 && needed > 0)
