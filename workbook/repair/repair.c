@@ -482,7 +482,7 @@ int main(int argc, char **argv)
         printf("remove `%s`", of);
     else
         printf("write `%s` instead of `%s`", put, of);
-    if (is_constant(c)) printf(". In these cases that is a constant: this is the place, but perhaps not what belongs there");
+    if (is_constant(c)) fputs(". In these cases that is a constant: it may not be what belongs in this place", stdout);
     puts("");
     return 0;
 }
