@@ -13,7 +13,7 @@ exec 9>"$out/repaired.lock" && flock 9 # tests/repair.sh writes there, too
 rm -f "$built".[0-9]*
 export WB_WORKER=$worker
 $out/repair --seconds 3600 --choose "$count" --seed "$seed" "$source" "$built" \
-    "${MAKE:-make} --no-print-directory -s BACKEND=cpu $worker 2>&1" "$n" 2>/dev/null >"$built.ids"
+    "${MAKE:-make} --no-print-directory -s BACKEND=cpu $worker" "$n" 2>/dev/null >"$built.ids"
 grep -q '^[0-9]' "$built.ids" || { echo "not tried: $(cat "$built.ids")"; exit 77; } # repair cannot compile them all
 export WB_TIMEOUT=20 # of a mistake that never ends, each case
 judge "$out/tests/${n}_test" "$worker" cpu >/dev/null
