@@ -66,7 +66,8 @@ static int left_in(const char *text, size_t length, const char *shipped, size_t 
         const char *const at = text + blank, *const behind = text + whole + 1;
         const bool ends = strncmp(at, "return", 6) == 0 || strncmp(at, "if (kv_heads > 0) return", 24) == 0;
         const bool more = behind < end && strspn(behind, " \n") < (size_t)(end - behind);
-        if (comment > blank && ends && memmem(shipped, shipped_length, at, comment - blank) &&
+        // With its indentation: one within a condition of the student's own is no such line.
+        if (comment > blank && ends && memmem(shipped, shipped_length, text, comment) &&
             (more || strncmp(at, "if", 2) == 0))
             return line + 1;
         text += whole + 1;
@@ -104,6 +105,52 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
     free(skeleton);
     free(hints);
     return count;
+}
+
+// How long the text is up to a line that begins with a mark, or to its end; with this line if `with` is set.
+static size_t up_to(const char *text, const char *mark, bool with)
+{
+    const char *line = text;
+    while (*line && !marked(line, mark)) line += strcspn(line, "\n"), line += *line == '\n';
+    if (with) line += strcspn(line, "\n"), line += *line == '\n';
+    return (size_t)(line - text);
+}
+
+static int lines_in(const char *text, size_t length)
+{
+    int lines = 0;
+    for (size_t i = 0; i < length; i++) lines += text[i] == '\n';
+    return lines;
+}
+
+char *gaps_given(const wb_problem *p)
+{
+    char file[64], *text = NULL;
+    size_t size;
+    char *const mine = without_returns(grades_read_file("%s", standing_file(p, file) ? file : "")),
+                *const skeleton = grades_read_file("%s", gaps_skeleton(p));
+    const char *a = mine, *b = skeleton;
+    FILE *const to = open_memstream(&text, &size);
+    if (!to) abort();
+    for (int line = 1; *a && *b;) {
+        const size_t of_a = up_to(a, "//{", true), of_b = up_to(b, "//{", true), least = of_a < of_b ? of_a : of_b;
+        size_t same = 0, behind = 0;
+        while (same < least && a[same] == b[same]) same++;
+        while (behind < least - same && a[of_a - 1 - behind] == b[of_b - 1 - behind]) behind++;
+        if (same < of_a || same < of_b) {
+            const int first = line + lines_in(a, same), last = line + lines_in(a, of_a - behind);
+            fprintf(to, ftell(to) ? ", %d" : "  given code, outside of the gaps, was changed: line %d", first);
+            if (last > first) fprintf(to, " to %d", last);
+        }
+        line += lines_in(a, of_a), a += of_a, b += of_b;
+        line += lines_in(a, up_to(a, "//}", false)), a += up_to(a, "//}", false), b += up_to(b, "//}", false);
+    }
+    if (ftell(to)) fputs("\n", to);
+    fclose(to);
+    if (*a || *b) *text = 0;  // gaps have come or gone: the file is another
+    free(mine);
+    free(skeleton);
+    return text;
 }
 
 const gap *gaps_first(const gap *gaps, int count)

@@ -134,8 +134,8 @@ int score_hint(char **given)
 
 int score_gaps(char **given)
 {
-    char *const sentence = gaps_sentence(score_problem(given[0]));
-    fputs(sentence, stdout);
-    free(sentence);
+    char *const sentence = gaps_sentence(score_problem(given[0])), *const changed = gaps_given(score_problem(given[0]));
+    printf("%s%s", sentence, changed);
+    free(sentence), free(changed);
     return 0;
 }

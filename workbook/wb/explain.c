@@ -3,6 +3,7 @@
 // explains what many rows show is told at once, as no race leaves one. Else one of the two is told: what a race or a
 // stray access leaves is no matter of steps, unless it is a wrong address that they explain. Then a change is looked
 // for that fixes it.
+#include "score/gaps.h"
 #include "score/safe_text.h"
 #include "wb/child.h"
 #include "wb/say.h"
@@ -264,5 +265,6 @@ void explain(attempt *a)
     diagnose(&c, looker);
     if (*o->step && strcmp(o->step, "step") != 0 && !says(&c, "cudacpu: ")) say_steps(&c);
     tell(&c, end_check(&c));
+    if (run.own) say("%s", gaps_given(a->problem));
     end_repair(&c);
 }

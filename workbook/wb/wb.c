@@ -34,7 +34,7 @@ static const struct {
     {"next", "", 0, score_next, "the next thing to do"},
     {"standing", "NN", 1, score_standing, "the state and the points of problem NN"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
-    {"gaps", "NN", 1, score_gaps, "a line with its untouched gaps, if there are any"},
+    {"gaps", "NN", 1, score_gaps, "its untouched gaps, and where given code was changed"},
     {"cases", "NN", 1, score_cases, "the cases in which the worker counts the answer to the question of make predict"},
     {"predicted", "NN [COUNTS]", 1, score_predicted,
      "the question of make predict; with COUNTS, stores GUESS and compares it with the count"},
