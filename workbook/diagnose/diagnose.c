@@ -270,7 +270,9 @@ int main(int argc, char **argv)
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     if (!best.gaps) return printf("in %s: %s\n", best.shown, best.says), 0;
     printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
-           has_gap(best.gaps) ? "look at: " : "look at the given code, outside of the gaps");
+           !has_gap(best.gaps)            ? "look at the given code, outside of the gaps"
+           : *gaps_given(problem, source) ? "look at the changed given code first, then at: "
+                                          : "look at: ");
     int listed = 0;
     for (int n = 0; n < gap_count; n++)
         if (is_in(best.gaps, gaps[n].name)) printf("%s%s", listed++ ? ", " : "", gaps[n].name);

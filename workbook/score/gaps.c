@@ -123,11 +123,11 @@ static int lines_in(const char *text, size_t length)
     return lines;
 }
 
-char *gaps_given(const wb_problem *p)
+char *gaps_given(const wb_problem *p, const char *file)
 {
-    char file[64], *text = NULL;
+    char *text = NULL;
     size_t size;
-    char *const mine = without_returns(grades_read_file("%s", standing_file(p, file) ? file : "")),
+    char *const mine = without_returns(grades_read_file("%s", file)),
                 *const skeleton = grades_read_file("%s", gaps_skeleton(p));
     const char *a = mine, *b = skeleton;
     FILE *const to = open_memstream(&text, &size);

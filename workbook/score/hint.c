@@ -134,7 +134,9 @@ int score_hint(char **given)
 
 int score_gaps(char **given)
 {
-    char *const sentence = gaps_sentence(score_problem(given[0])), *const changed = gaps_given(score_problem(given[0]));
+    char file[64];
+    const wb_problem *const p = score_problem(given[0]);
+    char *const sentence = gaps_sentence(p), *const changed = gaps_given(p, standing_file(p, file) ? file : "");
     printf("%s%s", sentence, changed);
     free(sentence), free(changed);
     return 0;

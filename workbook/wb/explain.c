@@ -262,7 +262,7 @@ void explain(attempt *a)
     char *const looker = find_looker(a);  // first: with it, what the search compiles without a lock is there
     if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
     begin_repair(&c);
-    if (run.own) say("%s", gaps_given(a->problem));
+    if (run.own) say("%s", gaps_given(a->problem, a->file));
     diagnose(&c, looker);
     if (*o->step && strcmp(o->step, "step") != 0 && !says(&c, "cudacpu: ")) say_steps(&c);
     tell(&c, end_check(&c));
