@@ -127,8 +127,8 @@ char *gaps_given(const wb_problem *p, const char *file)
 {
     char *text = NULL;
     size_t size;
-    char *const mine = without_returns(grades_read_file("%s", file)), *const skeleton =
-                                                                          grades_read_file("%s", gaps_skeleton(p));
+    char *const mine = without_returns(grades_read_file("%s", file));
+    char *const skeleton = grades_read_file("%s", gaps_skeleton(p));
     const char *a = mine, *b = skeleton;
     FILE *const to = open_memstream(&text, &size);
     if (!to) abort();
