@@ -152,6 +152,9 @@ check "gaps: prints nothing if every gap is touched" test ! -s "$said"
 sed -e 's|return WB_OK|return  WB_OK|' -e '1s|$| //|' "$scratch/mine" >problems/03/flash_forward.cu
 asked "gaps: says where given code was changed" \
     '^  given code, outside of the gaps, was changed: line 1, ' "$wb" gaps 03
+{ cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >problems/03/flash_forward.cu
+run "$wb" gaps 03
+check "gaps: a function of one's own changes no given code" test ! -s "$said"
 asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
     make hint-08 GAP="dS for" LEVEL=2
 refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$wb" hint 06

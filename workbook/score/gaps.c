@@ -137,8 +137,10 @@ char *gaps_given(const wb_problem *p, const char *file)
         size_t same = 0, behind = 0;
         while (same < least && a[same] == b[same]) same++;
         while (behind < least - same && a[of_a - 1 - behind] == b[of_b - 1 - behind]) behind++;
-        if (same < of_a || same < of_b) {
-            const int first = line + lines_in(a, same), last = line + lines_in(a, of_a - behind);
+        while (same > 0 && a[same - 1] != '\n') same--;  // whole lines
+        while (behind > 0 && a[of_a - 1 - behind] != '\n') behind--;
+        if (same + behind < of_b) {  // lines that are only added, a function of one's own say, change nothing
+            const int first = line + lines_in(a, same), last = line + lines_in(a, of_a - behind) - 1;
             fprintf(to, ftell(to) ? ", %d" : "  given code, outside of the gaps, was changed: line %d", first);
             if (last > first) fprintf(to, " to %d", last);
         }

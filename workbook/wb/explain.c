@@ -189,9 +189,9 @@ static void end_repair(cause *c)
         say("  no search for an edit: another run is searching in %s\n", a->number);
     } else {
         char *const tried = child_read(c->tried, NULL);
-        child_wait(c->searching);
+        const bool found = child_wait(c->searching) == 0;
         say_plain("  tried: ", tried);
-        if (*a->outcome->sanitize && strstr(tried, "in line "))
+        if (*a->outcome->sanitize && found)
             say("  the check build has not tried this edit: fix what it reports first\n");
         free(tried);
     }
