@@ -155,6 +155,9 @@ asked "gaps: says where given code was changed" \
 { cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >problems/03/flash_forward.cu
 run "$wb" gaps 03
 check "gaps: a function of one's own changes no given code" test ! -s "$said"
+printf '\357\273\277%s' "$(tr -d '\r' <"$scratch/mine")" >problems/03/flash_forward.cu
+run "$wb" gaps 03
+check "gaps: nor does an editor's mark, or a last line without an end" test ! -s "$said"
 asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
     make hint-08 GAP="dS for" LEVEL=2
 refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$wb" hint 06

@@ -48,14 +48,17 @@ const char *gaps_skeleton(const wb_problem *p)
     return system(command) == 0 && standing_is_shipped(kept) ? kept : "";
 }
 
-// An editor of Windows may have saved it.
-static char *without_returns(char *text)
+// Any editor may have saved it: with a mark before its first line, CR LF, or a last line without an end.
+static char *any_editors(char *text)
 {
-    char *to = text;
-    for (const char *from = text; *from; from++)
+    const size_t length = strlen(text), mark = strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    char *const kept = realloc(text, length + 2), *to = kept;
+    if (!kept) abort();
+    for (const char *from = kept + mark; *from; from++)
         if (from[0] != '\r' || from[1] != '\n') *to++ = *from;
+    if (to > kept && to[-1] != '\n') *to++ = '\n';
     *to = 0;
-    return text;
+    return kept;
 }
 
 // The line of a gap where a return of the skeleton's still stands, and what stands behind it is never done; or 0.
@@ -83,7 +86,7 @@ int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
 
 int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
 {
-    char *const mine = without_returns(grades_read_file("%s", file)),
+    char *const mine = any_editors(grades_read_file("%s", file)),
                 *const skeleton = grades_read_file("%s", gaps_skeleton(p)),
                 *const hints = grades_read_file("problems/%02d/hints.txt", p->number);
     int count = 0;
@@ -127,7 +130,7 @@ char *gaps_given(const wb_problem *p, const char *file)
 {
     char *text = NULL;
     size_t size;
-    char *const mine = without_returns(grades_read_file("%s", file));
+    char *const mine = any_editors(grades_read_file("%s", file));
     char *const skeleton = grades_read_file("%s", gaps_skeleton(p));
     const char *a = mine, *b = skeleton;
     FILE *const to = open_memstream(&text, &size);
