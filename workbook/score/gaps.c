@@ -7,32 +7,41 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// A line that begins or ends a gap: what stands behind the mark, or null.
-static const char *marked(const char *line, const char *mark)
+// A line that begins or ends a gap.
+static bool marked(const char *line, const char *mark)
 {
-    line += strspn(line, " ");
-    return strncmp(line, mark, strlen(mark)) == 0 ? line + strlen(mark) : NULL;
+    return strncmp(line + strspn(line, " "), mark, strlen(mark)) == 0;
+}
+
+// How long the text is up to a line that begins with a mark, or to its end; with this line if `with` is set.
+static size_t up_to(const char *text, const char *mark, bool with)
+{
+    const char *line = text;
+    while (*line && !marked(line, mark)) line += strcspn(line, "\n"), line += *line == '\n';
+    if (with) line += strcspn(line, "\n"), line += *line == '\n';
+    return (size_t)(line - text);
+}
+
+static int lines_in(const char *text, size_t length)
+{
+    int lines = 0;
+    for (size_t i = 0; i < length; i++) lines += text[i] == '\n';
+    return lines;
 }
 
 // Where the text of the gap `name` stands, and its length; the line above it in *number, 0 if there is no such gap.
 static const char *find(const char *source, const char *name, size_t *length, int *number)
 {
-    const char *inside = NULL;
-    *number = 0;
-    for (int line = 1; *source; line++) {
-        const char *next = source + strcspn(source, "\n"), *here = marked(source, "//{ ");
-        next += *next == '\n';
-        if (inside && marked(source, "//}")) break;
-        if (!inside && here) {
-            here += strspn(here, " ");
-            size_t size = strcspn(here, ":\n");
-            while (size > 0 && here[size - 1] == ' ') size--;
-            if (size == strlen(name) && strncmp(here, name, size) == 0) inside = next, *number = line;
-        }
-        source = next;
+    for (const char *at = source; at += up_to(at, "//{", false), *at; at += up_to(at, "//{", true)) {
+        const char *const here = at + strspn(at, " /{"), *const inside = at + up_to(at, "//{", true);
+        size_t size = strcspn(here, ":\n");
+        while (size > 0 && here[size - 1] == ' ') size--;
+        if (size != strlen(name) || strncmp(here, name, size) != 0) continue;
+        *number = lines_in(source, (size_t)(inside - source)), *length = up_to(inside, "//}", false);
+        return inside;
     }
-    *length = inside ? (size_t)(source - inside) : 0;
-    return inside ? inside : "";
+    *number = 0, *length = 0;
+    return "";
 }
 
 const char *gaps_skeleton(const wb_problem *p)
@@ -108,22 +117,6 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
     free(skeleton);
     free(hints);
     return count;
-}
-
-// How long the text is up to a line that begins with a mark, or to its end; with this line if `with` is set.
-static size_t up_to(const char *text, const char *mark, bool with)
-{
-    const char *line = text;
-    while (*line && !marked(line, mark)) line += strcspn(line, "\n"), line += *line == '\n';
-    if (with) line += strcspn(line, "\n"), line += *line == '\n';
-    return (size_t)(line - text);
-}
-
-static int lines_in(const char *text, size_t length)
-{
-    int lines = 0;
-    for (size_t i = 0; i < length; i++) lines += text[i] == '\n';
-    return lines;
 }
 
 char *gaps_given(const wb_problem *p, const char *file)
