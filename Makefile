@@ -103,8 +103,8 @@ duel: $B/lib/libworkbook_all.so  ## the library against others on random shapes:
 	    awk -f plots/duel.awk -v worst=10 $B/results/duel_seed$${SEED:-1}.tsv; exit $$status
 record:  ## records the reference solutions on a GPU; PART=suites, bench, peers ... (record.sh)
 	@workbook/bench/record.sh $(BACKEND) build/record $$PART
-bundle: $B/wb  ## programs for a GPU machine without our tools: make bundle BACKEND=cuda ARCH=90a
-	@workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
+bundle:  ## this workbook and the libraries it links, for a GPU machine that lacks them (problems/with-a-gpu.md)
+	@CC='$(CC)' workbook/bench/bundle.sh
 compile-gpu:  ## compile everything for four generations of GPUs; needs no GPU
 	@ls $(wildcard $(addsuffix /*.cu,workbook workbook/* reference problems/* solutions/* \
 	    solutions/*/variants)) | \

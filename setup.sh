@@ -100,7 +100,7 @@ if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     if nvidia-smi -L >/dev/null 2>&1; then
         echo "setup: CUDA Toolkit and a GPU: kernels run on $(nvidia-smi -L | head -n 1 | cut -d'(' -f1)"
     else
-        echo "setup: CUDA Toolkit without a GPU: kernels run on the CPU execution layer; make compile-gpu and make bundle work too"
+        echo "setup: CUDA Toolkit without a GPU: kernels run on the CPU execution layer; make compile-gpu works too"
     fi
 else
     echo "setup: no CUDA Toolkit: kernels run on the CPU execution layer, everything else works."

@@ -1,6 +1,6 @@
 #!/bin/sh
 # record.sh - workbook/bench/record.sh goes on whatever fails, says at the end what did, and keeps its output to two
-# files. Everything that it would run is a stand-in here, in a folder that looks like a bundle.
+# files. Everything that it would run is a stand-in here.
 set -u
 record=$PWD/workbook/bench/record.sh wb=$PWD/build/${BACKEND:-cpu}/wb
 . tests/prove/frame.sh
@@ -17,7 +17,7 @@ mkdir tests reference
 touch tests/01_one.c tests/02_two.c tests/03_three.c tests/04_four.c reference/peers.py
 mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/other
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
-echo "memory" >build/cuda/variants/03/variants/other/exempt
+mkdir -p solutions/03/variants && echo "// exempt: memory" >solutions/03/variants/other.cu
 mkdir -p workbook/bench workbook/loop
 cp "$record" .
 cp "$(dirname "$record")/../loop/source.sh" workbook/loop
@@ -52,15 +52,17 @@ case "${SLOW:-} $*" in "1 -k 5 "[1-9]*"/bench 02 "*) exit 124 ;; esac
 shift 3
 exec "$@"
 END
-mkdir -p solutions/03 && touch solutions/03/flash_forward.cu # whose worker lists no cases
+touch solutions/03/flash_forward.cu # whose worker lists no cases
 echo '[ "$1" != -c ] && echo "# peers"; true' | stand_in bin/python
-PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere WB_COMMIT=abc
-export PATH PYTHON CUDA_HOME WB_COMMIT
+PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere WB_COMMIT=abc MAKE=true
+export PATH PYTHON CUDA_HOME WB_COMMIT MAKE
+mkdir -p plots/data/rtx-9
+echo old >plots/data/rtx-9/02_two.tsv
 
 ./record.sh cuda "$scratch/out" >printed 2>&1
 check "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-check "the end counts" grep -q '^record: 13 ok, 4 failed, 0 not run' end
+check "the end counts" grep -q '^record: 14 ok, 4 failed, 0 not run' end
 check "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 check "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 check "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
@@ -70,21 +72,12 @@ check "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other
 check "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
 named=$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)
 check "GPU, driver and commit are named" [ "$named" -eq 3 ]
-mkdir got && tar -xf out/tables.tar -C got
-check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
-    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv \
-peers.tsv record.tsv " ]
+check "the tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 04_four.tsv \
+16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv peers.tsv record.tsv " ] && ! grep old plots/data/rtx-9/02_two.tsv
+check "that of a failed bench does not" [ -f build/cuda/record/03_three.partial.tsv ]
 
 SLOW=1 ./record.sh cuda "$scratch/slow" bench >/dev/null 2>&1
 check "a program that hangs is ended" grep -q 'FAILED   bench 02: ended after 300 s' slow/results.txt
-
-mkdir -p plots/data/rtx-9
-echo old >plots/data/rtx-9/02_two.tsv
-touch Makefile # a workbook, not a bundle
-MAKE=true ./record.sh cuda "$scratch/tree" bench >/dev/null 2>&1
-check "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = \
-    "01_one.tsv 02_two.tsv 04_four.tsv record_bench.tsv " ]
-rm Makefile
 
 rm bin/compute-sanitizer
 parts="peers torch gpt_oss duel"

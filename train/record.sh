@@ -1,6 +1,5 @@
 #!/bin/sh
-# record.sh OUT [PART...] - what is recorded of make train on a GPU, in a bundle (bundle.sh). OUT gets all that is
-# printed, and the tables.
+# record.sh OUT [PART...] - what is recorded of make train on a GPU. OUT gets the tables.
 #   layers    the GPU's layers against the host's; layers that are wrong must be told apart
 #   small     the CPU's model, and resuming it
 #   large     76 million parameters, with keys and variants
@@ -13,9 +12,9 @@ cd "$(dirname "$0")/.." || exit 2
 result=$1
 shift
 mkdir -p "$result"
-export LD_LIBRARY_PATH="$PWD/lib:${CUDA_HOME:-/usr/local/cuda}/lib64:${LD_LIBRARY_PATH:-}"
 export OPENBLAS_NUM_THREADS=1 WB_TIMEOUT="${WB_TIMEOUT:-60}"
 out=build/cuda/train failed=0 variants=build/cuda/variants
+commit=${WB_COMMIT:-$(git describe --always --dirty --abbrev=10)}
 keys="forward=build/cuda/solutions/07.so backward=build/cuda/solutions/09.so"
 fast="forward=$variants/07/variants/hopper/07.so backward=$variants/09/variants/hopper/09.so"
 large="layers=12 width=768 q_heads=12 kv_heads=4 head_dim=64 hidden=2048 window=128 sinks=4 context=1024 batch=16"
@@ -23,7 +22,7 @@ large="$large rate=6e-4 samples=1 length=300"
 gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
 head_lines() {
     printf '# gpu: %s\n# driver: %s\n# date: %s UTC\n# commit: %s\n# backend: cuda\n# command: %s\n' \
-        "$(gpu name)" "$(gpu driver_version)" "$(date -u '+%Y-%m-%d %H:%M')" "$(cat commit)" "$1"
+        "$(gpu name)" "$(gpu driver_version)" "$(date -u '+%Y-%m-%d %H:%M')" "$commit" "$1"
 }
 ok() { # STATUS WHAT
     if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; fi
@@ -68,7 +67,7 @@ large() {
 }
 table() { # small models keep a GPU busy only together
     rm -rf "$result/rows" && mkdir "$result/rows"
-    printf '%s\n' naive right untouched $(cat $out/names) | xargs -P 6 -I NAME \
+    awk '!/^#/ && $1 != "kernels" { print $1 }' plots/data/h200/train_wrong.tsv | sort -u | xargs -P 6 -I NAME \
         sh -c 'train/table.sh cuda "$1/rows/$(echo "$2" | tr / _)" "$2"' table "$result" NAME
     ok $? "the table"
     head_lines "table.sh, 2000 steps of 512 bytes, seeds 1 2 3" | cat - "$result/rows/right" >"$result/train_wrong.tsv"
@@ -85,11 +84,6 @@ any_text() {
 # counts: of ranks, a GPU each.
 several() {
     export NCCL_NVLS_ENABLE=0 # NVLink multicast off
-    if ! ldconfig -p | grep -q libnccl.so.2; then # Python's
-        nccl=$(${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)')
-        WB_NCCL=${WB_NCCL:-$(ls "$nccl/lib/libnccl.so.2")}
-        [ -z "$WB_NCCL" ] || export WB_NCCL
-    fi
     gpus=$(nvidia-smi -L | grep -c '^GPU') counts=1 most=1
     while [ $((2 * most)) -le "$gpus" ]; do most=$((2 * most)) && counts="$counts $most"; done
 }
@@ -213,9 +207,18 @@ context() {
     train/context.sh "$result/train_context.tsv"
     rm -f "$result/text" "$result/log"
 }
+names=$(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk)
+# shellcheck disable=SC2046
+${MAKE:-make} --no-print-directory -j"${WB_JOBS:-$(nproc)}" BACKEND=cuda $out/train $out/layers_host $out/layers_device \
+    $(printf "$out/wrong_layers/%s/layers_host " $names) build/cuda/lib/libworkbook.so \
+    $(for n in 07 09; do echo build/cuda/solutions/$n.so $variants/$n/variants/hopper/$n.so; done) || exit 2
+cat problems/[0-9][0-9]/README.md >$out/lessons.txt
+# As make does it: Python's NCCL, where the system has none.
+WB_NCCL=${WB_NCCL:-$(sed -n 's/^PYTHON_NCCL := //p' build/tools.mk)}
+[ -z "$WB_NCCL" ] || export WB_NCCL
 for part in ${*:-layers small large table}; do # `table` needs the checkpoint that `small` leaves
     echo "== $part"
     $part
 done
-(cd "$result" && tar -rf tables.tar ./*.tsv && rm -f ./*.tsv curve whole parts) # several calls add up
+rm -f "$result"/curve "$result"/whole "$result"/parts
 exit $failed

@@ -29,16 +29,14 @@ for name; do
     right) in_07=solutions in_09=solutions ;;
     untouched) in_07=problems in_09=problems ;;
     *)
-        folder=train/wrong/$(echo "$name" | tr / _) wrong=
-        [ ! -f Makefile ] || wrong=$(train/wrong.sh "$backend" "$name") || exit 2
-        [ -f Makefile ] || wrong=$(printf '\n%s\n%s\n' "$folder" "$folder") # in a bundle (bundle.sh) each has both
+        wrong=$(train/wrong.sh "$backend" "$name") || exit 2
         in_07=$(echo "$wrong" | sed -n 2p) in_09=$(echo "$wrong" | sed -n 3p)
         ;;
     esac
     set --
     [ "$name" = naive ] ||
         set -- "forward=build/$backend/$in_07/07$kind" "backward=build/$backend/$in_09/09$kind"
-    [ $# -eq 0 ] || [ ! -f Makefile ] ||
+    [ $# -eq 0 ] ||
         ${MAKE:-make} --no-print-directory BACKEND="$backend" "${1#*=}" "${2#*=}" >"$scratch/log" 2>&1 ||
         { cat "$scratch/log"; exit 2; }
     for seed in 1 2 3; do

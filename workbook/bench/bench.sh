@@ -11,7 +11,6 @@ shift 2
 out=build/$backend
 failed=0
 mkdir -p "$out/results"
-not_started() { if [ -f Makefile ]; then "$out/wb" untouched "$file"; else [ ! -f "$out/problems/$number.so" ]; fi; }
 for number; do
     echo "FlashAttention workbook: bench of problem $number, $backend backend. Next: make plot-$number"
     key=
@@ -25,9 +24,8 @@ for number; do
     [ "${WITH_VARIANTS:-} $number" != "slow 03" ] || # the lab's
         variants=$(awk -v list=solutions/03/slow.diff -v tell=names -f workbook/loop/edit.awk |
             sed "s|.*|$out/slow/&/03.so|")
-    # A bundle (run.sh) has all that it can have.
     # shellcheck disable=SC2086
-    if [ -f Makefile ] && ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/wb" "$out/bench" \
+    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/wb" "$out/bench" \
         "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1
@@ -40,7 +38,7 @@ for number; do
     fi
     table=$out/results/${number}_$name.tsv
     set --
-    if [ "$impl" = problems ] && not_started; then
+    if [ "$impl" = problems ] && "$out/wb" untouched "$file"; then
         echo "  your function is not started: only the reference solution and the naive baseline"
     elif [ "$impl" != solutions ]; then set -- --impl "yours=$out/$impl/$number.so"
     fi

@@ -1,78 +1,28 @@
 #!/bin/sh
-# bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C
-# library's and CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's
-# tools. DRY=-n: make says how it would make each, and nothing is built.
+# bundle.sh - make bundle: build/bundle.tar.gz, the workbook as it stands here and, in tools/, of what setup.sh installs
+# the libraries with their headers: for a GPU machine that lacks them. It must have make, compilers, the CUDA Toolkit,
+# and a C library no older than this machine's. with_tools.sh, there ./with-tools, runs a command with tools/.
 set -eu
-. workbook/loop/source.sh
-backend=$1
-shift
-out=build/$backend bundle=build/$backend/bundle
-impls=problems
-[ -d solutions ] && impls="problems solutions"
-
-targets="$out/bench $out/wb"
-if [ -d solutions ]; then
-    targets="$targets $out/lib/libworkbook.so $out/lib/libworkbook_all.so $out/lib/libkernels.so"
-    targets="$targets $(WB_BUILDING=yes $MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
-fi
-for number; do
-    find_source problems "$number"
-    targets="$targets $out/tests/${number}_test"
-    for impl in $impls; do
-        # What is not started stays here: there is nothing to test or time.
-        if [ "$impl" = problems ] && "$out/wb" untouched "$file"; then continue; fi
-        targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
-        ring=$(ring_of "$number")
-        [ -z "$ring" ] || targets="$targets $out/$impl/$ring"
-    done
-    for variant in solutions/"$number"/variants/*.cu; do
-        folder=$out/variants/$number/variants/$(basename "$variant" .cu)
-        if [ -f "$variant" ]; then targets="$targets $folder/${number}_worker $folder/$number.so"; fi
-        if [ -f "$variant" ] && [ -n "$(ring_of "$number")" ]; then targets="$targets $folder/$(ring_of "$number")"; fi
-    done
+bundle=build/bundle tools=build/bundle/tools
+rm -rf $bundle && mkdir -p $tools/include $tools/lib
+tar --exclude='./build' --exclude='./.*' -cf - . | tar -xf - -C $bundle
+git describe --always --dirty --abbrev=10 >$tools/commit 2>/dev/null || echo unknown >$tools/commit
+cp workbook/bench/with_tools.sh $bundle/with-tools
+# shellcheck disable=SC2046
+printf '#include <%s>\n' criterion/criterion.h cjson/cJSON.h cblas.h sha256.h |
+    ${CC:-cc} -x c -M $(pkg-config --cflags openblas 2>/dev/null) - | tr -d '\\' | xargs -n 1 |
+    grep -E '/(criterion|cjson)/|/(cblas|openblas_config|sha2|sha256)\.h$' | while read -r header; do
+    to=$tools/include/$(echo "$header" | sed -E 's:.*/((criterion|cjson)/.*):\1:; t; s:.*/::')
+    mkdir -p "$(dirname "$to")" && cp -L "$header" "$to"
 done
-# Not tuned to this machine's CPU: the bundle runs on another.
-case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
-# The machinery's own suites that have kernels, but for that of the other backend.
-for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx -e layer -e ranks); do
-    targets="$targets $out/tests/${t}_test"
-done
-# shellcheck disable=SC2086
-$MAKE --no-print-directory ${DRY:-} -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
-[ -z "${DRY:-}" ] || exit 0
-
-rm -rf "$bundle"
-mkdir -p "$bundle/lib"
-for target in $targets; do
-    mkdir -p "$bundle/$(dirname "$target")"
-    cp "$target" "$bundle/$target"
-    ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
-done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas(Lt)?|cuda)\.so|/ld-linux' |
-    xargs -I{} cp -L {} "$bundle/lib/"
-# The lessons are what gpt_oss.py trains on.
-for file in plots/duel.awk workbook/bench/bench.sh workbook/bench/record.sh workbook/bench/ring.sh \
-    workbook/bench/verdict.awk workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh \
-    workbook/words/fragments.cuh workbook/words/tile.cuh workbook/words/early.cuh \
-    workbook/words/paged.cuh workbook/words/int8.cuh workbook/workbook.h reference/flash_workbook/*.py \
-    reference/flash_workbook/operators.cpp reference/*.py reference/shapes.txt problems/[0-9][0-9]/README.md; do
-    mkdir -p "$bundle/${file%/*}"
-    cp "$file" "$bundle/$file"
-done
-for number in 02 03; do  # compute-sanitizer's reports name lines of these
-    [ -d solutions/$number ] || continue
-    mkdir -p "$bundle/solutions/$number" && cp solutions/$number/*.cu "$bundle/solutions/$number/"
-done
-for variant in solutions/*/variants/*.cu; do
-    number=$(echo "$variant" | cut -d/ -f2)
-    [ -f "$variant" ] || continue
-    sed -n 's|^// exempt: ||p' "$variant" \
-        >"$bundle/$out/variants/$number/variants/$(basename "$variant" .cu)/exempt"
-done
-# Which tests the library's kernels are exempt from.
-if [ -f solutions/kernels.h ]; then mkdir -p "$bundle/solutions" && cp solutions/kernels.h "$bundle/solutions/"; fi
-mkdir "$bundle/tests"
-for test in tests/[0-9]*.c; do : >"$bundle/$test"; done  # record.sh knows problems by these names
-git describe --always --dirty --abbrev=10 >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
-cp workbook/bench/run.sh "$bundle/"
-test=./run.sh\ test$([ ! -d solutions ] || echo " solutions")
-echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: $test; ./run.sh bench"
+# What they link in turn comes along, each by the name that a program asks for; the C and C++ libraries do not.
+echo 'int main(void) { return 0; }' >$tools/t.c
+# shellcheck disable=SC2046
+${CC:-cc} -Wl,--no-as-needed $tools/t.c -lcriterion -lcjson -lmd \
+    $(pkg-config --libs openblas 2>/dev/null || echo -lopenblas) -o $tools/t
+ldd $tools/t | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+    grep -vE '/(lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)|ld-linux[^/]*)\.so' | xargs -I{} cp -L {} $tools/lib/
+rm -f $tools/t $tools/t.c
+tar -C build -czf build/bundle.tar.gz bundle && rm -rf $bundle
+echo "bundle: $(du -h build/bundle.tar.gz | cut -f1) in build/bundle.tar.gz. Copy it to the GPU machine, then there:"
+echo "bundle: tar -xf bundle.tar.gz && cd bundle && ./with-tools make test-03"

@@ -1,7 +1,6 @@
 #!/bin/sh
-# record.sh BACKEND OUTDIR [PART...] - runs the reference solutions through everything that is recorded of them, and
-# goes on whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record),
-# where nothing can be built.
+# record.sh BACKEND OUTDIR [PART...] - make record: builds the reference solutions, runs them through everything that is
+# recorded of them, and goes on whatever fails.
 #
 #   suites    every suite on its key, the key's variants and the library, and the machinery's own
 #   bench     times of all problems, with variants
@@ -12,24 +11,19 @@
 #   sanitize  the reference solutions of 02 and 03 in the check build (cuda: compute-sanitizer)
 # no PART: all of them, in this order.
 #
-# OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both
-# are added to if they exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is
+# All that was printed is added to OUTDIR/results.txt. Of the cuda backend plots/data/<gpu> gets the TSVs. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is
 # wrong. WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
 . workbook/loop/source.sh
 all='suites bench peers torch gpt_oss duel sanitize'
 [ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [PART...]; parts: $all" >&2; exit 2; }
-backend=$1 results=$2/results.txt archive=$2/tables.tar
+backend=$1 results=$2/results.txt
 mkdir -p "$2" || exit 2
 shift 2
 for part; do
     case " $all " in *" $part "*) ;; *) echo "record: what is $part? Parts: $all" >&2; exit 2 ;; esac
 done
-if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
-    echo "record: there are no reference solutions here, so there is nothing to record" >&2
-    exit 2
-fi
 parts=${*:-$all}
 name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
@@ -37,8 +31,6 @@ out=build/$backend tables=build/$backend/record log=build/$backend/record/step.l
 numbers=$(printf '%s\n' ${WB_NUMBERS:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
 [ -n "$numbers" ] || { echo "record: there are no suites here" >&2; exit 2; }
 python=${PYTHON:-python3}
-in_bundle=no
-[ -f Makefile ] || in_bundle=yes
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 export PATH
 mkdir -p "$tables"
@@ -99,19 +91,18 @@ step() { # SECONDS NAME COMMAND...
     esac
 }
 
-# A table that is whole goes where it belongs, another one is only kept.
+# A table that is whole goes where it belongs, another one stays.
 keep() { # FILE [xR]: of R GPUs
     [ -s "$tables/$1" ] || return
     if [ "$status" -ne 0 ]; then
         mv "$tables/$1" "$tables/${1%.tsv}.partial.tsv"
-        set -- "${1%.tsv}.partial.tsv" "${2:-}"
-    elif [ "$backend" = cuda ] && [ $in_bundle = no ]; then
+        say "not whole: $tables/${1%.tsv}.partial.tsv"
+    elif [ "$backend" = cuda ]; then
         data=plots/data/$(echo "$gpu" | sed 's/^NVIDIA //; s/^GeForce //' | tr 'A-Z ' 'a-z-')${2:-}
         mkdir -p "$data"
         cp "$tables/$1" "$data/$1"
         say "written: $data/$1"
     fi
-    tar -rf "$archive" -C "$tables" "$1"
 }
 
 finish() {
@@ -133,18 +124,17 @@ needs_torch() { # PART: whether it can be run
     ends "not run" "$1" 0 "PyTorch with a GPU is not available here"
     return 1
 }
-# What a program in Python prints, as a table. PyTorch brings its own libraries: the bundle's are not for it.
+# What a program in Python prints, as a table.
 table_of() { # SECONDS NAME TABLE ARGUMENT...; $on: xR, of R GPUs
     limit=$1 what=$2 to=$3
     shift 3
-    step "$limit" "$what" env BACKEND="$backend" LD_LIBRARY_PATH="${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" \
-        sh -c 'to=$1; shift; exec "$@" >"$to"' sh "$tables/$to" "$python" "$@"
+    step "$limit" "$what" env BACKEND="$backend" sh -c 'to=$1; shift; exec "$@" >"$to"' sh "$tables/$to" "$python" "$@"
     keep "$to" "${on:-}"
 }
 variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
 # NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design, and "times" one
-# that is for reading and too slow to be timed; a bundle has it in a file.
-exempt_of() { cat "$2/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
+# that is for reading and too slow to be timed.
+exempt_of() { sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
 
 suite_on() { # NN WORKER WHAT EXEMPT
     exempt=$4
@@ -243,23 +233,16 @@ sanitize() {
     if [ "$backend" = cuda ] && ! command -v compute-sanitizer >/dev/null; then
         ends "not run" sanitize 0 "there is no compute-sanitizer in PATH or in CUDA_HOME/bin"
         return
-    elif [ "$backend" = cpu ] && [ $in_bundle = yes ]; then
-        ends "not run" sanitize 0 "a bundle of the cpu backend has no check build"
-        return
     fi
-    make=${MAKE:-make}
-    [ $in_bundle = no ] || make=true
     for number in 02 03; do
-        step 120 "sanitize $number" env "MAKE=$make" "WB_TIMEOUT=${WB_TIMEOUT:-30}" "$out/wb" sanitize \
+        step 120 "sanitize $number" env "MAKE=${MAKE:-make}" "WB_TIMEOUT=${WB_TIMEOUT:-30}" "$out/wb" sanitize \
             "$backend" solutions "$number"
     done
 }
 
-if [ $in_bundle = no ]; then
-    # Whatever does not compile fails again, under its own name, where it is missing.
-    seconds=$((seconds + 1200))
-    step 1200 build "${MAKE:-make}" --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND="$backend" everything
-    seconds=$((seconds - 1200 + $(date +%s) - begun))
-fi
+# Whatever does not compile fails again, under its own name, where it is missing.
+seconds=$((seconds + 1200))
+step 1200 build "${MAKE:-make}" --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND="$backend" everything
+seconds=$((seconds - 1200 + $(date +%s) - begun))
 for part in $parts; do $part; done
 finish 0

@@ -3,8 +3,7 @@
 # over numbers of ranks and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are, with
 # times; on the CPU execution layer what a rank takes of memory. TABLE is build/BACKEND/results/NN_name.tsv, which
 # plot-NN draws. With LONG="524288 1048576" instead, into NN_name_long.tsv: the key alone at these lengths, on all GPUs,
-# once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds nothing in a bundle, and
-# record.sh.
+# once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh and record.sh.
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2 number=$3
@@ -21,10 +20,8 @@ for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
     programs="$programs $ring/$program"
 done
 # shellcheck disable=SC2046
-if [ -f Makefile ]; then
-    $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') \
-        >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
-fi
+$MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') \
+    >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
 
 gpus=0 gpu=none driver=-
 mkdir -p "$(dirname "$table")"
