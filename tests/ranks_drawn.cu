@@ -1,8 +1,8 @@
 // ranks_drawn.cu - what the CPU execution layer says of several ranks (cpu/flight.h, cpu/nccl.cpp), in programs that
 // are drawn: kernels, copies and messages on streams of every kind, ordered by events and by the host. A program in
-// which everything that has to be is ordered runs to its end, with the right bytes everywhere. Without one of its
-// events or waits it is reported if that leaves two pieces of work that may meet, these two are named, and it is not if
-// it leaves none. Without one of its messages it is a deadlock.
+// which everything that has to be is ordered runs to its end. Without one of its events or waits it is reported if that
+// leaves two pieces of work that may meet, these two are named, and it is not if it leaves none. Without one of its
+// messages it is a deadlock. That the right bytes arrive show ranks.cu, train_ranks.sh, and the suites of 17 and 18.
 //
 // What may meet is found here from sets of what is over; the layer has counters.
 #include "in_a_child.h"
@@ -32,7 +32,7 @@ enum kind {
     COPY,       // first from second
     SET,        // first, to `number`
     FROM_HOST,  // first, bytes of `number`
-    TO_HOST,    // of first, as `expected`
+    TO_HOST,    // of first
     FREE,       // first, all of an area
     MESSAGES,
     RECORD,
@@ -54,7 +54,6 @@ struct op {
     unsigned number;
     range first, second, third;
     std::vector<message> messages;
-    std::vector<unsigned char> expected;
     bool works() const { return what <= MESSAGES; }
 };
 struct touch {
@@ -67,10 +66,8 @@ static struct {
     int R, streams, area_bytes[AREAS];
     bool waits[MOST_STREAMS];  // a stream of the old kind: the default one and it wait for one another
     std::vector<op> ops[MOST_RANKS];
-    std::vector<unsigned char> first[MOST_RANKS][AREAS], last[MOST_RANKS][AREAS];
     unsigned program;  // its seed
-    bool broken;
-    int left_out;  // the id of what is left out, or changed
+    int left_out;      // the id of what is left out, or changed
 } g;
 
 static unsigned draw(unsigned n)  // 0 to n - 1
@@ -199,65 +196,6 @@ static bool range_of(int bytes, range *r)
     return false;
 }
 
-static unsigned load(const unsigned char *at)
-{
-    uint32_t x;
-    memcpy(&x, at, 4);
-    return x;
-}
-
-static void happen(const op &o, std::vector<unsigned char> memory[AREAS])
-{
-    const auto at = [&](const range &r) { return memory[r.area].data() + r.at; };
-    switch (o.what) {
-    case KERNEL:
-        for (int i = 0; i < o.first.bytes; i += 4) {
-            uint32_t x = o.number + (o.added ? 5 * load(at(o.first) + i) : 0);
-            if (o.second.bytes) x += 3 * load(at(o.second) + i % o.second.bytes);
-            if (o.third.bytes) x += load(at(o.third) + i % o.third.bytes);
-            memcpy(at(o.first) + i, &x, 4);
-        }
-        break;
-    case COPY: memcpy(at(o.first), at(o.second), (size_t)o.first.bytes); break;
-    case SET: memset(at(o.first), (int)(o.number & 255), (size_t)o.first.bytes); break;
-    case FROM_HOST: memset(at(o.first), (int)(o.number & 127) + 128, (size_t)o.first.bytes); break;
-    default: break;
-    }
-}
-
-// What a group of messages does; at: the op of each rank that is one of it, or null.
-static void exchange(op *const at[MOST_RANKS], std::vector<unsigned char> memory[MOST_RANKS][AREAS])
-{
-    typedef std::vector<unsigned char> given;
-    std::vector<given> sent[MOST_RANKS][MOST_RANKS],
-        of_all[MOST_RANKS];  // from, to; all call for all in the same order
-    for (int r = 0; r < g.R; r++)
-        for (size_t k = 0; at[r] && k < at[r]->messages.size(); k++) {
-            const message &m = at[r]->messages[k];
-            const unsigned char *from = memory[r][m.from.area].data() + m.from.at;
-            if (m.what == SEND) sent[r][m.peer].push_back(given(from, from + m.from.bytes));
-            if (m.what >= GATHER) of_all[r].push_back(given(from, from + m.from.bytes));
-        }
-    for (int r = 0; r < g.R; r++) {
-        size_t received[MOST_RANKS] = {}, calls = 0;
-        for (size_t k = 0; at[r] && k < at[r]->messages.size(); k++) {
-            const message &m = at[r]->messages[k];
-            unsigned char *to = memory[r][m.to.area].data() + m.to.at;
-            const size_t bytes = (size_t)m.to.bytes;
-            if (m.what == RECEIVE) memcpy(to, sent[m.peer][r][received[m.peer]++].data(), bytes);
-            for (int from = 0; from < g.R && m.what >= GATHER; from++) {
-                const given &x = of_all[from][calls];
-                if (m.what == GATHER) memcpy(to + (size_t)from * x.size(), x.data(), x.size());
-                for (size_t i = 0; m.what == SUM && i < bytes; i += 4) {
-                    const uint32_t sum = load(x.data() + i) + (from ? load(to + i) : 0);
-                    memcpy(to + i, &sum, 4);
-                }
-            }
-            calls += m.what >= GATHER;
-        }
-    }
-}
-
 static bool draw_collective(op group[MOST_RANKS])
 {
     const role what = draw(2) ? GATHER : SUM;
@@ -342,18 +280,10 @@ static void draw_program()
     for (bool &w : g.waits) w = draw(4) == 0;
     for (int &bytes : g.area_bytes) bytes = 4 * (64 + (int)draw(draw(2) ? 512 : 5000));
     const unsigned together_of = 2 + draw(6);
-    static std::vector<unsigned char> memory[MOST_RANKS][AREAS];
-    for (int r = 0; r < MOST_RANKS; r++) {
-        g.ops[r].clear(), g.ops[r].reserve(2000), known[r] = order();
-        for (int a = 0; a < AREAS; a++) {
-            memory[r][a].resize((size_t)g.area_bytes[a]);
-            for (unsigned char &x : memory[r][a]) x = (unsigned char)draw(256);
-            g.first[r][a] = memory[r][a];
-        }
-    }
+    for (int r = 0; r < g.R; r++) g.ops[r].clear(), g.ops[r].reserve(2000), known[r] = order();
     const int steps = 4 + (int)draw(30);  // fewer than MOST_WORK
     for (int step = 0; step < steps; step++) {
-        op group[MOST_RANKS] = {}, *at[MOST_RANKS] = {};
+        op group[MOST_RANKS] = {};
         const bool together = draw(together_of) == 0;
         bool sound = true;
         for (bool more = together; more; more = draw(3) == 0)
@@ -378,24 +308,15 @@ static void draw_program()
             sound = sound && !(o.second.bytes && o.first.meets(o.second)) && !(o.third.bytes && o.first.meets(o.third));
         }
         if (!sound) continue;
-        for (int r = 0; r < g.R; r++) {
-            op &o = group[r];
-            if (together ? o.messages.empty() : r != alone) continue;
-            const unsigned char *now = memory[r][o.first.area].data() + o.first.at;
-            if (o.what == TO_HOST) o.expected.assign(now, now + o.first.bytes);
-            at[r] = add_in_order(o, r);
-            if (!together) happen(*at[r], memory[r]);
-        }
-        if (together) exchange(at, memory);
+        for (int r = 0; r < g.R; r++)
+            if (together ? !group[r].messages.empty() : r == alone) add_in_order(group[r], r);
     }
     for (int r = 0; r < g.R; r++)
         for (int a = 0; a < AREAS; a++) {
-            g.last[r][a] = memory[r][a];
             if (draw(3)) continue;
             op o = {};
             o.what = FREE, o.stream = (int)draw((unsigned)g.streams + 1), o.first = {a, 0, g.area_bytes[a]};
             add_in_order(o, r);
-            g.last[r][a].clear();
         }
 }
 
@@ -453,7 +374,7 @@ static void be_rank(void *board, int rank)
     std::vector<unsigned char> host(1 << 16);
     for (int a = 0; a < AREAS; a++) {
         RIGHT(cudaMalloc(&area[a], (size_t)g.area_bytes[a]));
-        RIGHT(cudaMemcpy(area[a], g.first[rank][a].data(), (size_t)g.area_bytes[a], cudaMemcpyHostToDevice));
+        RIGHT(cudaMemset(area[a], rank, (size_t)g.area_bytes[a]));
     }
     ncclComm_t comm = wb_rank_begin(board, rank, g.R);
     for (int s = 1; s <= g.streams; s++)
@@ -475,8 +396,6 @@ static void be_rank(void *board, int rank)
             break;
         case TO_HOST:
             RIGHT(cudaMemcpyAsync(host.data(), at(o.first), (size_t)o.first.bytes, cudaMemcpyDeviceToHost, s, site));
-            if (!g.broken && memcmp(host.data(), o.expected.data(), o.expected.size()))
-                fprintf(stderr, "wrong bytes reached the host, by %d\n", o.id), _exit(4);
             break;
         case FREE: RIGHT(cudaFreeAsync(at(o.first), s, site)); break;
         case MESSAGES: send_and_receive(o, comm, site); break;
@@ -488,13 +407,6 @@ static void be_rank(void *board, int rank)
         }
     }
     wb_rank_end();
-    for (int a = 0; a < AREAS && !g.broken; a++) {
-        if (g.last[rank][a].empty()) continue;
-        RIGHT(cudaMemcpy(host.data(), area[a], (size_t)g.area_bytes[a], cudaMemcpyDeviceToHost));
-        for (int i = 0; i < g.area_bytes[a]; i++)
-            if (host[(size_t)i] != g.last[rank][a][(size_t)i])
-                fprintf(stderr, "rank %d, area %d: byte %d differs\n", rank, a, i), _exit(4);
-    }
 }
 
 // ------------------------ tests
@@ -509,7 +421,7 @@ static void with_each(void (*look)(void))
     seed = getenv("SEED") ? (unsigned)atoi(getenv("SEED")) : seed % 1000000000;
     const int count = getenv("PROGRAMS") ? atoi(getenv("PROGRAMS")) : 40;
     for (int i = 0; i < count; i++) {
-        g.program = g.seed = seed + (unsigned)i * 7919u, g.broken = false, g.left_out = -1;
+        g.program = g.seed = seed + (unsigned)i * 7919u, g.left_out = -1;
         draw_program();
         look();
     }
@@ -531,7 +443,7 @@ static op *draw_op(bool (*suits)(const op &o), int *rank)
             if (suits(o)) all.push_back(&o);
     if (all.empty()) return nullptr;
     op *const one = all[draw((unsigned)all.size())];
-    *rank = one->id / BY_RANK, g.broken = true, g.left_out = one->id;
+    *rank = one->id / BY_RANK, g.left_out = one->id;
     return one;
 }
 
