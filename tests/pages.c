@@ -1,12 +1,7 @@
 // pages.c - the pages of a case of problem 13.
 #include "case/pages.h"
-#include "reference/oracle.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static wb_case of(int B, int Nk, int page, wb_lens lens)
 {
@@ -68,44 +63,4 @@ Test(pages, shared_and_cut)
     cr_assert(wb_case_cut(&c, &t[wb_tensor_named(t, count, "V")]) == 4 * 2 * 16);  // 700 = 43 * 16 + 12
     cr_assert(wb_case_cut(&c, &t[wb_tensor_named(t, count, "K_scale")]) == 4 * sizeof(float));
     cr_assert(wb_case_cut(&c, &t[wb_tensor_named(t, count, "Q")]) == 0);
-}
-
-Test(pages, a_case_survives_its_text)
-{
-    const wb_problem *problem = wb_find_problem("flash_decode");
-    for (wb_lens lens = 0; lens < WB_LENS; lens++) {
-        wb_case c = wb_case_defaults(problem, of(5, 300, 64, lens)), back;
-        char text[WB_CASE_TEXT];
-        c.stray = (int)lens % 4, c.max_pages = 9 * (int)lens, c.pages = 80;
-        wb_case_print(problem, &c, text);
-        cr_assert(wb_case_parse(problem, text, &back) == WB_OK, "%s: %s", text, wb_last_message());
-        cr_expect(memcmp(&c, &back, sizeof c) == 0, "%s", text);
-    }
-    wb_case c;
-    cr_expect(wb_case_parse(problem, "Nq=1,Nk=5,D=16,lens=long", &c) == WB_BAD_ARGUMENT);
-    cr_expect(strstr(wb_last_message(), "lens=long"), "%s", wb_last_message());
-}
-
-// K by way of the pages is what it would be in one piece, and nothing else is a number.
-Test(pages, a_cache_holds_its_keys)
-{
-    const wb_problem *problem = wb_find_problem("flash_decode");
-    const wb_case c = wb_case_defaults(problem, of(7, 90, 16, WB_LENS_MIXED));
-    wb_tensor t[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(problem, &c, t), K = wb_tensor_named(t, count, "K");
-    wb_pages p = wb_pages_make(&c);
-    float *cache = malloc(t[K].count * sizeof *cache), *rows = malloc(91 * 16 * sizeof *rows);
-    uint16_t *bits = malloc(t[K].bytes);
-    size_t numbers = 0, keys = 0;
-    wb_case_fill(problem, &c, &t[K], bits);
-    for (size_t i = 0; i < t[K].count; i++) numbers += isfinite(cache[i] = wb_from_bf16(bits[i]));
-    for (int b = 0; b < 7; b++)
-        for (int h = 0; h < 2; h++) {
-            oracle_gather(&p.shape, cache, p.table + b * p.shape.max_pages, h, p.kv_len[b], rows);
-            for (int i = 0; i < p.kv_len[b] * 16; i++) cr_assert(isfinite(rows[i]));
-            keys += (size_t)p.kv_len[b];
-        }
-    cr_expect(numbers == keys * 16, "%zu numbers for %zu keys of a head", numbers, keys);
-    free(cache), free(rows), free(bits);
-    wb_pages_free(&p);
 }

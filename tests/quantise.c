@@ -1,6 +1,5 @@
-// quantise.c - the quantisers of problems 14 and 16, and that a case of 14 has the cache that it makes of the same case
-// of 13, one of 16 what it makes of the same case of 10.
-#include "case/pages.h"
+// quantise.c - the quantisers of problems 14 and 16.
+#include "case/case.h"
 #include "dice.h"
 
 #include <criterion/criterion.h>
@@ -50,66 +49,6 @@ Test(quantise, half_a_step_at_most)
         }
         cr_assert(largest == 127);
     }
-}
-
-static wb_case of(const wb_problem *problem, wb_input input)
-{
-    wb_case c = {.page = 16, .lens = WB_LENS_EDGES, .seed = 4, .input = input};
-    c.shape = (attention_shape){.batch = 9, .q_heads = 4, .kv_heads = 2, .q_len = 1, .kv_len = 70, .head_dim = 32};
-    return wb_case_defaults(problem, c);
-}
-
-static void *filled(const wb_problem *problem, const wb_case *c, const char *name)
-{
-    wb_tensor t[WB_MAX_TENSORS];
-    const int k = wb_tensor_named(t, wb_case_tensors(problem, c, t), name);
-    void *data = malloc(t[k].bytes);
-    wb_case_fill(problem, c, &t[k], data);
-    return data;
-}
-
-// Rows that are a sequence's are those of 13, quantised; the scales of all others are numbers that spoil whatever they
-// meet.
-static void check_cache(wb_input input, const char *name, const char *scale_name)
-{
-    const wb_problem *plain = wb_find_problem("flash_decode"), *int8 = wb_find_problem("flash_decode_int8");
-    const wb_case c = of(plain, input);
-    wb_pages p = wb_pages_make(&c);
-    uint16_t *x = filled(plain, &c, name);
-    int8_t *q = filled(int8, &c, name);
-    float *scale = filled(int8, &c, scale_name);
-    const int D = 32, heads = 2, rows = 16;
-    int used = 0, zeros = 0;
-    for (int page = 0; page < p.shape.pages; page++)
-        for (int r = 0; r < rows; r++)
-            for (int h = 0; h < heads; h++) {
-                const size_t row = ((size_t)page * rows + r) * heads + h;
-                const int owner = p.owner[page], b = owner / p.shape.max_pages;
-                const float s = scale[((size_t)page * heads + h) * rows + r];
-                if (owner < 0 || owner % p.shape.max_pages * rows + r >= p.kv_len[b]) {
-                    cr_assert(!isfinite(s) || s > 1e38f);
-                    continue;
-                }
-                float want[32];
-                int8_t bytes[32];
-                for (int d = 0; d < D; d++) want[d] = wb_from_bf16(x[row * D + d]);
-                cr_assert(s == wb_quantise_row(bytes, want, D));
-                cr_assert(memcmp(bytes, q + row * D, D) == 0);
-                used++, zeros += s == 0;
-            }
-    int keys = 0;
-    for (int b = 0; b < 9; b++) keys += p.kv_len[b];
-    cr_expect(used == keys * heads, "%d rows of %d keys", used, keys);
-    cr_expect(input == WB_ZERO_ROWS ? zeros > used / 2 && zeros < used : zeros == 0, "%d rows of zeros", zeros);
-    free(x), free(q), free(scale);
-    wb_pages_free(&p);
-}
-
-Test(quantise, a_case_is_that_of_13)
-{
-    const wb_input inputs[] = {WB_NORMAL, WB_TOWER, WB_ZERO_ROWS, WB_OUTLIERS, WB_WIDE_SCALES};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        check_cache(inputs[i], "K", "K_scale"), check_cache(inputs[i], "V", "V_scale");
 }
 
 // ------------------------ e4m3
@@ -167,31 +106,4 @@ Test(quantise, e4m3_by_hand)
     const float x[] = {0.8f, -0.1f};
     uint8_t q[2];
     cr_expect(wb_quantise_fp8(q, x, 1, 2) == -9 && wb_from_e4m3(q[0]) == 416 && wb_from_e4m3(q[1]) == -52);
-}
-
-// What the bytes of a case of 16 stand for are the numbers of the same case of 10, to a sixteenth.
-Test(quantise, a_case_of_16_is_that_of_10)
-{
-    const wb_problem *plain = wb_find_problem("flash_hopper"), *fp8 = wb_find_problem("flash_fp8");
-    const wb_input inputs[] = {WB_NORMAL, WB_STAIRS, WB_SIZES, WB_LEFTWARD, WB_MEAN_ONE, WB_OUTLIERS};
-    for (size_t n = 0; n < sizeof inputs / sizeof *inputs; n++) {
-        wb_case c = {.seed = 4, .input = inputs[n], .shape = {2, 4, 2, 35, 150, .head_dim = 64}};
-        c = wb_case_defaults(fp8, c);
-        for (const char *name = "Q\0K\0V"; *name; name += 2) {
-            const size_t heads = *name == 'Q' ? 8 : 4, N = *name == 'Q' ? 35 : 150, D = 64,
-                         tile = *name == 'Q' ? 1 : 64;
-            const char exponents[] = {*name, '_', 'e', 'x', 'p', 'o', 'n', 'e', 'n', 't', 0};
-            uint16_t *x = filled(plain, &c, name);
-            uint8_t *q = filled(fp8, &c, name);
-            int8_t *exponent = filled(fp8, &c, exponents);
-            float *y = malloc(heads * N * D * sizeof *y);
-            wb_dequantise_fp8(y, *name, q, exponent, heads, N, D);
-            for (size_t i = 0; i < heads * N * D; i++) {
-                const size_t row = i / D, of = row / N * ((N - 1) / tile + 1) + row % N / tile;
-                const float want = wb_from_bf16(x[i]), step = ldexpf(1, exponent[of] - 10);
-                cr_assert(fabsf(y[i] - want) <= fmaxf(fabsf(want) / 16, step), "%s[%zu] %g is %g", name, i, want, y[i]);
-            }
-            free(x), free(q), free(exponent), free(y);
-        }
-    }
 }
