@@ -1,23 +1,10 @@
-// attention_backward.c - wb_attention_backward as workers have it (workbook/attention_backward.cu). library.sh proves
-// the library's.
+// attention_backward.c - wb_attention_backward as workers have it (workbook/attention_backward.cu). Its gradients the
+// suite of 18 proves, and the library's library.sh.
 #include "pairs.h"
 
 #include "rank.h"
 
 #include <criterion/criterion.h>
-
-static unsigned seed(void) { return getenv("WB_SEED") ? (unsigned)atoi(getenv("WB_SEED")) : 1; }
-
-// Products and sums in float32: a term is right to some of its last bits.
-Test(attention_backward, drawn_shapes) { cr_assert(pairs_are_right(wb_attention_backward, seed(), 40, 100, 1e-4)); }
-
-Test(attention_backward, a_row_and_a_key)
-{
-    for (int D = 64; D <= 128; D *= 2)
-        for (int causal = 0; causal < 2; causal++)
-            cr_assert(
-                pair_is_right(wb_attention_backward, (attention_shape){1, 1, 1, 1, 1, D, 0.1f, causal, 0, 0}, 1e-4));
-}
 
 // As a rank is asked (rank.h): pairs of the forward and of the backward pass, in all heads.
 Test(attention_backward, pairs_are_counted)

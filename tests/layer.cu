@@ -1,6 +1,7 @@
 // layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is reported
 // in the right words. Small kernels, each before its test; valid CUDA. What every reference solution does (dynamic
-// shared memory, a stack for each thread, a run of each block) their suites prove.
+// shared memory, a stack for each thread, a run of each block, copies that arrive when they are waited for) their suites
+// prove, and events bench.sh.
 #include "in_a_child.h"
 #include "layer_requests.h"
 
@@ -394,36 +395,6 @@ __global__ void bits(seen *all)
 }
 Test(cpu_layer, bits_and_mixed_types) { all_right(bits, 1, 1); }
 
-// ------------------------ asynchronous copies
-
-// Two groups of copies in flight; what is visible after waiting for none, one, all.
-__device__ alignas(16) float numbers[64];
-__global__ void async_copy(seen *all)
-{
-    __shared__ alignas(16) float x[2][32];
-    const int t = threadIdx.x;
-    numbers[t] = t, numbers[32 + t] = 32 + t;
-    x[0][t] = x[1][t] = -1;
-    __syncthreads();
-    for (int i = 0; i < 2; i++) {
-        if (t % 4 == 0) __pipeline_memcpy_async(&x[i][t], &numbers[32 * i + t], 16);
-        __pipeline_commit();
-    }
-    __pipeline_wait_prior(2);
-    __syncthreads();
-    IS(isnan(x[0][t]), true);
-    __syncthreads();
-    __pipeline_wait_prior(1);
-    __syncthreads();
-    IS(x[0][31 - t], 31 - t);
-    IS(isnan(x[1][t]), true);
-    __syncthreads();
-    __pipeline_wait_prior(0);
-    __syncthreads();
-    IS(x[1][31 - t], 63 - t);
-}
-Test(cpu_layer, asynchronous_copies_arrive_when_waited_for) { all_right(async_copy, 1, 32); }
-
 // ------------------------ host functions
 
 __constant__ float constants[3];
@@ -461,40 +432,6 @@ __global__ void groups(seen *all)
     IS(tile.ballot(t % 2), 0xaa);
 }
 Test(cpu_layer, groups_of_threads) { all_right(groups, 1, 64); }
-
-__global__ void double_it(int *x) { *x *= 2; }
-
-// 3 doubled so often.
-static int doubled(int times, cudaStream_t stream)
-{
-    int value = 3, *device;
-    cudaMalloc(&device, sizeof value);
-    cudaMemcpy(device, &value, sizeof value, cudaMemcpyHostToDevice);
-    for (int i = 0; i < times; i++) double_it<<<1, 1, 0, stream>>>(device);
-    cudaStreamSynchronize(stream);
-    cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost);
-    cudaFree(device);
-    return value;
-}
-
-Test(cpu_layer, events_measure_time_on_a_stream)
-{
-    cudaStream_t stream;
-    cudaEvent_t start, stop;
-    float ms = -1;
-    cudaStreamCreate(&stream);
-    cudaEventCreate(&start);
-    cudaEventCreate(&stop);
-    cudaEventRecord(start, stream);
-    EXPECT(doubled(20, stream), 3 << 20, "20 launches");
-    cudaEventRecord(stop, stream);
-    cudaEventSynchronize(stop);
-    EXPECT(cudaEventElapsedTime(&ms, start, stop), cudaSuccess, "after both");
-    cr_assert(ms > 0, "20 launches took %g ms", (double)ms);
-    cudaEventDestroy(start);
-    cudaEventDestroy(stop);
-    cudaStreamDestroy(stream);
-}
 
 Test(cpu_layer, fresh_device_memory_is_nan)
 {
@@ -687,14 +624,13 @@ __global__ void async_misaligned(const float *in)
 }
 __global__ void divide(int y) { sink = 7 / y; }
 static int zero;    // not known to the compiler
-#ifdef __CUDACPU__  // nvcc's assembler refuses this kernel
+#ifdef __CUDACPU__  // nvcc's assembler refuses this kernel, and knows no load_matrices
 __global__ void too_much_static()
 {
     __shared__ float a[7000], b[7000];
     a[threadIdx.x] = b[threadIdx.x] = 1;
     sink = a[0] + b[0];
 }
-#endif
 
 // ldmatrix of rows `stride` elements apart; lane 9 hands in one `off` elements further on.
 __global__ void fetch_rows(int stride, int off)
@@ -721,15 +657,16 @@ Test(cpu_layer, passes_of_ldmatrix)
         EXPECT(asked.worst, p[1] > 1 ? p[1] : 0, "%d apart", p[0]);
     }
 }
+#endif
 
 Test(cpu_layer, reports_of_alignment_division_room)
 {
-    told({"misaligned matrix row", "thread (9,0,0)", "from lane 9 is 4 bytes past"}, [] { fetched(8, 2); });
-    told({"bad matrix row", "thread (9,0,0)", "lane 9", "past the end of extern __shared__ rows"},
-         [] { fetched(8, 8 * 24); });
     told({"misaligned asynchronous copy", "destination is 4 bytes past", "// 4 bytes off"},
          [] { async_misaligned<<<1, 1>>>(device_floats(8)); });
 #ifdef __CUDACPU__
+    told({"misaligned matrix row", "thread (9,0,0)", "from lane 9 is 4 bytes past"}, [] { fetched(8, 2); });
+    told({"bad matrix row", "thread (9,0,0)", "lane 9", "past the end of extern __shared__ rows"},
+         [] { fetched(8, 8 * 24); });
     told({"too much static shared memory", "b brings static shared memory to 56000 bytes"}, 32, too_much_static);
 #endif
 #if defined(__x86_64__)

@@ -160,28 +160,3 @@ static bool pair_is_right(adds_pair *add, attention_shape shape, double rounding
         wb_device_free(t[k].device), free(t[k].bits), free(t[k].x), free(t[k].sums), free(t[k].squares);
     return right;
 }
-
-// Lengths of all kinds: short, around tiles, longer.
-static int pair_length(int longest)
-{
-    const unsigned kind = pair_number() % 4;
-    const int length = kind == 0   ? 1 + (int)(pair_number() % 8)
-                       : kind == 1 ? 64 * (1 + (int)(pair_number() % 4)) + (int)(pair_number() % 3) - 1
-                                   : 1 + (int)(pair_number() % (unsigned)longest);
-    return length < longest ? length : longest;
-}
-
-// So many shapes, drawn: heads in groups, D 64 and 128, under the diagonal and without a mask.
-static bool pairs_are_right(adds_pair *add, unsigned seed, int shapes, int longest, double rounding)
-{
-    dice_state = seed;
-    for (int n = 0; n < shapes; n++) {
-        const int batch = 1 + (int)(pair_number() % 2), kv_heads = 1 + (int)(pair_number() % 3),
-                  group = 1 + (int)(pair_number() % 4), D = n % 2 ? 128 : 64, causal = n / 2 % 2;
-        attention_shape shape = {
-            batch, group * kv_heads, kv_heads, pair_length(longest), pair_length(longest), D, 0.1f, causal, 0, 0};
-        if (causal) shape.kv_len = shape.q_len;
-        if (!pair_is_right(add, shape, rounding)) return printf("of seed %u, shape %d\n", seed, n), false;
-    }
-    return true;
-}
