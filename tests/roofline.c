@@ -71,16 +71,6 @@ Test(roofline, peaks_of_known_devices)
     near(h200.gexps, 4181.76, "H200, exponentials");
 }
 
-Test(roofline, unknown_devices_have_no_peaks)
-{
-    const roofline_device future = {"NVIDIA Q1", 99, 0, 100, 1000000, 1000000, 1024};
-    const roofline_peaks p = roofline_peaks_of(&future);
-    cr_expect(p.tflops == 0 && p.mma_tflops == 0 && p.gexps == 0);
-    const roofline_work w = {.flops = 1e12, .bytes = 1e9};
-    const roofline_verdict v = roofline_judge(wb_problem_number(3), &p, &w, 10);
-    cr_expect(v.roof == ROOFLINE_NONE && v.fraction == 0);
-}
-
 // ------------------------ verdict
 
 static void writes(int problem, roofline_verdict v, const char *want)
