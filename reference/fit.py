@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Says how well the library chooses, and fits what it predicts (workbook/predict.h) to times of reference/duel.py.
 
-    python3 reference/fit.py [--halves | --write] [--scaled GPU] [--dots FILE] TABLE...
+    python3 reference/fit.py [--halves | --write] [--scaled GPU] TABLE...
 
 TABLE: of duel.py, with the ms of each kernel. For each GPU and kind it prints how much slower the chosen kernel was
 than the fastest of the library's: how many shapes are over 3 %, the worst and the mean, as the library that was timed
 chose and as this one does. --halves: fits coefficients to half of the shapes, by their checksum, and judges by the
 others. --write: fits to all, and makes solutions/coefficients.h. --scaled: this GPU is not fitted to, and judged by the
-coefficients of another. --dots: the tables with what is predicted now, for plots/duel.gp.
+coefficients of another.
 
 A fit makes two things small together, for each GPU and head dimension, by Adam: the errors of the logarithms of times,
 and what is lost where the fastest is not taken. It begins at what coefficients.h has, and stays near where shapes are
@@ -185,13 +185,6 @@ def main(*arguments):
                 line += [f"{100 * x:.1f}%" for x in (sum(x > 0.03 for x in lost) / len(lost), max(lost),
                                                       sum(lost) / len(lost))]
             print(*line, sep="\t")
-    if "--dots" in options:
-        pairs = lambda times, unit: ",".join(f"{name}:{times[name] / unit:.5g}" for name in times)
-        with open(options["--dots"], "w") as out:
-            print("# gpu: " + ", ".join(sorted(like)), "kind B Hq Hkv Nq Nk D mask W S page lens all predicted".replace(
-                " ", "\t"), sep="\n", file=out)
-            for row in judged:
-                print(row.name, pairs(row.us, 1e3), pairs(row.picture, 1), sep="\t", file=out)
     if whole:
         write(costs)
 

@@ -160,6 +160,10 @@ int main(void)
     const wb_status status = flash_gqa(NULL, NULL, NULL, NULL, NULL, &shape, NULL);
     if (status != WB_BAD_ARGUMENT || !strstr(wb_last_message(), "O is null"))
         return printf("flash_gqa accepted null pointers\n");
+    wb_block_mask_free(NULL);
+    if (wb_device_alloc(NULL, 16) == WB_OK || !strstr(wb_last_message(), "null") || *wb_library_kernel(NULL, &shape) ||
+        *wb_library_kernel("flash_gqa", NULL))
+        return printf("null is accepted\n");
     if (workspaces_are_told() || e4m3_is_read()) return 1;
     for (int how = 0; wb_device_capability() == 9 && how < 4; how++)
         if (wide_heads_look_up(how % 2 ? 192 : 256, how / 2)) return 1;

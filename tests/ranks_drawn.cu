@@ -41,10 +41,9 @@ enum kind {
     SYNC_EVENT,
     SYNC_DEVICE
 };
-enum role { SEND, RECEIVE, GATHER, SUM };
 struct message {
-    role what;
-    range from, to;  // as the role has them
+    bool sent;
+    range where;
     int peer, stream;
 };
 struct op {
@@ -94,15 +93,7 @@ static std::vector<touch> touches(const op &o)
     case FROM_HOST: add(o.first, true); break;
     case TO_HOST: add(o.first, false); break;
     case MESSAGES:
-        for (const message &m : o.messages) {
-            if (m.what != RECEIVE) add(m.from, false);
-            const bool in_place = m.from.bytes && m.from.meets(m.to);
-            if (m.what == GATHER && in_place) {  // its own part lies there already
-                add({m.to.area, m.to.at, m.from.at - m.to.at}, true);
-                add({m.to.area, m.from.at + m.from.bytes, m.to.at + m.to.bytes - m.from.at - m.from.bytes}, true);
-            } else if (m.what != SEND)
-                add(m.to, true);
-        }
+        for (const message &m : o.messages) add(m.where, !m.sent);
         break;
     default: break;
     }
@@ -182,7 +173,6 @@ static range draw_range()
     r.at *= 4, r.bytes *= 4;
     return r;
 }
-static range none() { return {0, 0, 0}; }
 
 // A range of another rank, or of this one, of so many bytes; false: there was no room.
 static bool range_of(int bytes, range *r)
@@ -196,50 +186,27 @@ static bool range_of(int bytes, range *r)
     return false;
 }
 
-static bool draw_collective(op group[MOST_RANKS])
-{
-    const role what = draw(2) ? GATHER : SUM;
-    const int bytes = 4 * (1 + (int)draw(300));
-    for (int r = 0; r < g.R; r++) {
-        message m = {what, none(), none(), 0, (int)draw((unsigned)g.streams + 1)};
-        const bool in_place = draw(3) == 0;
-        if (!range_of(bytes, &m.from)) return false;
-        if (!range_of(what == GATHER ? bytes * g.R : bytes, &m.to)) return false;
-        if (in_place && what == GATHER) m.from = {m.to.area, m.to.at + r * bytes, bytes};
-        if (in_place && what == SUM) m.to = m.from;
-        if (!in_place && m.from.meets(m.to)) return false;
-        group[r].messages.push_back(m);
-    }
-    return true;
-}
-
 static bool draw_messages(op group[MOST_RANKS])
 {
     const int count = 1 + (int)draw(2 * (unsigned)g.R);
     for (int i = 0; i < count; i++) {
         const int from = (int)draw((unsigned)g.R), to = (int)draw((unsigned)g.R);
-        message s = {SEND, draw_range(), none(), to, (int)draw((unsigned)g.streams + 1)};
-        message t = {RECEIVE, none(), none(), from, (int)draw((unsigned)g.streams + 1)};
-        if (!range_of(s.from.bytes, &t.to)) return false;
+        message s = {true, draw_range(), to, (int)draw((unsigned)g.streams + 1)};
+        message t = {false, {}, from, (int)draw((unsigned)g.streams + 1)};
+        if (!range_of(s.where.bytes, &t.where)) return false;
         group[from].messages.push_back(s);
         group[to].messages.push_back(t);
     }
     return true;
 }
 
-// Of one group nothing that is received meets anything else, but what is in place.
+// Of one group nothing that is received meets anything else.
 static bool is_sound(const op &o)
 {
-    std::vector<touch> all;
-    for (const message &m : o.messages) {
-        op alone = {};
-        alone.what = MESSAGES, alone.messages = {m};
-        const std::vector<touch> its = touches(alone);
-        for (const touch &x : all)
-            for (const touch &y : its)
-                if ((x.write || y.write) && x.where.meets(y.where)) return false;
-        all.insert(all.end(), its.begin(), its.end());
-    }
+    for (size_t i = 0; i < o.messages.size(); i++)
+        for (size_t k = 0; k < i; k++)
+            if (!(o.messages[i].sent && o.messages[k].sent) && o.messages[i].where.meets(o.messages[k].where))
+                return false;
     return true;
 }
 
@@ -286,8 +253,7 @@ static void draw_program()
         op group[MOST_RANKS] = {};
         const bool together = draw(together_of) == 0;
         bool sound = true;
-        for (bool more = together; more; more = draw(3) == 0)
-            sound = sound && (draw(3) ? draw_messages(group) : draw_collective(group));
+        for (bool more = together; more; more = draw(3) == 0) sound = sound && draw_messages(group);
         const int alone = (int)draw((unsigned)g.R);
         for (int r = 0; r < g.R; r++) {
             op &o = group[r];
@@ -354,17 +320,11 @@ static void launch_mix(const op &o, cudacpu::call_site site)
 static void send_and_receive(const op &o, ncclComm_t comm, cudacpu::call_site site)
 {
     if (o.grouped) RIGHT(ncclGroupStart());
-    for (size_t i = 0; i < o.messages.size(); i++) {
-        const message &m = o.messages[i];
+    for (const message &m : o.messages) {
+        const size_t count = (size_t)m.where.bytes / 4;
         const cudaStream_t s = stream_of[m.stream];
-        char *from = at(m.from), *to = at(m.to);
-        const size_t given = (size_t)m.from.bytes / 4, taken = (size_t)m.to.bytes / 4;
-        switch (m.what) {
-        case SEND: RIGHT(ncclSend(from, given, ncclUint32, m.peer, comm, s, site)); break;
-        case RECEIVE: RIGHT(ncclRecv(to, taken, ncclUint32, m.peer, comm, s, site)); break;
-        case GATHER: RIGHT(ncclAllGather(from, to, given, ncclUint32, comm, s, site)); break;
-        case SUM: RIGHT(ncclAllReduce(from, to, taken, ncclUint32, ncclSum, comm, s, site)); break;
-        }
+        RIGHT(m.sent ? ncclSend(at(m.where), count, ncclUint32, m.peer, comm, s, site)
+                     : ncclRecv(at(m.where), count, ncclUint32, m.peer, comm, s, site));
     }
     if (o.grouped) RIGHT(ncclGroupEnd());
 }
