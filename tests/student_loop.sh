@@ -185,13 +185,7 @@ asked "blank: a hint by the name of its gap" 'gap "rescale" \(problems/03/flash_
 asked "blank: hints without a name" 'has no gaps' "$wb" hint 03
 run workbook/loop/reset.sh 03
 check "blank: reset goes back" same $mine "$scratch/shipped/03/flash_forward.cu"
-for number in $numbers; do
-    cp -R "$scratch/shipped/$number" workbook/loop/shipped/
-    run workbook/loop/reset.sh "$number" blank
-    grep -q 'TODO(.*) yours: all of it' problems/"$number"/*.c* || verdict 1 "blank-$number"
-    cp "$scratch/shipped/$number"/* problems/"$number"/
-    [ "$number" = 03 ] || rm -rf "workbook/loop/shipped/$number" problems/"$number"/*.[1-9]
-done
+for number in $numbers; do cp "$scratch/shipped/$number"/* "problems/$number/"; done
 rm $mine $mine.[2-9]
 run workbook/loop/reset.sh 03
 check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
