@@ -96,7 +96,7 @@ for program in "check/problems/${number}_worker" "check/problems/${number}_threa
     echo "  case $case"
     # What AddressSanitizer and its kin have to say, in our words.
     "$tree/build/cpu/wb" show look.results message | sed 's/^              //' | tee look.said |
-        awk -v pwd="$built_in" -f "$tree/workbook/sanitize/sanitize_c.awk" >look.report
+        awk -v pwd="$built_in" -f "$tree/workbook/sanitize/report.awk" >look.report
     [ -s look.report ] || mv look.said look.report
     sed 's/^/  /' look.report
     echo "     again    make sanitize-$number CASE=$case"

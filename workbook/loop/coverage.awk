@@ -10,28 +10,13 @@
 #                                          fewer calls, they were not handed over, or written to, and that is said
 #
 # A line ran if it ran in one instance of its template. What calls throw is no branch, nor is the return in
-# WB_CUDA(cuda...): no case has an error of the device. Lines that may change what is counted are told, and lines that
-# ask what no case decides: time, chance, the environment, what a device is (cases have some multiprocessors and L2);
-# and lines that cut a number to few bits, which only larger numbers than those of the cases may show: casts, types and
-# fields of fewer bits than an int, remainders.
+# WB_CUDA(cuda...): no case has an error of the device. Lines that may change what is counted are told.
 
 BEGIN {
     blank = "([ \t]|/[*].*[*]/)*"
-    small = "(u?int(8|16)_t|((un)?signed )?char|(unsigned )?short( int)?)"
-    cut = "[(]" small "[)] *[(A-Za-z_]|_cast<" small ">|(^|[^A-Za-z_0-9*(<])" small " +[A-Za-z_]+ *(=|[{]|;)|" \
-        "[a-z] +[A-Za-z_]+ *: *[0-9]+ *;|% *([(]?1 *<<|[0-9][0-9][0-9][0-9])|& *0[xX]|" \
-        "[(, ]" small " +[A-Za-z_0-9]+ *[,)]|(^|[^A-Za-z_0-9])(u?int16_t|(unsigned )?short)( int)? +[A-Za-z_0-9]+[[]"
-    for (n = 1; (getline text[n] < source) > 0; n++) {
-        if (!mine(n)) continue
-        if (text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])")
+    for (n = 1; (getline text[n] < source) > 0; n++)
+        if (mine(n) && text[n] ~ "gcov|no_profile|define *WB_(CUDA|NCCL)|^" blank "(#|%:)" blank "(line|[0-9])")
             hides = hides ", " n
-        else if (text[n] ~ "(^|[^a-z_])(time|clock(_gettime)?|gettimeofday|rand(om)?|getenv|pthread_self|get[pt]id)[(]" \
-            "|chrono|__CUDAC(C|PU)__|__(DATE|TIME)__|cudaDeviceProp" \
-            "|cudaDevAttr([^ML]|M[^u]|L[^2])")
-            elsewhere = elsewhere ", " n
-        else if (index(text[n], "//") ? substr(text[n], 1, index(text[n], "//") - 1) ~ cut : text[n] ~ cut)
-            narrow = narrow ", " n
-    }
     RS = "{"
 }
 function mine(line) { return index(own, " " line " ") }
@@ -80,9 +65,6 @@ function keep(object, ways,    line, size, alike, from, k, way) {
 
 END {
     end_of(file)
-    if (elsewhere != "")
-        print "no case controls time, random numbers, threads, environment, compiler or device: " substr(elsewhere, 3)
-    if (narrow != "") print "numbers are truncated to few bits, and a larger case may need more: " substr(narrow, 3)
     if (hides != "") print "these lines may falsify the record of which lines ran: " substr(hides, 3)
     if (called < served) {
         print "what ran is unknown: of " served " calls the counters show only " called + 0

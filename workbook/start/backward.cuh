@@ -3,43 +3,51 @@
 // of ring.cu.
 #pragma once
 
-struct ring_pass {
+struct ring_pass : device_memory {
     static constexpr int NUMBER = 18, FLOPS = 10, NAMES = 3;
     static constexpr const char *names[NAMES] = {"dQ", "dK", "dV"};
-    bf16 *dQ, *dK, *dV, *Q, *K, *V, *O, *dO;
+    void *gradient[NAMES];  // bf16; of call_alone float32
+    bf16 *Q, *K, *V, *O, *dO;
     float *delta, *L;
     char *workspace;
-    size_t bytes;
+    size_t needed;
 
-    wb_status make(const wb_ring &ring, const attention_shape &shape, wb_stream stream)
+    static size_t needs(const attention_shape &shape, const wb_ring &ring)
     {
-        const size_t q = (size_t)(ask.B * ask.Hq);
-        const long second = 2 * ask.RANKS - 1 - ring.rank;
-        bytes = flash_ring_backward_workspace(&shape, &ring);
-        for (float **t : {&delta, &L}) DO(allocate(t, q * my_rows(ring.rank)));
-        DO(allocate(&workspace, bytes));
-        DO(make_tensors({{&dQ, ask.Hq, OUTPUT},
-                         {&dK, ask.Hkv, OUTPUT},
-                         {&dV, ask.Hkv, OUTPUT},
-                         {&Q, ask.Hq, Q_DRAWN},
-                         {&O, ask.Hq, O_DRAWN},
-                         {&dO, ask.Hq, DO_DRAWN},
-                         {&K, ask.Hkv, K_DRAWN},
-                         {&V, ask.Hkv, V_DRAWN}},
-                        ring.rank, stream));
-        DO(statistics(L, nullptr, 0, q, chunk_begin(ring.rank), chunk_rows(ring.rank), stream));
-        return statistics(L + q * chunk_rows(ring.rank), nullptr, 0, q, chunk_begin(second), chunk_rows(second),
-                          stream);
+        return flash_ring_backward_workspace(&shape, &ring);
+    }
+    // On a rank; with rank -1, for call_alone, the whole sequence.
+    wb_status make(int rank, wb_stream stream)
+    {
+        const bool alone = rank < 0;
+        const int output = alone ? SUMS : OUTPUT;
+        return make_tensors(*this,
+                            {{&gradient[0], ask.Hq, output},
+                             {&gradient[1], ask.Hkv, output},
+                             {&gradient[2], ask.Hkv, output},
+                             {&delta, ask.Hq, alone ? DELTA_DRAWN : STATISTIC},
+                             {&L, ask.Hq, L_DRAWN},
+                             {&Q, ask.Hq, Q_DRAWN},
+                             {&O, alone ? 0 : ask.Hq, O_DRAWN},
+                             {&dO, ask.Hq, DO_DRAWN},
+                             {&K, ask.Hkv, K_DRAWN},
+                             {&V, ask.Hkv, V_DRAWN}},
+                            rank, stream);
     }
     wb_status call(const wb_ring &ring, const attention_shape &shape, wb_stream stream) const
     {
-        return flash_ring_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, workspace, bytes, &shape, &ring, stream);
+        return flash_ring_backward((bf16 *)gradient[0], (bf16 *)gradient[1], (bf16 *)gradient[2], delta, Q, K, V, O, L,
+                                   dO, workspace, needed, &shape, &ring, stream);
     }
-    static size_t io_bytes(size_t rows)
+    // On one GPU, as one pair: R times what a rank would take if nothing were lost.
+    wb_status call_alone(const attention_shape &shape, wb_stream stream) const
     {
-        return (size_t)ask.B * rows * (4 * (size_t)(ask.Hq + ask.Hkv) * (size_t)ask.D * 2 + (size_t)ask.Hq * 8);
+        for (int n = 0; n < NAMES; n++)
+            WB_CUDA(
+                cudaMemsetAsync(gradient[n], 0, (size_t)(ask.B * (n ? ask.Hkv : ask.Hq) * ask.N * ask.D) * 4, stream));
+        return wb_attention_backward((float *)gradient[0], (float *)gradient[1], (float *)gradient[2], Q, K, V, dO, L,
+                                     delta, &shape, stream);
     }
-    wb_status end() const { return free_all({dQ, dK, dV, Q, K, V, O, dO, delta, L, workspace}); }
 
     // How far rows of dQ, of dK and of dV are from what they should be, as a part of a row's length: the largest of
     // some. A query by itself meets all keys that it sees, and a key all queries of its group that see it.
@@ -47,74 +55,42 @@ struct ring_pass {
     {
         enum { ROWS = 4 };
         const size_t D = (size_t)ask.D, N = (size_t)ask.N, group = (size_t)(ask.Hq / ask.Hkv);
+        device_memory memory;
         bf16 *many[2], *one[2];  // K and V and a row of Q and dO, or the other way round
-        float *l, *sums, *gradients[3];
+        float *l, *sums, *want[NAMES];
         for (int n = 0; n < 2; n++) {
-            DO(allocate(&many[n], group * N * D));
-            DO(allocate(&one[n], D));
+            DO(memory.allocate(&many[n], group * N * D));
+            DO(memory.allocate(&one[n], D));
         }
-        DO(allocate(&l, group * N));
-        DO(allocate(&sums, group * N));
-        for (float *&g : gradients) DO(allocate(&g, group * N * D));
+        for (float **at : {&l, &sums}) DO(memory.allocate(at, group * N));
+        for (float *&at : want) DO(memory.allocate(&at, group * N * D));
         for (int n = 0; n < 2 * ROWS; n++) {
             const bool of_key = n >= ROWS;
             const row_of_rank row = draw_row(ring.rank, n, (size_t)(ask.B * (of_key ? ask.Hkv : ask.Hq)));
             if (!row.any) continue;
-            for (float *g : gradients) WB_CUDA(cudaMemsetAsync(g, 0, group * N * D * sizeof(float), stream));
+            for (float *at : want) WB_CUDA(cudaMemsetAsync(at, 0, group * N * D * sizeof(float), stream));
+            // the row, and those that it meets: of so many heads from `head` on, rows `from` and on
+            const size_t head = of_key ? row.head * group : row.head / group, heads = of_key ? group : 1;
+            const size_t from = of_key && ask.CAUSAL ? row.i : 0, rows = of_key || !ask.CAUSAL ? N - from : row.i + 1;
             attention_shape part = shape;
-            part.batch = part.q_heads = part.kv_heads = part.q_len = part.kv_len = 1, part.causal = 0;
-            if (of_key) {
-                const size_t from = ask.CAUSAL ? row.i : 0, queries = N - from, head = row.head * group;
-                part.q_heads = (int)group, part.q_len = (int)queries;
-                DO(draw(many[0], Q_DRAWN, head, group, from, queries, stream));
-                DO(draw(many[1], DO_DRAWN, head, group, from, queries, stream));
-                DO(draw(one[0], K_DRAWN, row.head, 1, row.i, 1, stream));
-                DO(draw(one[1], V_DRAWN, row.head, 1, row.i, 1, stream));
-                DO(statistics(l, sums, head, group, from, queries, stream));
-            } else {
-                const size_t keys = ask.CAUSAL ? row.i + 1 : N, kv_head = row.head / group;
-                part.kv_len = (int)keys;
-                DO(draw(one[0], Q_DRAWN, row.head, 1, row.i, 1, stream));
-                DO(draw(one[1], DO_DRAWN, row.head, 1, row.i, 1, stream));
-                DO(draw(many[0], K_DRAWN, kv_head, 1, 0, keys, stream));
-                DO(draw(many[1], V_DRAWN, kv_head, 1, 0, keys, stream));
-                DO(statistics(l, sums, row.head, 1, row.i, 1, stream));
+            part.batch = part.kv_heads = 1, part.causal = 0, part.q_heads = (int)heads;
+            part.q_len = of_key ? (int)rows : 1, part.kv_len = of_key ? 1 : (int)rows;
+            const int mine[2] = {of_key ? K_DRAWN : Q_DRAWN, of_key ? V_DRAWN : DO_DRAWN};
+            const int others[2] = {of_key ? Q_DRAWN : K_DRAWN, of_key ? DO_DRAWN : V_DRAWN};
+            for (int k = 0; k < 2; k++) {
+                DO(draw(one[k], mine[k], row.head, 1, row.i, 1, stream));
+                DO(draw(many[k], others[k], head, heads, from, rows, stream));
             }
+            for (float *at : {l, sums})
+                DO(draw(at, at == l ? L_DRAWN : DELTA_DRAWN, of_key ? head : row.head, heads, of_key ? from : row.i,
+                        of_key ? rows : 1, stream));
             bf16 *const *queries = of_key ? many : one, *const *keys = of_key ? one : many;
-            DO(wb_attention_backward(gradients[0], gradients[1], gradients[2], queries[0], keys[0], keys[1], queries[1],
-                                     l, sums, &part, stream));
+            DO(wb_attention_backward(want[0], want[1], want[2], queries[0], keys[0], keys[1], queries[1], l, sums,
+                                     &part, stream));
             DO(wb_device_synchronize());
-            if (!of_key) DO(distance(dQ + row.at * D, gradients[0], &far[0]));
-            if (of_key) DO(distance(dK + row.at * D, gradients[1], &far[1]));
-            if (of_key) DO(distance(dV + row.at * D, gradients[2], &far[2]));
+            for (int k = of_key; k < (of_key ? NAMES : 1); k++)
+                DO(distance((const bf16 *)gradient[k] + row.at * D, want[k], &far[k]));
         }
-        DO(free_all({many[0], many[1], one[0], one[1], l, sums}));
-        return free_all({gradients[0], gradients[1], gradients[2]});
+        return WB_OK;
     }
-};
-
-// The whole sequence on one GPU, as one pair: R times what a rank would take if nothing were lost.
-struct alone_pass {
-    bf16 *Q, *K, *V, *dO;
-    float *dQ, *dK, *dV, *L, *delta;
-
-    wb_status make(wb_stream stream)
-    {
-        const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), N = (size_t)ask.N, D = (size_t)ask.D;
-        for (float **t : {&dK, &dV}) DO(allocate(t, kv * N * D));
-        for (float **t : {&L, &delta}) DO(allocate(t, q * N));
-        DO(allocate(&dQ, q * N * D));
-        DO(make_tensors(
-            {{&Q, ask.Hq, Q_DRAWN}, {&dO, ask.Hq, DO_DRAWN}, {&K, ask.Hkv, K_DRAWN}, {&V, ask.Hkv, V_DRAWN}}, -1,
-            stream));
-        return statistics(L, delta, 0, q, 0, N, stream);
-    }
-    wb_status call(const attention_shape &shape, wb_stream stream) const
-    {
-        const size_t kv = (size_t)(ask.B * ask.Hkv), N = (size_t)ask.N, D = (size_t)ask.D;
-        WB_CUDA(cudaMemsetAsync(dQ, 0, (size_t)(ask.B * ask.Hq) * N * D * sizeof(float), stream));
-        for (float *t : {dK, dV}) WB_CUDA(cudaMemsetAsync(t, 0, kv * N * D * sizeof(float), stream));
-        return wb_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, &shape, stream);
-    }
-    wb_status end() const { return free_all({Q, K, V, dO, dQ, dK, dV, L, delta}); }
 };

@@ -2,46 +2,50 @@
 // ring.cu's words.
 #pragma once
 
-struct ring_pass {
+struct ring_pass : device_memory {
     static constexpr int NUMBER = 17, FLOPS = 4, NAMES = 2;
     static constexpr const char *names[NAMES] = {"O", "L"};
     bf16 *O, *Q, *K, *V;
     float *L;
     char *workspace;
-    size_t bytes;
+    size_t needed;
 
-    // Allocated, and drawn where they are inputs.
-    wb_status make(const wb_ring &ring, const attention_shape &shape, wb_stream stream)
+    static size_t needs(const attention_shape &shape, const wb_ring &ring)
     {
-        bytes = flash_ring_workspace(&shape, &ring);
-        DO(allocate(&L, (size_t)(ask.B * ask.Hq) * my_rows(ring.rank)));
-        DO(allocate(&workspace, bytes));
-        return make_tensors(
-            {{&O, ask.Hq, OUTPUT}, {&Q, ask.Hq, Q_DRAWN}, {&K, ask.Hkv, K_DRAWN}, {&V, ask.Hkv, V_DRAWN}}, ring.rank,
-            stream);
+        return flash_ring_workspace(&shape, &ring);
+    }
+    // On a rank; with rank -1, for call_alone, the whole sequence.
+    wb_status make(int rank, wb_stream stream)
+    {
+        return make_tensors(*this,
+                            {{&O, ask.Hq, OUTPUT},
+                             {&L, ask.Hq, STATISTIC},
+                             {&Q, ask.Hq, Q_DRAWN},
+                             {&K, ask.Hkv, K_DRAWN},
+                             {&V, ask.Hkv, V_DRAWN}},
+                            rank, stream);
     }
     wb_status call(const wb_ring &ring, const attention_shape &shape, wb_stream stream) const
     {
-        return flash_ring(O, L, Q, K, V, workspace, bytes, &shape, &ring, stream);
+        return flash_ring(O, L, Q, K, V, workspace, needed, &shape, &ring, stream);
     }
-    static size_t io_bytes(size_t rows)
+    // On one GPU, as one pair: R times what a rank would take if nothing were lost.
+    wb_status call_alone(const attention_shape &shape, wb_stream stream) const
     {
-        return (size_t)ask.B * rows * (2 * (size_t)(ask.Hq + ask.Hkv) * (size_t)ask.D * 2 + (size_t)ask.Hq * 4);
+        return wb_attention(O, L, Q, K, V, &shape, stream);
     }
-    wb_status end() const { return free_all({O, Q, K, V, L, workspace}); }
 
     // How far O of some rows is from what it should be, as a part of a row's length, and L: the largest.
     wb_status compare(const wb_ring &ring, const attention_shape &shape, wb_stream stream, float far[NAMES]) const
     {
         enum { ROWS = 8 };
         const size_t D = (size_t)ask.D, N = (size_t)ask.N;
+        device_memory memory;
         bf16 *q, *k, *v, *o;
         float *l;
-        DO(allocate(&q, D));
-        DO(allocate(&o, D));
-        DO(allocate(&k, N * D));
-        DO(allocate(&v, N * D));
-        DO(allocate(&l, 1));
+        for (bf16 **at : {&q, &o}) DO(memory.allocate(at, D));
+        for (bf16 **at : {&k, &v}) DO(memory.allocate(at, N * D));
+        DO(memory.allocate(&l, 1));
         for (int n = 0; n < ROWS; n++) {
             const row_of_rank row = draw_row(ring.rank, n, (size_t)(ask.B * ask.Hq));
             if (!row.any) continue;
@@ -60,24 +64,6 @@ struct ring_pass {
             const float off = fabsf(L_got - L_want);
             if (!(off <= far[1])) far[1] = off;
         }
-        return free_all({q, k, v, o, l});
+        return WB_OK;
     }
-};
-
-// The whole sequence on one GPU, as one pair: R times what a rank would take if nothing were lost.
-struct alone_pass {
-    bf16 *O, *Q, *K, *V;
-    float *L;
-
-    wb_status make(wb_stream stream)
-    {
-        DO(allocate(&L, (size_t)(ask.B * ask.Hq * ask.N)));
-        return make_tensors(
-            {{&O, ask.Hq, OUTPUT}, {&Q, ask.Hq, Q_DRAWN}, {&K, ask.Hkv, K_DRAWN}, {&V, ask.Hkv, V_DRAWN}}, -1, stream);
-    }
-    wb_status call(const attention_shape &shape, wb_stream stream) const
-    {
-        return wb_attention(O, L, Q, K, V, &shape, stream);
-    }
-    wb_status end() const { return free_all({O, Q, K, V, L}); }
 };

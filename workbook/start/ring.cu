@@ -63,6 +63,9 @@ static wb_status read_words(int count, char **words)
 
 // ------------------------ the inputs
 
+// What is in a tensor: what is drawn, or an output of bf16, of float32, or of a number a row.
+enum { Q_DRAWN, K_DRAWN, V_DRAWN, O_DRAWN, DO_DRAWN, L_DRAWN, DELTA_DRAWN, OUTPUT, SUMS, STATISTIC };
+
 // Element d of row i of a head, whoever asks: nearly a normal number.
 __device__ static float drawn(unsigned long long seed, unsigned tensor, size_t head, size_t i, int d, int D)
 {
@@ -84,19 +87,35 @@ __global__ void draw_kernel(bf16 *to, unsigned long long seed, unsigned tensor, 
         to[n] = __float2bfloat16(drawn(seed, tensor, head + n / D / rows, from + n / D % rows, (int)(n % D), D));
 }
 
-static wb_status draw(bf16 *to, unsigned tensor, size_t head, size_t heads, size_t from, size_t rows, wb_stream stream)
+// For gradients L, or delta, of the same rows, [heads, rows], a thread a row.
+__global__ void statistics_kernel(float *to, bool is_L, unsigned long long seed, size_t head, size_t heads, size_t from,
+                                  size_t rows, int D, bool causal, size_t N)
 {
-    const size_t numbers = heads * rows * (size_t)ask.D;
-    if (numbers == 0) return WB_OK;
-    const unsigned blocks = (unsigned)std::min<size_t>((numbers - 1) / 256 + 1, 4096);
-    draw_kernel<<<blocks, 256, 0, stream>>>(to, (unsigned long long)ask.SEED, tensor, head, heads, from, rows,
-                                            (int)ask.D);
+    const size_t n = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (n >= heads * rows) return;
+    const size_t h = head + n / rows, i = from + n % rows;
+    float sum = 0;
+    for (int d = 0; d < D && !is_L; d++)
+        sum += __bfloat162float(__float2bfloat16(drawn(seed, O_DRAWN, h, i, d, D))) *
+               __bfloat162float(__float2bfloat16(drawn(seed, DO_DRAWN, h, i, d, D)));
+    to[n] = is_L ? logf((float)(causal ? i + 1 : N)) + 0.5f : sum;
+}
+
+static wb_status draw(void *to, int tensor, size_t head, size_t heads, size_t from, size_t rows, wb_stream stream)
+{
+    const auto seed = (unsigned long long)ask.SEED;
+    if (heads * rows == 0) return WB_OK;
+    if (tensor == L_DRAWN || tensor == DELTA_DRAWN) {
+        statistics_kernel<<<(unsigned)((heads * rows - 1) / 128 + 1), 128, 0, stream>>>(
+            (float *)to, tensor == L_DRAWN, seed, head, heads, from, rows, (int)ask.D, ask.CAUSAL, (size_t)ask.N);
+    } else {
+        const unsigned blocks = (unsigned)std::min<size_t>((heads * rows * (size_t)ask.D - 1) / 256 + 1, 4096);
+        draw_kernel<<<blocks, 256, 0, stream>>>((bf16 *)to, seed, (unsigned)tensor, head, heads, from, rows,
+                                                (int)ask.D);
+    }
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
-
-// Which tensor is drawn; an output is not.
-enum { Q_DRAWN, K_DRAWN, V_DRAWN, O_DRAWN, DO_DRAWN, OUTPUT };
 
 // The contract's chunks, written down once more: what is compared with should not ask what is looked at.
 static size_t chunk_rows(long k) { return (size_t)(ask.N / (2 * ask.RANKS) + (k < ask.N % (2 * ask.RANKS))); }
@@ -111,70 +130,50 @@ static size_t chunk_begin(long k)
         if (done_ != WB_OK) return done_;                                                                              \
     } while (0)
 
-template <class Type> static wb_status allocate(Type **at, size_t count)
-{
-    return wb_device_alloc((void **)at, (count + !count) * sizeof(Type));
-}
+// Device memory, given back with this.
+struct device_memory {
+    std::vector<void *> all;
+    size_t bytes = 0;
+    template <class Type> wb_status allocate(Type **at, size_t count)
+    {
+        DO(wb_device_alloc((void **)at, (count + !count) * sizeof(Type)));
+        all.push_back(*at), bytes += count * sizeof(Type);
+        return WB_OK;
+    }
+    ~device_memory()
+    {
+        for (void *p : all) wb_device_free(p);
+    }
+};
 
 static size_t my_rows(int rank) { return chunk_rows(rank) + chunk_rows(2 * ask.RANKS - 1 - rank); }
 
-// A rank's rows of a tensor of so many heads: its first chunk, and behind it the second.
-static wb_status draw_shard(bf16 *to, unsigned tensor, size_t heads, int rank, wb_stream stream)
-{
-    const long second = 2 * ask.RANKS - 1 - rank;
-    DO(draw(to, tensor, 0, heads, chunk_begin(rank), chunk_rows(rank), stream));
-    return draw(to + heads * chunk_rows(rank) * (size_t)ask.D, tensor, 0, heads, chunk_begin(second),
-                chunk_rows(second), stream);
-}
-
-// Tensors of so many heads a sequence, and what is drawn there: a rank's rows of them, or with rank -1 all.
-struct heads_of {
-    bf16 **at;
+// Tensors of so many heads a sequence, and what is in them: a rank's rows, first those of its first chunk, or with rank
+// -1 all.
+struct tensor_of {
+    void *at;  // of a pointer
     long heads;
-    unsigned tensor;
+    int what;
 };
-static wb_status make_tensors(std::initializer_list<heads_of> tensors, int rank, wb_stream stream)
+static wb_status make_tensors(device_memory &memory, std::initializer_list<tensor_of> tensors, int rank,
+                              wb_stream stream)
 {
-    for (const heads_of &t : tensors) {
+    for (const tensor_of &t : tensors) {
+        const bool a_number = t.what == L_DRAWN || t.what == DELTA_DRAWN || t.what == STATISTIC;
         const size_t heads = (size_t)(ask.B * t.heads), rows = rank < 0 ? (size_t)ask.N : my_rows(rank);
-        DO(allocate(t.at, heads * rows * (size_t)ask.D));
-        if (t.tensor == OUTPUT) continue;
-        DO(rank < 0 ? draw(*t.at, t.tensor, 0, heads, 0, rows, stream)
-                    : draw_shard(*t.at, t.tensor, heads, rank, stream));
+        const size_t row = a_number ? 4 : (size_t)ask.D * (t.what == SUMS ? 4 : 2);
+        char **const at = (char **)t.at;
+        DO(memory.allocate(at, heads * rows * row));
+        if (t.what >= OUTPUT) continue;
+        if (rank < 0) {
+            DO(draw(*at, t.what, 0, heads, 0, rows, stream));
+            continue;
+        }
+        const long second = 2 * ask.RANKS - 1 - rank;
+        DO(draw(*at, t.what, 0, heads, chunk_begin(rank), chunk_rows(rank), stream));
+        DO(draw(*at + heads * chunk_rows(rank) * row, t.what, 0, heads, chunk_begin(second), chunk_rows(second),
+                stream));
     }
-    return WB_OK;
-}
-
-static wb_status free_all(std::initializer_list<void *> all)
-{
-    for (void *p : all) DO(wb_device_free(p));
-    return WB_OK;
-}
-
-// For gradients: L and delta of rows `from` and on of heads `head` and on, [heads, rows], a thread a row. delta may be
-// null.
-__global__ void statistics_kernel(float *L, float *delta, unsigned long long seed, size_t head, size_t heads,
-                                  size_t from, size_t rows, int D, bool causal, size_t N)
-{
-    const size_t n = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-    if (n >= heads * rows) return;
-    const size_t h = head + n / rows, i = from + n % rows;
-    L[n] = logf((float)(causal ? i + 1 : N)) + 0.5f;
-    if (!delta) return;
-    float sum = 0;
-    for (int d = 0; d < D; d++)
-        sum += __bfloat162float(__float2bfloat16(drawn(seed, O_DRAWN, h, i, d, D))) *
-               __bfloat162float(__float2bfloat16(drawn(seed, DO_DRAWN, h, i, d, D)));
-    delta[n] = sum;
-}
-
-[[maybe_unused]] static wb_status statistics(float *L, float *delta, size_t head, size_t heads, size_t from,
-                                             size_t rows, wb_stream stream)
-{
-    if (heads * rows == 0) return WB_OK;
-    statistics_kernel<<<(unsigned)((heads * rows - 1) / 128 + 1), 128, 0, stream>>>(
-        L, delta, (unsigned long long)ask.SEED, head, heads, from, rows, (int)ask.D, ask.CAUSAL, (size_t)ask.N);
-    WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
 
@@ -240,15 +239,15 @@ template <class Type> static wb_status distance(const bf16 *got, const Type *wan
 static wb_status largest(const wb_ring &ring, float *values, int count, wb_stream stream)
 {
     if (ring.ranks == 1) return WB_OK;
+    device_memory memory;
     float *at;
-    DO(allocate(&at, (size_t)count));
+    DO(memory.allocate(&at, (size_t)count));
     for (int i = 0; i < count; i++)
         if (!(values[i] <= 1e30f)) values[i] = 1e30f;
     WB_CUDA(cudaMemcpyAsync(at, values, (size_t)count * sizeof(float), cudaMemcpyHostToDevice, stream));
     WB_NCCL(ncclAllReduce(at, at, (size_t)count, ncclFloat, ncclMax, ring.comm, stream));
     WB_CUDA(cudaStreamSynchronize(stream));
-    DO(wb_copy_to_host(values, at, (size_t)count * sizeof(float)));
-    return wb_device_free(at);
+    return wb_copy_to_host(values, at, (size_t)count * sizeof(float));
 }
 
 // Of a GPU, where all take so many milliseconds.
@@ -280,8 +279,7 @@ static wb_status write_table(const ring_pass &pass, const times &t)
 {
     FILE *file = fopen(table, "a");
     if (!file) return wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
-    const size_t io_bytes = ring_pass::io_bytes(my_rows(0));
-    write_row(file, implementation, t.ring, io_bytes, io_bytes + pass.bytes);
+    write_row(file, implementation, t.ring, pass.bytes - pass.needed, pass.bytes);
     if (!t.alone.empty() && strcmp(implementation, "key") == 0) write_row(file, "alone", t.alone, 0, 0);
     return fclose(file) == 0 ? WB_OK : wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
 }
@@ -298,8 +296,8 @@ static wb_status time_it(const wb_ring &ring, const ring_pass &pass, const atten
                          times &t)
 {
     cudaEvent_t begin, end;
-    alone_pass alone;
-    DO(alone.make(stream));
+    ring_pass alone;
+    DO(alone.make(-1, stream));
     WB_CUDA(cudaEventCreate(&begin));
     WB_CUDA(cudaEventCreate(&end));
     for (long run = ask.RUNS > 2 ? -2 : 0; run < ask.RUNS; run++)  // the ring has been called before
@@ -309,14 +307,13 @@ static wb_status time_it(const wb_ring &ring, const ring_pass &pass, const atten
             spend<<<1, 1, 0, stream>>>();
             WB_CUDA(cudaGetLastError());
             WB_CUDA(cudaEventRecord(begin, stream));
-            DO(ms == &t.ring ? pass.call(ring, shape, stream) : alone.call(shape, stream));
+            DO(ms == &t.ring ? pass.call(ring, shape, stream) : alone.call_alone(shape, stream));
             WB_CUDA(cudaEventRecord(end, stream));
             WB_CUDA(cudaEventSynchronize(end));
             WB_CUDA(cudaEventElapsedTime(&now, begin, end));
             DO(largest(ring, &now, 1, stream));
             if (run >= 0) ms->push_back(ms == &t.ring ? now : now / (float)ring.ranks);
         }
-    DO(alone.end());
     std::sort(t.ring.begin(), t.ring.end());
     std::sort(t.alone.begin(), t.alone.end());
     const float median = t.ring[t.ring.size() / 2];
@@ -344,7 +341,9 @@ static wb_status attend(const wb_ring &ring, bool *right)
     wb_stream stream;
     WB_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     ring_pass pass;
-    DO(pass.make(ring, shape, stream));
+    DO(pass.make(ring.rank, stream));
+    pass.needed = ring_pass::needs(shape, ring);
+    DO(pass.allocate(&pass.workspace, pass.needed));
     DO(pass.call(ring, shape, stream));
     WB_CUDA(cudaStreamSynchronize(stream));
     DO(wb_device_synchronize());
@@ -360,14 +359,13 @@ static wb_status attend(const wb_ring &ring, bool *right)
         for (int x = 0; x < ring_pass::NAMES; x++)
             printf("%s %s off by %.1e%s", x ? "," : "", ring_pass::names[x], far[x] < 1e30f ? far[x] : NAN,
                    *ring_pass::names[x] == 'L' ? "" : " of its length");
-        printf(": %s\nworkspace of a rank: %.1f MiB\n", *right ? "right" : "WRONG", (double)pass.bytes / (1 << 20));
+        printf(": %s\nworkspace of a rank: %.1f MiB\n", *right ? "right" : "WRONG", (double)pass.needed / (1 << 20));
     }
     times t;
 #ifndef __CUDACPU__
     if (*right) DO(time_it(ring, pass, shape, stream, t));
 #endif
     if (table && *right && ring.rank == 0) DO(write_table(pass, t));
-    DO(pass.end());
     WB_CUDA(cudaStreamDestroy(stream));
     return WB_OK;
 }

@@ -152,7 +152,7 @@ static void look_at_c(const wb_problem *p, const char *file, const char *worker,
                                     "0", NULL});
         busy = status == SPENT_STARVED;
         if (busy) return;
-        report = awk("sanitize_c", raw, "of=", "by=");
+        report = awk("report", raw, "tool=", "files=");
         if (status && !*report)
             report = text_of("sanitize: %s ended with status %d\n%s", strrchr(programs[i], '/') + 1, status,
                              lines_of(raw, 20, "", ""));
@@ -175,7 +175,7 @@ static void look_at_gpu(const wb_problem *p, const char *file, const char *worke
         busy = status == SPENT_STARVED;
         if (busy) return;
         raw = text_of("%s%s", printed, raw);
-        report = awk("sanitize_gpu", raw, text_of("tool=%s", tools[i]), files);
+        report = awk("report", raw, text_of("tool=%s", tools[i]), files);
         if (status == SPENT_LATE)
             report = text_of("%ssanitize: no answer in %s s under %s: do threads wait for each other?\n", report, limit,
                              tools[i]);
