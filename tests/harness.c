@@ -151,50 +151,46 @@ static double element(const wb_tensor *t, const char *data, size_t i) { return w
 
 // ------------------------ judge
 
-// Guard zones and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns
-// whether all is.
+// What the worker says was written outside of a buffer (exchange.h).
+static void say_overrun(report *r, const worker_run *run)
+{
+    const wb_exchange *x = worker_exchange(run);
+    const bool tensor = x->overrun_of >= 0 && x->overrun_of < run->count;
+    const wb_tensor *t = tensor ? &run->tensors[x->overrun_of] : NULL;
+    const long long size = t && x->overrun > 0 ? (long long)wb_type_bytes(t->type) : 1;
+    const long long off = x->overrun < 0 ? -x->overrun : (x->overrun - 1) / size + 1;
+    say(r, "the function wrote outside of %s: %lld %s%s %s", t ? t->name : "the workspace", off,
+        t && x->overrun > 0 ? "element" : "byte", off == 1 ? "" : "s",
+        x->overrun < 0 ? t ? "before its first element" : "before its first byte"
+        : t            ? "past its last one"
+                       : "past its last byte");
+}
+
+// Guards and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns whether
+// all is.
 static bool part_untouched(report *r, const worker_run *whole, int rank, bool outputs_too)
 {
     const worker_run *const run = worker_part_of(whole, rank);
-    const int64_t overrun = worker_exchange(run)->workspace_overrun;
-    if (overrun) {
+    if (worker_exchange(run)->overrun) {
         say_rank(r, whole, rank);
-        say(r, "the function wrote outside of the workspace: %lld bytes %s",
-            (long long)(overrun < 0 ? -overrun : overrun),
-            overrun < 0 ? "before its first byte" : "past its last byte");
+        say_overrun(r, run);
         say_case(r, whole);
         return false;
     }
     for (int k = 0; k < run->count; k++) {
         const wb_tensor *t = &run->tensors[k];
-        const wb_zone *z = &run->zones[k];
-        const unsigned char *now = (unsigned char *)run->shared + z->start,
-                            *before = (unsigned char *)run->original + z->start;
-        const size_t size = wb_type_bytes(t->type), after = z->data + t->bytes;
-        const bool same_outside =
-            memcmp(now, before, z->data) == 0 && memcmp(now + after, before + after, z->bytes - after) == 0;
-        if (same_outside && ((t->output && !outputs_too) || memcmp(now + z->data, before + z->data, t->bytes) == 0))
-            continue;
-        for (size_t i = 0; i < z->bytes; i++) {
-            const bool inside = i >= z->data && i < z->data + t->bytes;
-            if (now[i] == before[i] || (inside && t->output && !outputs_too)) continue;
-            say_rank(r, whole, rank);
-            if (i < z->data)
-                say(r, "the function wrote outside of %s: %zu bytes before its first element", t->name, z->data - i);
-            else if (!inside) {
-                const size_t past = (i - z->data - t->bytes) / size + 1;
-                say(r, "the function wrote outside of %s: %zu element%s past its last one", t->name, past,
-                    past == 1 ? "" : "s");
-            } else {
-                say(r, "%s ",
-                    t->output ? "the function refused the arguments, but wrote" : "the function changed an input:");
-                const size_t element = (i - z->data) / size;
-                say_place(r, whole, &whole->tensors[k],
-                          run == whole ? element : wb_shard_place(&whole->c, &whole->tensors[k], rank, element));
-            }
-            say_case(r, whole);
-            return false;
-        }
+        const char *now = worker_tensor(run, k), *before = original_tensor(run, k);
+        if ((t->output && !outputs_too) || memcmp(now, before, t->bytes) == 0) continue;
+        size_t i = 0;
+        while (now[i] == before[i]) i++;
+        i /= wb_type_bytes(t->type);
+        say_rank(r, whole, rank);
+        say(r, "%s ",
+            t->output ? "the function refused the arguments, but wrote" : "the function changed an input:");
+        say_place(r, whole, &whole->tensors[k],
+                  run == whole ? i : wb_shard_place(&whole->c, &whole->tensors[k], rank, i));
+        say_case(r, whole);
+        return false;
     }
     return true;
 }
@@ -1188,13 +1184,15 @@ static size_t all_resident(const worker_run *run)
 {
     const size_t MiB = (size_t)1 << 20, stacks = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 3 / 2 * MiB;
     const size_t workspace = worker_exchange(run)->workspace_bytes;  // no more than any may have
+    size_t shared = 0;  // with the worker; it has them with their guards, too, but on the host
+    for (int k = 0; k < run->count; k++) shared += run->tensors[k].bytes;
     // What a rank sends and receives is on its way in memory of the host, and the layer keeps what each kernel has
     // touched.
     const bool back = wb_is_backward(run->problem);
     const size_t K = back ? 5 : 3, times = back ? 18 : 6, kept = back ? 16 * MiB : 8 * MiB;
     const size_t travels = wb_has_ranks(run->problem) ? times * run->tensors[K].bytes * (size_t)run->c.ranks + kept : 0;
     return run->problem->on_host ? run->bytes + 20 * MiB + stacks
-                                 : 2 * run->bytes + 14 * MiB + travels + (workspace < 32 * MiB ? workspace : 32 * MiB);
+                                 : shared + run->bytes + 14 * MiB + travels + (workspace < 32 * MiB ? workspace : 32 * MiB);
 }
 
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)

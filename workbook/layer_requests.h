@@ -76,6 +76,10 @@ void wb_count_next(double flops, const wb_held *held) WB_OF_THE_LAYER;
 // way.
 void wb_place_next(int number) WB_OF_THE_LAYER;
 
+// Device memory may be touched by all of the process until it is closed again, as if a kernel ran: who makes, fills and
+// reads many buffers opens each of them once.
+void wb_open_memory(bool open) WB_OF_THE_LAYER;
+
 // What is asked for on this stream from here on is astray: it is another call's. Null: no more.
 void wb_not_on(const void *stream) WB_OF_THE_LAYER;
 

@@ -342,7 +342,11 @@ static void perform(work &w)
     w.run = nullptr;
     running = nullptr;
     if (w.held.pieces) note(w, w.held);
-    for (const auto &p : w.pages) mprotect(const_cast<char *>(p.first), PAGE, PROT_NONE);
+    for (auto p = w.pages.begin(), end = p; p != w.pages.end(); p = end) {  // as many at once as follow one another
+        size_t bytes = 0;
+        while (end != w.pages.end() && end->first == p->first + bytes) bytes += PAGE, ++end;
+        mprotect(const_cast<char *>(p->first), bytes, PROT_NONE);
+    }
     if (w.row && !w.row->keys)
         for (const auto &p : w.pages) w.row->cost += PAGE * ((p.second.read != nullptr) + (p.second.write != nullptr));
 }

@@ -11,6 +11,7 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <wchar.h>
 
 namespace cudacpu
 {
@@ -43,7 +44,8 @@ static void make_arena(block &b)
 
 static void fill_with_nan(char *at, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++) at[i] = static_cast<char>(i % 4 == 3 ? 0x7f : 0xff);
+    wmemset(reinterpret_cast<wchar_t *>(at), 0x7fffffff, bytes / sizeof(wchar_t));
+    memset(at + bytes / sizeof(wchar_t) * sizeof(wchar_t), 0xff, bytes % sizeof(wchar_t));
 }
 
 void shared_memory_begin(block &b)

@@ -58,32 +58,39 @@ static const char *gave_up(void)
     return why;
 }
 
-// This program does not map it: it writes all of it, and reads all of it when the worker is done.
-static void write_all(int file, const char *data, size_t bytes)
+// This program does not map the file: it writes the tensors, and reads them and the rest when the worker is done.
+static void write_tensors(int file, const worker_run *run)
 {
-    for (size_t at = 0; at < bytes;) {
-        const ssize_t n = pwrite(file, data + at, bytes - at, (off_t)at);
-        if (n <= 0) give_up("room for the tensors");
-        at += (size_t)n;
+    for (int k = 0; k < run->count && run->zones[k].start < run->given; k++)
+        for (size_t at = 0; at < run->tensors[k].bytes;) {
+            const size_t from = run->zones[k].start + run->zones[k].data + at;
+            const ssize_t n = pwrite(file, run->original + from, run->tensors[k].bytes - at, (off_t)from);
+            if (n <= 0) give_up("room for the tensors");
+            at += (size_t)n;
+        }
+}
+
+static void read_part(int file, char *shared, size_t at, size_t end)
+{
+    while (at < end) {
+        const ssize_t n = pread(file, shared + at, end - at, (off_t)at);
+        if (n < 0) give_up("reading the tensors");
+        if (n == 0) memset(shared + at, WB_NAN_BYTE, end - at);  // cut off, where no seal forbids that
+        at += n ? (size_t)n : end - at;
     }
 }
 
-// What a file has no pages of is zeros; of the room for a record, past `given` bytes, which was zeros before and takes
-// no memory as long as nobody writes there, most is.
-static void read_all(int file, char *data, size_t bytes, size_t given)
+// Of the room for a record, which was zeros and takes no memory as long as nobody writes there, what has been written.
+static void read_all(int file, const worker_run *run)
 {
-    for (size_t at = 0; at < bytes;) {
-        const off_t from = lseek(file, (off_t)at, SEEK_DATA), to = from < 0 ? -1 : lseek(file, from, SEEK_HOLE);
-        if (from < 0 && errno != ENXIO) give_up("reading the tensors");
-        const size_t next = from < 0 ? bytes : (size_t)from, end = to < 0 || (size_t)to > bytes ? bytes : (size_t)to;
-        if (at < given) memset(data + at, 0, (next < given ? next : given) - at);
-        for (at = next; at < end;) {
-            const ssize_t n = pread(file, data + at, end - at, (off_t)at);
-            if (n < 0) give_up("reading the tensors");
-            if (n == 0) memset(data + at, WB_NAN_BYTE, end - at);  // cut off, where no seal forbids that
-            at += n ? (size_t)n : end - at;
-        }
+    read_part(file, run->shared, 0, sizeof(wb_exchange));
+    for (int k = 0; k < run->count && run->zones[k].start < run->given; k++) {
+        const size_t begin = run->zones[k].start + run->zones[k].data;
+        read_part(file, run->shared, begin, begin + run->tensors[k].bytes);
     }
+    off_t at = (off_t)run->given, end = 0;
+    while ((size_t)at < run->bytes && (at = lseek(file, at, SEEK_DATA)) >= 0 && (end = lseek(file, at, SEEK_HOLE)) >= 0)
+        read_part(file, run->shared, (size_t)at, (size_t)end < run->bytes ? (size_t)end : run->bytes), at = end;
 }
 
 // O and L of a backward come from the oracle; for a shape that will be refused they stay what they are.
@@ -212,10 +219,8 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
     char ending[256];
     const bool answered = !*session_serve(turns, count, run->problem, board, ending, &how, &whose);
     note(kind, how, ending);
-    for (int r = 0; r < count; r++) {
-        const worker_run *part = worker_part(run, r);
-        read_all(files[r], part->shared, part->bytes, part->given);
-    }
+    for (int r = 0; r < count; r++)
+        read_all(files[r], worker_part(run, r));
     if (!answered) {
         run->whose = run->parts ? whose : 0;
         snprintf(run->ending, sizeof run->ending, "%s", ending);
@@ -239,16 +244,12 @@ static void lay_out(worker_run *run)
     run->shared = run->given < run->bytes ? calloc(run->bytes, 1) : malloc(run->bytes);
     run->original = run->given < run->bytes ? calloc(run->bytes, 1) : malloc(run->bytes);
     if (!run->shared || !run->original) give_up("memory for the tensors");
-    memset(run->original, WB_NAN_BYTE, run->given);
-    memset(run->original, 0, sizeof(wb_exchange));
     memset(run->shared, 0, sizeof(wb_exchange));
-    for (int k = 0; k < run->count; k++)
-        if (run->zones[k].start >= run->given)
-            continue;
-        else if (run->tensors[k].output)
-            memset(original_tensor(run, k), WB_NAN_BYTE - run->c.prior, run->tensors[k].bytes);
-        else if (!run->c.part)
-            wb_case_fill(run->problem, &run->c, &run->tensors[k], original_tensor(run, k));
+    for (int k = 0; k < run->count && run->zones[k].start < run->given; k++) {
+        const wb_tensor *t = &run->tensors[k];
+        memset(original_tensor(run, k), WB_NAN_BYTE - (t->output ? run->c.prior : 0), t->bytes);
+        if (!t->output && !run->c.part) wb_case_fill(run->problem, &run->c, t, original_tensor(run, k));
+    }
 }
 
 // What each rank is given of it.
@@ -256,7 +257,8 @@ static void cut(worker_run *run)
 {
     run->parts = calloc((size_t)run->c.ranks, sizeof *run->parts);
     if (!run->parts) give_up("memory for ranks");
-    memcpy(run->shared, run->original, run->given);
+    for (int k = 0; k < run->count && run->zones[k].start < run->given; k++)
+        memcpy(worker_tensor(run, k), original_tensor(run, k), run->tensors[k].bytes);
     for (int r = 0; r < run->c.ranks; r++) {
         worker_run *part = &run->parts[r];
         part->problem = run->problem, part->c = run->c, part->c.part = r + 1;
@@ -282,10 +284,9 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     }
     int files[WB_MOST_RANKS], board = -1;
     for (int r = 0; r < worker_count(run); r++) {
-        const worker_run *part = worker_part(run, r);
-        files[r] = session_memory(part->bytes);
+        files[r] = session_memory(worker_part(run, r)->bytes);
         if (files[r] < 0) give_up("memory to share");
-        write_all(files[r], part->original, part->given);
+        write_tensors(files[r], worker_part(run, r));
     }
     if (run->parts && (board = session_memory(wb_board_room(problem, &run->c, run->tensors))) < 0)
         give_up("memory to share");

@@ -53,7 +53,8 @@ wb_status run_inputs_late(const wb_run *r, void *const buffers[], int again, wb_
         for (int k = 0; k < r->count; k++) {
             const bool travels = strcmp(r->tensors[k].name, "K") == 0 || strcmp(r->tensors[k].name, "V") == 0;
             if (r->tensors[k].output || travels != last) continue;
-            inputs[n] = buffers[k], bytes[n++] = r->zones[k].bytes;
+            inputs[n] = (char *)buffers[k] + r->zones[k].data;
+            bytes[n++] = r->bytes[k] + (r->bytes[k] == 0);  // of a rank without rows
         }
     return again ? wb_late_again(inputs, bytes, n, again == 2, *stream) : wb_late_begin(inputs, bytes, n, stream);
 }
@@ -71,9 +72,8 @@ static wb_status prepare_beside(wb_run *r)
     s->c = *r->c;
     s->c.shape.scale *= 2;
     for (int k = 0; k < r->count && status == WB_OK; k++) {
-        const wb_zone *z = &r->zones[k];
-        status = run_new_buffer(false, &s->buffers[k], r->shared + z->start, z->bytes, z->bytes, -1);
-        s->pointers[k] = run_address(r->c, r->tensors[k].name, s->buffers[k], z->data);
+        status = run_new_buffer(r, k, true, -1, &s->buffers[k]);
+        s->pointers[k] = run_address(r->c, r->tensors[k].name, s->buffers[k], r->zones[k].data);
     }
     s->pointers[r->count] = &s->scratch.given;
     if (r->scratch.buffer && status == WB_OK) status = run_scratch_begin(r->c, NULL, -1, &s->scratch);

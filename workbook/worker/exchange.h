@@ -3,9 +3,9 @@
 //   0               4096
 //   | wb_exchange   | guard  offset  tensor 0  guard | guard  offset  tensor 1  guard | ...
 //
-// The test fills everything with NaN, then the inputs, and outputs as the case says; the worker copies guards and all
-// to the device, calls the function, and copies everything back. What a kernel writes outside its tensors therefore
-// shows, and so does a changed input.
+// The test fills inputs, and outputs as the case says; the worker copies them to buffers of its own, calls the function,
+// and copies all back, so that a changed input shows. Guards lie in the worker's buffers alone, NaN, and it says what of
+// them has been written (overrun); in the file nobody touches their room, which takes no memory.
 //
 // How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded
 // with zeros, and with it a descriptor of that case's memory, a file whose size is sealed; where several ranks run a
@@ -45,10 +45,10 @@ typedef struct wb_exchange {
     uint64_t device_kept;      // how much of that it still held when its work was done: a leak
     uint64_t workspace_bytes;  // what the function asked for
     uint64_t workspace_least;  // and what for one sequence of one page; of a ring, for two ranks with as many rows each
-    int64_t
-        workspace_overrun;  // 0, or the first byte written outside of it: n before it (-n), or the n-th past its end
-    uint64_t host_bytes;    // by how much the call raised the process's peak of resident memory
-    uint64_t attended;      // of a rank: pairs of queries and keys, in all heads, for which it has called wb_attention
+    int64_t overrun;      // 0, or the first byte written outside of a buffer: n before it (-n), or the n-th past its end
+    int overrun_of;       // of which tensor; their number: of the workspace
+    uint64_t host_bytes;  // by how much the call raised the process's peak of resident memory
+    uint64_t attended;    // of a rank: pairs of queries and keys, in all heads, for which it has called wb_attention
 } wb_exchange;
 
 // Where tensor k's zone (guard, offset, tensor, guard) starts and how long it is.

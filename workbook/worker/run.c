@@ -20,27 +20,35 @@ void *run_address(const wb_case *c, const char *tensor, char *zone, size_t data)
     return strcmp(c->null, tensor) == 0 ? NULL : zone + data;
 }
 
-wb_status run_new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, size_t filled, int place)
+// Memory of which the first `filled` bytes are NaN, on the device or, for a problem on the host, from malloc.
+static wb_status new_memory(bool on_host, void **buffer, size_t bytes, size_t filled, int place)
 {
     if (wb_place_next && place >= 0) wb_place_next(place);
-    const wb_status status = !on_host                             ? wb_device_alloc(buffer, bytes)
-                             : posix_memalign(buffer, 256, bytes) ? WB_OUT_OF_MEMORY
-                                                                  : WB_OK;
-    if (status != WB_OK || filled == 0) return status;
-    if (!on_host) return wb_copy_to_device(*buffer, zone, filled);
-    memcpy(*buffer, zone, filled);
-    return WB_OK;
+    if (on_host && posix_memalign(buffer, 256, bytes)) return WB_OUT_OF_MEMORY;
+    const wb_status status = on_host ? WB_OK : wb_device_alloc(buffer, bytes);
+    if (on_host) memset(*buffer, WB_NAN_BYTE, filled);
+    if (on_host || wb_what_was_asked || status != WB_OK) return status;  // on the CPU layer all of it is, from the start
+    return wb_device_fill(*buffer, WB_NAN_BYTE, filled);
 }
 
-static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes, bool fetched)
+// Whether what lies around the `bytes` of a buffer is NaN as it was; says in the exchange if not. of: exchange.h.
+static wb_status look_around(wb_exchange *x, bool on_host, const char *buffer, size_t before, size_t bytes,
+                             size_t behind, int of)
 {
-    wb_status status = WB_OK;
-    if (fetched && on_host) memcpy(zone, buffer, bytes);
-    if (fetched && !on_host) status = wb_copy_to_host(zone, buffer, bytes);
-    if (on_host)
-        free(buffer);
-    else
-        wb_device_free(buffer);
+    char *now = malloc((before > behind ? before : behind) + 1);
+    wb_status status = now ? WB_OK : WB_OUT_OF_MEMORY;
+    for (int after = 0; after < 2 && status == WB_OK && !x->overrun; after++) {
+        const size_t guard = after ? behind : before;
+        const char *at = buffer + (after ? before + bytes : 0);
+        if (guard && on_host) memcpy(now, at, guard);
+        if (guard && !on_host) status = wb_copy_to_host(now, at, guard);
+        now[guard] = (char)WB_NAN_BYTE;
+        if (status != WB_OK || memcmp(now, now + 1, guard) == 0) continue;
+        size_t i = 0;
+        while (now[i] == now[guard]) i++;
+        x->overrun = after ? (int64_t)i + 1 : -(int64_t)(guard - i), x->overrun_of = of;
+    }
+    free(now);
     return status;
 }
 
@@ -51,36 +59,67 @@ static bool ends(const wb_case *c, const wb_tensor *t)
     return wb_what_was_asked && (wb_case_cut(c, t) || (c->cut && t->type == WB_INT32));
 }
 
+// How many bytes tensor k's buffer has behind it.
+static size_t behind(const wb_run *r, int k)
+{
+    return ends(r->c, &r->tensors[k]) ? 0 : r->zones[k].bytes - r->zones[k].data - r->tensors[k].bytes;
+}
+
+wb_status run_new_buffer(const wb_run *r, int k, bool filled, int place, void **buffer)
+{
+    const wb_zone *z = &r->zones[k];
+    const bool on_host = r->problem->on_host;
+    const size_t bytes = z->data + r->bytes[k] + behind(r, k), room = bytes + (bytes == 0);  // a rank may have no rows
+    const wb_status status = new_memory(on_host, buffer, room, r->exact ? z->data : bytes, place);
+    if (status != WB_OK || !filled || r->bytes[k] == 0) return status;
+    const char *from = r->shared + z->start + z->data;
+    char *to = (char *)*buffer + z->data;
+    if (!on_host) return wb_copy_to_device(to, from, r->bytes[k]);
+    memcpy(to, from, r->bytes[k]);
+    return WB_OK;
+}
+
 static wb_status make_buffers(wb_run *r)
 {
     const wb_case *c = r->c;
-    const bool on_host = r->problem->on_host;
     for (int k = 0; k < r->count; k++) {
         const wb_tensor *t = &r->tensors[k];
         const wb_zone *z = &r->zones[k];
-        char *zone = r->shared + z->start;
-        r->bytes[k] = ends(c, t) ? z->data + t->bytes - wb_case_cut(c, t) : z->bytes;
+        const int place = c->place && !r->exact && !r->problem->on_host ? k : -1;
+        r->bytes[k] = t->bytes - (ends(c, t) ? wb_case_cut(c, t) : 0);
+        r->buffers[k] = r->shared + z->start;
         if (r->moved) {
-            const size_t filled = c->dry ? 0 : r->exact && t->output ? z->data : r->bytes[k];
-            const size_t room = r->bytes[k] + (r->bytes[k] == 0);  // a rank may have no rows
-            const int place = c->place && !r->exact && !on_host ? k : -1;
-            const wb_status status = run_new_buffer(on_host, &r->buffers[k], zone, room, filled, place);
+            const wb_status status = run_new_buffer(r, k, !c->dry && !(r->exact && t->output), place, &r->buffers[k]);
             if (status != WB_OK) return status;
-            zone = r->buffers[k];
+        } else {
+            memset(r->buffers[k], WB_NAN_BYTE, z->data);
+            memset((char *)r->buffers[k] + z->data + t->bytes, WB_NAN_BYTE, behind(r, k));
         }
-        r->pointers[k] = run_address(c, t->name, zone, z->data);
-        if (wb_name_buffer && r->exact && !on_host)
-            wb_name_buffer(zone + z->data, t->name, wb_type_name(t->type), wb_type_bytes(t->type), t->dim);
+        r->pointers[k] = run_address(c, t->name, r->buffers[k], z->data);
+        if (wb_name_buffer && r->exact && !r->problem->on_host)
+            wb_name_buffer((char *)r->buffers[k] + z->data, t->name, wb_type_name(t->type), wb_type_bytes(t->type),
+                           t->dim);
     }
     return WB_OK;
 }
 
 static wb_status end_buffers(wb_run *r)
 {
-    const bool fetched = r->x->device_status == WB_OK && !(r->is_rank && r->x->status == WB_OK) && !r->c->dry;
+    const bool on_host = r->problem->on_host, ran = r->x->device_status == WB_OK && !r->c->dry;
+    const bool fetched = r->moved && ran && !(r->is_rank && r->x->status == WB_OK);
     wb_status status = WB_OK;
-    for (int k = 0; r->moved && k < r->count && status == WB_OK; k++)
-        status = end_buffer(r->problem->on_host, r->buffers[k], r->shared + r->zones[k].start, r->bytes[k], fetched);
+    for (int k = 0; k < r->count && status == WB_OK; k++) {
+        const wb_zone *z = &r->zones[k];
+        char *const own = (char *)r->buffers[k] + z->data, *const to = r->shared + z->start + z->data;
+        if (fetched && on_host) memcpy(to, own, r->bytes[k]);
+        if (fetched && !on_host) status = wb_copy_to_host(to, own, r->bytes[k]);
+        if (ran && status == WB_OK)
+            status = look_around(r->x, on_host, r->buffers[k], z->data, r->bytes[k], behind(r, k), k);
+        if (r->moved && on_host)
+            free(r->buffers[k]);
+        else if (r->moved)
+            wb_device_free(r->buffers[k]);
+    }
     return status;
 }
 
@@ -108,16 +147,12 @@ wb_status run_scratch_begin(const wb_case *c, const wb_ring *ring, int place, ru
     const wb_status status =
         w->bytes > (size_t)1 << 48
             ? WB_OUT_OF_MEMORY
-            : run_new_buffer(false, (void **)&s->buffer, NULL, guard ? bytes : w->bytes + !w->bytes, 0, place);
+            : new_memory(false, (void **)&s->buffer, guard ? bytes : w->bytes + !w->bytes, guard ? bytes : 0, place);
     if (status == WB_OUT_OF_MEMORY)
         return wb_fail(WB_OUT_OF_MEMORY, "%s_workspace needs %zu bytes of memory, more than there is",
                        wb_under_test.name, w->bytes);
     if (status != WB_OK) return status;
     w->at = s->buffer + guard;
-    if (guard && !wb_what_was_asked) {  // on the CPU layer it is so from the start
-        const wb_status filled = wb_device_fill(s->buffer, WB_NAN_BYTE, bytes);
-        if (filled != WB_OK) return filled;
-    }
     if (guard && c->prior) {
         const wb_status filled = wb_device_fill(w->at, WB_NAN_BYTE - c->prior, w->bytes);
         if (filled != WB_OK) return filled;
@@ -144,23 +179,12 @@ static wb_status make_scratch(wb_run *r)
     return WB_OK;
 }
 
-// Whether the guards are as they were; says in the exchange if not.
 static wb_status end_scratch(wb_run *r)
 {
     const run_scratch *s = &r->scratch;
-    wb_exchange *x = r->x;
     if (!s->buffer) return WB_OK;
-    char *now = malloc(s->guard + 1);
-    if (!now) return WB_OUT_OF_MEMORY;
-    wb_status status = WB_OK;
-    for (int after = 0; after < 2 && x->device_status == WB_OK && !x->workspace_overrun; after++) {
-        if (s->guard) status = wb_copy_to_host(now, s->buffer + (after ? s->guard + s->given.bytes : 0), s->guard);
-        if (status != WB_OK) break;
-        for (size_t i = 0; i < s->guard && !x->workspace_overrun; i++)
-            if ((unsigned char)now[i] != WB_NAN_BYTE)
-                x->workspace_overrun = after ? (int64_t)i + 1 : -(int64_t)(s->guard - i);
-    }
-    free(now);
+    const wb_status status = r->x->device_status != WB_OK ? WB_OK
+                             : look_around(r->x, false, s->buffer, s->guard, s->given.bytes, s->guard, r->count);
     wb_device_free(s->buffer);
     return status;
 }
@@ -223,7 +247,9 @@ static void wait_for_all(wb_run *r)
     x->stage = WB_STAGE_WAITING;
     if (r->is_rank && x->status == WB_OK && r->stream) run_inputs_late(r, r->buffers, 1, &r->stream);
     for (int k = 0; r->is_rank && x->status == WB_OK && k < r->count; k++)  // when its stream's work is done, all is
-        wb_copy_to_host_behind(r->shared + r->zones[k].start, r->buffers[k], r->bytes[k], r->stream);
+        if (r->bytes[k])
+            wb_copy_to_host_behind(r->shared + r->zones[k].start + r->zones[k].data,
+                                   (char *)r->buffers[k] + r->zones[k].data, r->bytes[k], r->stream);
     if (r->problem->on_host) return;
     x->device_status = wb_device_synchronize();
     if (x->device_status != WB_OK) snprintf(x->device_message, sizeof x->device_message, "%s", wb_last_message());
@@ -244,8 +270,8 @@ static void add_what_was_queued(wb_asked *asked)
 static void touch_pages(const wb_run *r)
 {
     for (int k = 0; k < r->count && !r->c->dry; k++)
-        for (size_t i = 0; i < r->zones[k].bytes; i += 4096)
-            (void)*(volatile char *)(r->shared + r->zones[k].start + i);
+        for (size_t i = 0; i < r->tensors[k].bytes; i += 4096)
+            (void)*(volatile char *)(r->shared + r->zones[k].start + r->zones[k].data + i);
 }
 
 // Between what is prepared and what is released: the call, and the memory that it takes.
@@ -280,14 +306,18 @@ wb_status wb_run_case(wb_run *r)
     r->ring = (wb_ring){NULL, r->c->part - 1, r->c->ranks, NULL};
     wb_status status = r->is_rank ? wb_rank_device(r->ring.rank, r->ring.ranks) : WB_OK;
     if (status == WB_OK) status = run_conditions(r, RUN_SET);
+    if (wb_open_memory) wb_open_memory(true);
     if (status == WB_OK) status = make_buffers(r);
     if (status == WB_OK) status = make_scratch(r);
+    if (wb_open_memory) wb_open_memory(false);
     if (status == WB_OK) status = join_ring(r);
     if (status == WB_OK) status = run_conditions(r, RUN_PREPARE);
     if (status == WB_OK) status = call_and_count(r);
     if (status == WB_OK && r->x->device_status == WB_OK) status = run_conditions(r, RUN_RELEASE);
+    if (wb_open_memory) wb_open_memory(true);
     if (status == WB_OK) status = end_scratch(r);
     if (status == WB_OK) status = end_buffers(r);
+    if (wb_open_memory) wb_open_memory(false);
     if (status == WB_OK) r->x->stage = WB_STAGE_DONE;
     return status;
 }

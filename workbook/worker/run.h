@@ -44,14 +44,14 @@ typedef struct wb_run {
     wb_exchange *x;
     bool is_rank, moved;
     void *buffers[WB_MAX_TENSORS], *pointers[WB_MAX_TENSORS + 2];
-    size_t bytes[WB_MAX_TENSORS];  // of each buffer
+    size_t bytes[WB_MAX_TENSORS];  // of each tensor, but for what is cut off
     wb_ring ring, told;            // told: what the function is
     run_scratch scratch;
     wb_stream stream;
     run_beside beside;
 } wb_run;
 
-// Copies the zones to the device, calls, waits, copies back. What it returns is the machinery's; what the function
+// Copies the tensors to the device, calls, waits, copies back. What it returns is the machinery's; what the function
 // said is in the exchange.
 wb_status wb_run_case(wb_run *r);
 
@@ -64,9 +64,8 @@ wb_status run_conditions(wb_run *r, run_moment when);
 
 bool run_has_beside(const wb_run *r);
 
-// A buffer for a zone, on the device or, for a problem on the host, from malloc; its first `filled` bytes are those of
-// the zone. place: of layer_requests.h, or -1.
-wb_status run_new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, size_t filled, int place);
+// A buffer for tensor k between its guards, its contents in it if it is to be filled; place: of layer_requests.h, or -1.
+wb_status run_new_buffer(const wb_run *r, int k, bool filled, int place, void **buffer);
 
 // A null pointer where the case asks for one, the tensor's address elsewhere.
 void *run_address(const wb_case *c, const char *tensor, char *zone, size_t data);
