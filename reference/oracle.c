@@ -42,13 +42,13 @@ typedef struct product {
     double sum, size;
 } product;
 
-typedef float eight_floats __attribute__((vector_size(32), aligned(sizeof(float)), may_alias));
 typedef double eight __attribute__((vector_size(64)));
+typedef double eight_anywhere __attribute__((vector_size(64), aligned(sizeof(double)), may_alias));
 typedef double four __attribute__((vector_size(32), may_alias));
 typedef int64_t eight_words __attribute__((vector_size(64)));
 
 // No functions: where a vector of eight is passed depends on the processor.
-#define EIGHT_AT(x) __builtin_convertvector(*(const eight_floats *)(x), eight)
+#define EIGHT_AT(x) ((eight)*(const eight_anywhere *)(x))
 #define SIZES_OF(x) ((eight)((eight_words)(x)&INT64_MAX))
 
 static inline double total(const eight x[2])
@@ -57,7 +57,7 @@ static inline double total(const eight x[2])
     return sum[0] + sum[2] + (sum[1] + sum[3]);
 }
 
-static inline __attribute__((always_inline)) product product_of(const float *a, const float *b, size_t D)
+static inline __attribute__((always_inline)) product product_of(const double *a, const double *b, size_t D)
 {
     eight sums[2] = {{0}, {0}}, sizes[2] = {{0}, {0}};  // two of each: an addition need not wait for the one before
     size_t d = 0;
@@ -67,13 +67,13 @@ static inline __attribute__((always_inline)) product product_of(const float *a, 
             sums[k] += term, sizes[k] += SIZES_OF(term);
         }
     product p = {total(sums), total(sizes)};
-    for (; d < D; d++) p.sum += (double)a[d] * b[d], p.size += fabs((double)a[d] * b[d]);
+    for (; d < D; d++) p.sum += a[d] * b[d], p.size += fabs(a[d] * b[d]);
     return p;
 }
 
 // Columns d, d + 1, ... of the sum of p[n] times row rows[n] of V, eight times `eights` of them, and the same of sizes.
 static inline __attribute__((always_inline)) void add_columns(double *O, double *abs_V, const double *p,
-                                                              const size_t *rows, size_t count, const float *V,
+                                                              const size_t *rows, size_t count, const double *V,
                                                               size_t D, size_t d, size_t eights)
 {
     eight sums[4] = {{0}, {0}, {0}, {0}}, sizes[4] = {{0}, {0}, {0}, {0}};
@@ -86,29 +86,22 @@ static inline __attribute__((always_inline)) void add_columns(double *O, double 
     if (abs_V) memcpy(abs_V + d, sizes, eights * sizeof *sizes);
 }
 
-void oracle_attention_row(const wb_problem *problem, const attention_shape *shape, const float *Q, const float *K,
-                          const float *V, const float *sink_logits, int b, int h, int i, double *O, double *L)
+ORACLE_LOOPS void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *O, double *L, double *abs_V,
+                                       double *logit, double *P)
 {
-    oracle_attention_row_scales(problem, shape, Q, K, V, sink_logits, b, h, i, O, L, NULL, NULL);
-}
-
-// mask: null where the problem's own formula tells who sees whom. P: null, or room for the weights.
-ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask *mask, const attention_shape *shape,
-                                    const float *Q, const float *K, const float *V, const float *sink_logits, int b,
-                                    int h, int i, double *O, double *L, double *abs_V, double *logit, double *P)
-{
+    const attention_shape *shape = in->shape;
+    const oracle_mask *mask = in->mask;
     const size_t D = (size_t)shape->head_dim, Nk = (size_t)shape->kv_len;
     const size_t q_row = ((size_t)b * (size_t)shape->q_heads + (size_t)h) * (size_t)shape->q_len + (size_t)i;
     const size_t kv_head = (size_t)b * (size_t)shape->kv_heads + (size_t)(h / (shape->q_heads / shape->kv_heads));
-    K += kv_head * Nk * D;
-    V += kv_head * Nk * D;
+    const double *Q = in->Q, *K = in->K + kv_head * Nk * D, *V = in->V + kv_head * Nk * D;
 
     // who is seen, and how they score
-    const double sink = sink_logits ? sink_logits[h] : -INFINITY;
+    const double sink = in->sink_logits ? in->sink_logits[h] : -INFINITY;
     double *S = room(Nk, sizeof *S), m = sink, l = 0, largest = 0;
     size_t *seen = room(Nk, sizeof *seen), count = 0;
     for (size_t j = 0; j < Nk; j++) {
-        if (!mask && (j = seen_from(problem, shape, i, j)) >= Nk) break;
+        if (!mask && (j = seen_from(in->problem, shape, i, j)) >= Nk) break;
         if (mask && !mask->sees(mask->of, mask->b, i, (int)j)) continue;
         const product p = product_of(Q + q_row * D, K + j * D, D);
         S[count] = shape->scale * p.sum;
@@ -132,7 +125,7 @@ ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask
     for (; d + 8 <= D; d += 8) add_columns(O, abs_V, S, seen, count, V, D, d, 1);
     for (; d < D; d++) {
         double sum = 0, size = 0;
-        for (size_t n = 0; n < count; n++) sum += S[n] * V[seen[n] * D + d], size += S[n] * fabsf(V[seen[n] * D + d]);
+        for (size_t n = 0; n < count; n++) sum += S[n] * V[seen[n] * D + d], size += S[n] * fabs(V[seen[n] * D + d]);
         O[d] = sum;
         if (abs_V) abs_V[d] = size;
     }
@@ -143,29 +136,10 @@ ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask
     free(S), free(seen);
 }
 
-void oracle_attention_row_scales(const wb_problem *problem, const attention_shape *shape, const float *Q,
-                                 const float *K, const float *V, const float *sink_logits, int b, int h, int i,
-                                 double *O, double *L, double *abs_V, double *logit)
-{
-    row_scales(problem, NULL, shape, Q, K, V, sink_logits, b, h, i, O, L, abs_V, logit, NULL);
-}
-
-void oracle_attention_row_weights(const wb_problem *problem, const attention_shape *shape, const float *Q,
-                                  const float *K, const float *V, int b, int h, int i, double *O, double *L,
-                                  double *abs_V, double *logit, double *P)
-{
-    row_scales(problem, NULL, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit, P);
-}
-
-void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *shape, const float *Q, const float *K,
-                              const float *V, int b, int h, int i, double *O, double *L, double *abs_V, double *logit)
-{
-    row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit, NULL);
-}
-
 // ------------------------ decode
 
-void oracle_gather(const decode_shape *shape, const float *cache, const int *table, int kv_head, int keys, float *rows)
+void oracle_gather(const decode_shape *shape, const double *cache, const int *table, int kv_head, int keys,
+                   double *rows)
 {
     const size_t D = (size_t)shape->head_dim, page_size = (size_t)shape->page_size, heads = (size_t)shape->kv_heads;
     for (size_t j = 0; j < (size_t)keys; j++) {
@@ -181,13 +155,13 @@ int oracle_decode_keys(const decode_shape *shape, int kv_len, int i)
     return keys < 0 ? 0 : keys;
 }
 
-void oracle_decode_row(const decode_shape *shape, const float *q, const float *K, const float *V, int keys, double *O,
+void oracle_decode_row(const decode_shape *shape, const double *q, const double *K, const double *V, int keys, double *O,
                        double *L, double *abs_V, double *logit)
 {
     static const wb_problem no_mask = {.mask = WB_NO_MASK};
     const attention_shape one = {1, 1, 1, 1, keys, shape->head_dim, shape->scale, 0, 0, 0};
     if (keys > 0) {
-        oracle_attention_row_scales(&no_mask, &one, q, K, V, NULL, 0, 0, 0, O, L, abs_V, logit);
+        oracle_attention_row(&(oracle_inputs){&no_mask, &one, q, K, V, .mask = NULL}, 0, 0, 0, O, L, abs_V, logit, NULL);
         return;
     }
     for (int d = 0; d < shape->head_dim; d++) O[d] = abs_V[d] = 0;
@@ -221,7 +195,7 @@ static inline oracle_sum weight_of(const pair *p, double term, double cancel)
 
 // The sums over pairs, of each element of a row; x[n]: the row of pair n.
 static inline __attribute__((always_inline)) void add_up(oracle_sum *sum, const oracle_sum *weight,
-                                                         const float *const *x, size_t count, size_t D)
+                                                         const double *const *x, size_t count, size_t D)
 {
     size_t d = 0;
     for (; d + 8 <= D; d += 8) {
@@ -251,7 +225,7 @@ ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, i
     const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)(h / (s->q_heads / s->kv_heads));
     const product of_row = product_of(in->dO + q_row * D, in->O + q_row * D, D);
     oracle_sum *weight = room(Nk, sizeof *weight);
-    const float **k = room(Nk, sizeof *k);
+    const double **k = room(Nk, sizeof *k);
     size_t count = 0;
     for (size_t j = 0; j < Nk; j++) {
         if ((j = seen_from(in->problem, s, i, j)) >= Nk) break;
@@ -270,7 +244,7 @@ ORACLE_LOOPS void oracle_backward_key(const oracle_inputs *in, int b, int h, int
     const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len, group = (size_t)(s->q_heads / s->kv_heads);
     const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)h;
     oracle_sum *of_dK = room(group * Nq, sizeof *of_dK), *of_dV = room(group * Nq, sizeof *of_dV);
-    const float **q = room(group * Nq, sizeof *q), **g = room(group * Nq, sizeof *g);
+    const double **q = room(group * Nq, sizeof *q), **g = room(group * Nq, sizeof *g);
     size_t count = 0;
     for (size_t q_head = kv_head * group; q_head < (kv_head + 1) * group; q_head++)
         for (size_t i = 0; i < Nq; i++) {
@@ -301,19 +275,19 @@ void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink)
             const double P = exp(sink - in->L[row]);
             dsink->value -= P * delta.sum;
             dsink->size += fabs(P * delta.sum);
-            dsink->exponent += fabs(P * delta.sum) * (fabs(sink) + fabs((double)in->L[row]));
+            dsink->exponent += fabs(P * delta.sum) * (fabs(sink) + fabs(in->L[row]));
             dsink->cancel += P * delta.size;
         }
 }
 
 // ------------------------ row sum
 
-void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *y, double *terms)
+void oracle_row_sum(const double *x, const double *w, int rows, int cols, double *y, double *terms)
 {
     for (size_t i = 0; i < (size_t)rows; i++) {
         double sum = 0, absolute = 0;
         for (size_t j = 0; j < (size_t)cols; j++) {
-            const double term = (double)x[i * (size_t)cols + j] * w[j];
+            const double term = x[i * (size_t)cols + j] * w[j];
             sum += term;
             absolute += fabs(term);
         }

@@ -854,21 +854,21 @@ static double loss_at(const worker_run *run, double step)
 {
     const int dQ = 0, Q = wb_tensor_named(run->tensors, run->count, "Q"), dO = run->count - 1;
     const attention_shape *s = &run->c.shape;
-    float *moved[4] = {0};
+    double *moved[4] = {0};
     for (int n = 0; n < gradients_of(run); n++) {
         const wb_tensor *t = &run->tensors[Q + n];
-        moved[n] = malloc(t->count * sizeof(float));
+        moved[n] = malloc(t->count * sizeof(double));
         if (!moved[n]) abort();
         for (size_t i = 0; i < t->count; i++)
             moved[n][i] =
-                (float)(element(t, original_tensor(run, Q + n), i) + step * element(t, worker_tensor(run, dQ + n), i));
+                element(t, original_tensor(run, Q + n), i) + step * element(t, worker_tensor(run, dQ + n), i);
     }
     double loss = 0, o[WB_MAX_HEAD_DIM], l;
     for (int bh = 0; bh < s->batch * s->q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i, D = (size_t)s->head_dim;
-            oracle_attention_row(run->problem, s, moved[0], moved[1], moved[2], moved[3], bh / s->q_heads,
-                                 bh % s->q_heads, i, o, &l);
+            oracle_attention_row(&(oracle_inputs){run->problem, s, moved[0], moved[1], moved[2], moved[3], .mask = NULL},
+                                 bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
             for (size_t d = 0; d < D; d++)
                 loss += o[d] * element(&run->tensors[dO], original_tensor(run, dO), row * D + d);
         }

@@ -58,11 +58,11 @@ double wb_get(wb_type type, const void *array, size_t i)
     }
 }
 
-void wb_get_floats(wb_type type, const void *array, size_t count, float *values)
+void wb_get_all(wb_type type, const void *array, size_t count, double *values)
 {
     const uint16_t *bits = array;
     for (size_t i = 0; i < count; i++)
-        values[i] = type == WB_BFLOAT16 ? wb_from_bf16(bits[i]) : (float)wb_get(type, array, i);
+        values[i] = type == WB_BFLOAT16 ? wb_from_bf16(bits[i]) : wb_get(type, array, i);
 }
 
 void wb_put(wb_type type, void *array, size_t i, double value)
@@ -667,39 +667,52 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
     }
 }
 
-// Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction u of +-1, so that q . k is about c(j) D: c = t /
-// (scale D).
-static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t index)
+// A lesson's numbers, two columns of a few rows; elsewhere 0.
+static float worked(const wb_case *c, char of, size_t j, size_t d)
 {
     static const float Q1[] = {1, 0}, K1[] = {.5f, .3f, .8f, -.2f, .1f, .7f}, V1[] = {1, 0, 0, 1, .5f, .5f};
     static const float Q2[] = {1, .5f, .8f, -.1f, .2f, .9f, -.3f, .4f, .7f, .6f, .1f, -.5f};
     static const float K2[] = {.3f, .7f, .6f, .2f, -.1f, .8f, .4f, -.3f, .9f, .1f, .2f, .5f};
     static const float V2[] = {1, 0, 0, 1, .5f, .5f, .8f, .2f, .3f, .7f, .6f, .4f};
-    const size_t d = index % t->dim[3], row = index / t->dim[3], j = row % t->dim[2];
-    if (*t->name == 'd' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_queries) return NAN;
-    if (*t->name == 'V' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_keys) return NAN;
-    if (*t->name == 'V' && !c->page && c->nan_head && row / t->dim[2] + 1 == (size_t)c->nan_head) return NAN;
-    if (patterns[c->input].kind == PATTERN_WORKED) {
-        const bool first = c->input == WB_WORKED_1;
-        const size_t at = 2 * j + d, rows = first ? (*t->name == 'Q' ? 1 : 3) : 6;
-        if (d >= 2 || j >= rows) return 0;
-        if (*t->name == 'd') return d ? -.5f : 1;
-        return *t->name == 'Q'   ? (first ? Q1 : Q2)[at]
-               : *t->name == 'K' ? (first ? K1 : K2)[at]
-                                 : (first ? V1 : V2)[at];
-    }
-    const float noise = normal(stream, index);
+    const bool first = c->input == WB_WORKED_1;
+    if (d >= 2 || j >= (!first ? 6u : of == 'Q' ? 1u : 3u)) return 0;
+    if (of == 'd') return d ? -.5f : 1;
+    return (of == 'Q' ? first ? Q1 : Q2 : of == 'K' ? first ? K1 : K2 : first ? V1 : V2)[2 * j + d];
+}
+
+static bool among(size_t j, int from, int count) { return (int)j >= from && (int)j < from + count; }
+
+// Elements d0, d0 + 1, ... of a row, `count` of them. Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction
+// u of +-1, so that q . k is about c(j) D: c = t / (scale D).
+static void attention_row(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t row, size_t d0, size_t count,
+                          float *x)
+{
+    const size_t D = t->dim[3], j = row % t->dim[2], head = row / t->dim[2];
+    const char of = *t->name;
     const pattern_kind kind = patterns[c->input].kind;
-    if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
-    if (*t->name == 'V')
-        return c->input == WB_ONES ? 1 : c->input == WB_ZERO_V ? 0 : c->input == WB_MEAN_ONE ? 1 + noise : noise;
-    if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
-    if (kind == PATTERN_PLAIN) return noise;
-    const float u = mix(d) & 1 ? 1 : -1;
-    if (*t->name == 'Q') return u + noise / 4;
-    const float along = logit(c, row / t->dim[2], j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
-    const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;
-    return along * u + per_key;
+    const bool is_nan = (of == 'd' && among(j, c->nan_from, c->nan_queries)) ||
+                        (of == 'V' && among(j, c->nan_from, c->nan_keys)) ||
+                        (of == 'V' && !c->page && c->nan_head && head + 1 == (size_t)c->nan_head);
+    const wb_input input = c->input;
+    if (is_nan || kind == PATTERN_WORKED) {
+        for (size_t d = 0; d < count; d++) x[d] = is_nan ? NAN : worked(c, of, j, d0 + d);
+        return;
+    }
+    for (size_t d = 0; d < count; d++) x[d] = normal(stream, row * D + d0 + d);
+    if (kind == PATTERN_RESIZED)
+        for (size_t d = 0; d < count; d++) x[d] = resized(c, t, x[d], head % t->dim[1], j, d0 + d);
+    else if (of == 'V' && (input == WB_ONES || input == WB_ZERO_V || input == WB_MEAN_ONE))
+        for (size_t d = 0; d < count; d++) x[d] = (input != WB_ZERO_V) + (input == WB_MEAN_ONE ? x[d] : 0);
+    else if (of == 'd' && (input == WB_ZERO_DO || input == WB_TWICE_DO))
+        for (size_t d = 0; d < count; d++) x[d] = input == WB_ZERO_DO ? 0 : 2 * x[d];
+    else if (of != 'V' && of != 'd' && kind == PATTERN_LOGITS) {
+        const float along = of == 'Q' ? 1 : logit(c, head, j, t->dim[2]) / (c->shape.scale * (float)D);
+        for (size_t d = 0; d < count; d++) {
+            const float u = mix(d0 + d) & 1 ? 1 : -1;
+            if (input == WB_FLAT && of != 'Q') x[d] = normal(stream, head * D + d0 + d);
+            x[d] = along * u + (of == 'Q' ? x[d] / 4 : x[d]);
+        }
+    }
 }
 
 static float sink_logit(const wb_case *c, uint64_t stream, size_t head)
@@ -784,8 +797,8 @@ static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, vo
             const size_t h = n % heads, j = first + n / heads, row = page * rows * heads + n;
             const bool is_nan = *t->name == 'V' && b * heads + h + 1 == (size_t)c->nan_head;
             float x[MOST_DIM];
-            for (size_t d = 0; d < D; d++)
-                x[d] = j < keys && !is_nan ? attention_element(c, &head, mix(stream ^ b), (h * keys + j) * D + d) : NAN;
+            if (j < keys && !is_nan) attention_row(c, &head, mix(stream ^ b), h * keys + j, 0, D, x);
+            for (size_t d = 0; d < D && (j >= keys || is_nan); d++) x[d] = NAN;
             const size_t scale_at = (page * heads + h) * rows + n / heads;
             if (quantised) fill_quantised(c, t, j < keys, x, (int)D, row, scale_at, data);
             for (size_t d = 0; d < D && !quantised; d++) wb_put(t->type, data, row * D + d, x[d]);
@@ -818,8 +831,8 @@ static void fill_fp8(const wb_case *c, const wb_tensor *t, uint64_t stream, void
         float *x = malloc(most * D * sizeof *x);
         uint8_t *q = calloc(most * D, 1);
         if (!x || !q) abort();
-        for (size_t i = 0; i < rows * D; i++)
-            x[i] = wb_from_bf16(wb_to_bf16(attention_element(c, &plain, stream, (head * N + first) * D + i)));
+        for (size_t r = 0; r < rows; r++) attention_row(c, &plain, stream, head * N + first + r, 0, D, x + r * D);
+        for (size_t i = 0; i < rows * D; i++) x[i] = wb_from_bf16(wb_to_bf16(x[i]));
         int exponent = V ? wb_quantise_fp8_values(q, x, (int)rows, (int)D) : wb_quantise_fp8(q, x, (int)rows, (int)D);
         if (c->input == WB_ANY_BYTES) exponent = any_e4m3(q, V ? most * D : rows * D, mix(stream ^ mix(n)));
         for (size_t j = rows; V && c->input == WB_ANY_BYTES && j < most; j++)
@@ -868,13 +881,19 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
         return;
     }
     const bool is_sum = problem->signature == WB_ROW_SUM, is_logits = strcmp(t->name, "sink_logits") == 0;
+    for (size_t i = 0; i < t->count && (is_sum || is_logits); i++)
+        wb_put(t->type, data, i, is_sum ? row_sum_element(c, t, stream, i) : sink_logit(c, stream, i));
+    if (is_sum || is_logits) return;
+    enum { AT_ONCE = 256 };
+    const size_t D = t->dim[3];
 #pragma omp parallel for if (t->count > (size_t)1 << 24)
-    for (size_t i = 0; i < t->count; i++) {
-        const float value = is_sum      ? row_sum_element(c, t, stream, i)
-                            : is_logits ? sink_logit(c, stream, i)
-                                        : attention_element(c, t, stream, i);
-        wb_put(t->type, data, i, value);
-    }
+    for (size_t row = 0; row < t->count / D; row++)
+        for (size_t d0 = 0; d0 < D; d0 += AT_ONCE) {
+            const size_t count = D - d0 < AT_ONCE ? D - d0 : AT_ONCE;
+            float x[AT_ONCE];
+            attention_row(c, t, stream, row, d0, count, x);
+            for (size_t d = 0; d < count; d++) wb_put(t->type, data, row * D + d0 + d, x[d]);
+        }
 }
 
 // ------------------------ call

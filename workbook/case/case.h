@@ -194,7 +194,7 @@ const char *wb_type_name(wb_type type);
 // Element i of an array of this type, and the same set to `value`: rounded to nearest even by a floating-point type; an
 // integer type is given what it can hold.
 double wb_get(wb_type type, const void *array, size_t i);
-void wb_get_floats(wb_type type, const void *array, size_t count, float *values);
+void wb_get_all(wb_type type, const void *array, size_t count, double *values);
 void wb_put(wb_type type, void *array, size_t i, double value);
 
 // The mask of a case of flash_block_mask, to be asked, and its lists in host memory. Stays as it is until asked for

@@ -28,14 +28,14 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-// Input tensor `name` as floats; null if there is none.
-static float *as_floats(const worker_run *run, const char *name)
+// Input tensor `name` as numbers; null if there is none.
+static double *numbers(const worker_run *run, const char *name)
 {
     for (int k = 0; k < run->count; k++) {
         const wb_tensor *t = &run->tensors[k];
         if (t->output || strcmp(t->name, name)) continue;
-        float *values = allocate(t->count * sizeof *values);
-        wb_get_floats(t->type, original_tensor(run, k), t->count, values);
+        double *values = allocate(t->count * sizeof *values);
+        wb_get_all(t->type, original_tensor(run, k), t->count, values);
         return values;
     }
     return NULL;
@@ -44,7 +44,7 @@ static float *as_floats(const worker_run *run, const char *name)
 static void expect_row_sum(const worker_run *run, expected *y)
 {
     const int rows = run->c.rows, cols = run->c.cols;
-    float *x = as_floats(run, "x"), *w = as_floats(run, "w");
+    double *x = numbers(run, "x"), *w = numbers(run, "w");
     oracle_row_sum(x, w, rows, cols, y->want, y->tolerance);
     for (int i = 0; i < rows; i++) y->tolerance[i] = tolerance_row_sum(y->tolerance[i], cols);
     free(x);
@@ -149,8 +149,8 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     const wb_problem *problem = run->problem;
     const attention_shape *s = &run->c.shape;
     const wb_type type = run->tensors[0].type;
-    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
-    float *sinks = as_floats(run, "sink_logits");
+    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V");
+    double *sinks = numbers(run, "sink_logits");
     const wb_named_mask *mask = problem->signature == WB_BLOCK_MASK ? &wb_case_mask_of(&run->c)->named : NULL;
     const int heads = s->batch * s->q_heads, D = s->head_dim;
     const double work = 2.0 * heads * D * wb_case_visible_pairs(problem, &run->c);
@@ -166,13 +166,9 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
                 leave_out(O, L, row, D);
                 continue;
             }
-            if (mask)
-                oracle_masked_row_scales(&(oracle_mask){wb_named_mask_sees, mask, bh / s->q_heads % mask->masks}, s, Q,
-                                         K, V, bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row], tolerance,
-                                         &largest);
-            else
-                oracle_attention_row_scales(problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, want,
-                                            &L->want[row], tolerance, &largest);
+            const oracle_mask named = {wb_named_mask_sees, mask, mask ? bh / s->q_heads % mask->masks : 0};
+            oracle_attention_row(&(oracle_inputs){problem, s, Q, K, V, sinks, .mask = mask ? &named : NULL},
+                                 bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row], tolerance, &largest, NULL);
             const int parts = run->problem->signature == WB_RING ? 2 * run->c.ranks : 0;
             for (int d = 0; d < D; d++) {
                 const double abs_V = tolerance[d];
@@ -190,15 +186,16 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
 void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L)
 {
     const attention_shape *s = &run->c.shape;
-    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
-    float *sinks = as_floats(run, "sink_logits");
+    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V");
+    double *sinks = numbers(run, "sink_logits");
+    const oracle_inputs in = {run->problem, s, Q, K, V, sinks, .mask = NULL};
     const size_t D = (size_t)s->head_dim;
 #pragma omp parallel for collapse(2) schedule(dynamic, 16)
     for (int bh = 0; bh < s->batch * s->q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double o[WB_MAX_HEAD_DIM], l;
-            oracle_attention_row(run->problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, o, &l);
+            oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
             for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
             L[row] = (float)l;
         }
@@ -247,9 +244,9 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     const attention_shape *s = &run->c.shape;
     expected *dQ = &outputs[0], *dK = &outputs[1], *dV = &outputs[2];
     expected *delta = &outputs[wb_tensor_named(run->tensors, run->count, "delta")];
-    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V"), *O = as_floats(run, "O"),
-          *L = as_floats(run, "L"), *dO = as_floats(run, "dO"), *sinks = as_floats(run, "sink_logits");
-    const oracle_inputs in = {run->problem, s, Q, K, V, O, L, dO, sinks};
+    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V"), *O = numbers(run, "O"),
+           *L = numbers(run, "L"), *dO = numbers(run, "dO"), *sinks = numbers(run, "sink_logits");
+    const oracle_inputs in = {run->problem, s, Q, K, V, sinks, O, L, dO, NULL};
     const double work = 16.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int every = 1 + (int)(work / expect_budget), D = s->head_dim;
     const int q_heads = s->batch * s->q_heads, kv_heads = s->batch * s->kv_heads, group = s->q_heads / s->kv_heads;
@@ -289,13 +286,14 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
 }
 
 // What a cache of int8 stands for: K or V, each row times its scale.
-static void dequantise(const worker_run *run, const char *scales, float *cache)
+static void dequantise(const worker_run *run, const char *scales, double *cache)
 {
-    float *scale = as_floats(run, scales);
+    double *scale = numbers(run, scales);
     const size_t *dim = run->tensors[wb_tensor_named(run->tensors, run->count, "K")].dim;
     for (size_t row = 0; scale && row < dim[0] * dim[1] * dim[2]; row++) {
         const size_t h = row % dim[2], r = row / dim[2] % dim[1], page = row / dim[2] / dim[1];
-        for (size_t d = 0; d < dim[3]; d++) cache[row * dim[3] + d] *= scale[(page * dim[2] + h) * dim[1] + r];
+        for (size_t d = 0; d < dim[3]; d++)
+            cache[row * dim[3] + d] = (float)(cache[row * dim[3] + d] * scale[(page * dim[2] + h) * dim[1] + r]);
     }
     free(scale);
 }
@@ -306,7 +304,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
     const decode_shape shape = wb_decode_shape(&run->c), *s = &shape;
     const int *table = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "page_table"));
     const int *kv_len = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "kv_len"));
-    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
+    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V");
     dequantise(run, "K_scale", K), dequantise(run, "V_scale", V);
     const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len;  // rows that read the same keys
     const double work = 2.0 * s->batch * s->q_heads * D * wb_case_visible_pairs(run->problem, &run->c);
@@ -315,8 +313,8 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
 #pragma omp parallel for schedule(dynamic, 1)
     for (int bh = 0; bh < s->batch * s->kv_heads; bh++) {
         const int b = bh / s->kv_heads, keys = kv_len[b];
-        float *K_rows = allocate((size_t)(keys + 1) * (size_t)D * sizeof *K_rows);
-        float *V_rows = allocate((size_t)(keys + 1) * (size_t)D * sizeof *V_rows);
+        double *K_rows = allocate((size_t)(keys + 1) * (size_t)D * sizeof *K_rows);
+        double *V_rows = allocate((size_t)(keys + 1) * (size_t)D * sizeof *V_rows);
         oracle_gather(s, K, table + (size_t)b * (size_t)s->max_pages, bh % s->kv_heads, keys, K_rows);
         oracle_gather(s, V, table + (size_t)b * (size_t)s->max_pages, bh % s->kv_heads, keys, V_rows);
         for (int r = 0; r < packed; r++) {
@@ -338,7 +336,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
 }
 
 // What the bytes of 16 stand for, as the tensors of 10 would have it.
-static float *dequantise_fp8(const worker_run *run, const char *name)
+static double *dequantise_fp8(const worker_run *run, const char *name)
 {
     const attention_shape *s = &run->c.shape;
     const bool Q = *name == 'Q';
@@ -346,19 +344,43 @@ static float *dequantise_fp8(const worker_run *run, const char *name)
     const size_t heads = (size_t)s->batch * (size_t)(Q ? s->q_heads : s->kv_heads);
     const int bytes = wb_tensor_named(run->tensors, run->count, name);
     float *x = allocate(heads * N * D * sizeof *x);
+    double *values = allocate(heads * N * D * sizeof *values);
     wb_dequantise_fp8(x, *name, (const uint8_t *)original_tensor(run, bytes),
                       (const int8_t *)original_tensor(run, bytes + 3), heads, N, D);
-    return x;
+    wb_get_all(WB_FLOAT32, x, heads * N * D, values);
+    free(x);
+    return values;
+}
+
+// Of each tile of a head what V's numbers are, with their signs and without its power of two, in the tiles before it:
+// [heads, tiles + 1, D].
+static double *sizes_before(const double *V, const double *units, size_t heads, size_t Nk, size_t D)
+{
+    const size_t tiles = (size_t)wb_fp8_tiles((int)Nk);
+    double *sums = allocate(heads * (tiles + 1) * D * sizeof *sums);
+    for (size_t n = 0; n < heads; n++) {
+        double *to = sums + n * (tiles + 1) * D;
+        memset(to, 0, D * sizeof *to);
+        for (size_t t = 0; t < tiles; t++, to += D) {
+            memcpy(to + D, to, D * sizeof *to);
+            for (size_t j = t * WB_FP8_KEYS; j < (t + 1) * WB_FP8_KEYS && j < Nk; j++)
+                for (size_t d = 0; d < D; d++) to[D + d] += fabs(V[(n * Nk + j) * D + d]) / units[n * tiles + t];
+        }
+    }
+    return sums;
 }
 
 static void expect_fp8(const worker_run *run, expected *O, expected *L)
 {
     const attention_shape *s = &run->c.shape;
-    float *Q = dequantise_fp8(run, "Q"), *K = dequantise_fp8(run, "K"), *V = dequantise_fp8(run, "V");
+    double *Q = dequantise_fp8(run, "Q"), *K = dequantise_fp8(run, "K"), *V = dequantise_fp8(run, "V");
     const int of_V = wb_tensor_named(run->tensors, run->count, "V_exponent");
     double *units = allocate(run->tensors[of_V].count * sizeof *units);  // the power of two of each tile of V
     for (size_t t = 0; t < run->tensors[of_V].count; t++)
         units[t] = ldexp(1, ((const int8_t *)original_tensor(run, of_V))[t]);
+    const size_t tiles = (size_t)wb_fp8_tiles(s->kv_len);
+    double *sizes = sizes_before(V, units, (size_t)(s->batch * s->kv_heads), (size_t)s->kv_len, (size_t)s->head_dim);
+    const oracle_inputs in = {run->problem, s, Q, K, V, .mask = NULL};
     const double work = 3.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
 
@@ -372,19 +394,19 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
                 continue;
             }
             const size_t Nk = (size_t)s->kv_len, head = (size_t)(bh / (s->q_heads / s->kv_heads));
-            const double *unit = units + head * (size_t)wb_fp8_tiles(s->kv_len);
-            double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM] = {0}, top = 0, lost = 0, exponent = 0;
-            oracle_attention_row_weights(run->problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, want,
-                                         &L->want[row], tolerance, &largest, P);
+            const double *unit = units + head * tiles;
+            double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM], top = 0, lost = 0, exponent = 0;
+            oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row], tolerance, &largest, P);
             for (size_t j = 0; j < Nk; j++) top = fmax(top, P[j] * unit[j / WB_FP8_KEYS]);
             for (size_t t = 0; t * WB_FP8_KEYS < Nk; t++) exponent = fmax(exponent, fabs(log2(unit[t])));
-            for (size_t j = 0; j < Nk; j++) {
-                if (P[j] == 0) continue;
+            // all keys of whole tiles, but for those whose weight is 0, and the rest
+            const size_t seen = s->causal && (size_t)i < Nk ? (size_t)i + 1 : Nk, whole = seen / WB_FP8_KEYS;
+            memcpy(steps, sizes + (head * (tiles + 1) + whole) * (size_t)D, (size_t)D * sizeof *steps);
+            for (size_t j = 0; j < seen; j++) {
                 const double per_unit = 1 / unit[j / WB_FP8_KEYS];
-                const float *v = V + (head * Nk + j) * (size_t)D;
+                const double *v = V + (head * Nk + j) * (size_t)D, way = (P[j] != 0) - (j / WB_FP8_KEYS < whole);
                 if (P[j] * unit[j / WB_FP8_KEYS] < 0x1p-128 * top) lost += P[j];
-#pragma omp simd
-                for (int d = 0; d < D; d++) steps[d] += fabs((double)v[d]) * per_unit;
+                for (int d = 0; d < D && way != 0; d++) steps[d] += way * fabs(v[d]) * per_unit;
             }
             for (int d = 0; d < D; d++)
                 tolerance[d] =
@@ -393,7 +415,7 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             free(P);
         }
     excuse_queries(run, O);
-    free(Q), free(K), free(V), free(units);
+    free(Q), free(K), free(V), free(units), free(sizes);
 }
 
 // A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or
