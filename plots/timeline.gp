@@ -1,6 +1,5 @@
 # timeline.gp - what the units of a Hopper GPU, or the ranks of a ring, do over time: the picture of make timeline-NN,
 # drawn by workbook/timeline/timeline.sh. data: its trace events (timeline.awk); out: the SVG.
-set encoding utf8
 set datafile separator tab
 of(what) = "< awk -v of=".what." -f plots/timeline.awk '".data."'"
 say(what) = system("awk -v of=".what." -f plots/timeline.awk '".data."'")

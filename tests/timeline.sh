@@ -54,11 +54,8 @@ of one 's/2> K, V;/1> K, V;/' 'a ring of one tile'
 line=$(grep -n 'mma_AB_async(' solutions/10/flash_hopper.cu | tail -n 1 | cut -d: -f1)
 grep -q "waits for V.full.*, flash_hopper.cu:[0-9]*, before the product of flash_hopper.cu:$line" "$said"
 verdict $? "a wait inside of receive() names the product that it is for"
-words_of() { sed 's/<[^>]*>//g' "$1" | grep '[^ ]' | grep -vi gnuplot; } # of a picture: titles, labels, figures
 for picture in key:timeline_10 one:timeline_10_one_tile; do
-    data=$scratch/${picture%:*}.$given.json drawn=$scratch/drawn.svg
-    gnuplot -e "data='$data'; out='$drawn'" plots/timeline.gp >"$said" 2>&1 && words_of "$drawn" >"$scratch/words" &&
-        words_of "plots/${picture#*:}.svg" | diff - "$scratch/words" >>"$said"
+    same_picture plots/timeline.gp "$scratch/${picture%:*}.$given.json" "plots/${picture#*:}.svg" >"$said" 2>&1
     verdict $? "plots/${picture#*:}.svg shows what make timeline-10 draws, of ${picture%:*}"
 done
 ! "$out/solutions/10_worker" --record "$scratch/none" --block 9 --case Nq=300,Nk=128,D=128 >"$said" 2>&1 &&

@@ -28,7 +28,7 @@ if grep '^returned: [^o]' "$record.said"; then exit 1; fi
 picture=build/plots/timeline_$number
 if build/cpu/timeline "$record" "$number $name, $given$what" "$picture.json"; then
     . plots/draw.sh
-    gnuplot -e "data='$picture.json'; out='$picture.svg'" plots/timeline.gp && echo "drawn: $picture.svg"
+    picture plots/timeline.gp "$picture.json" "$picture.svg"
     exit
 fi
 [ "$impl" = solutions ] || [ ! -d solutions ] ||
