@@ -57,7 +57,8 @@ sanitize: $B/wb  ## the same for all problems
 	@$< sanitize $(BACKEND) $(IMPL) $(NUMBERS)
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8, mask-15 mask=tree/7: which query attends to which key; also an SVG
 	@mkdir -p build/plots
-	@$B/mask $* $(call given,N W sinks mask BR BC) --svg build/plots/mask_$*.svg
+	@$B/mask $* $(call given,N W sinks mask BR BC) --table build/plots/mask_$*.tsv
+	@. plots/draw.sh; picture plots/mask.gp build/plots/mask_$*.tsv build/plots/mask_$*.svg
 timeline-%: FORCE  ## timeline-10 CASE=... [BLOCK=n]: what a block or a ring does over time
 	@workbook/timeline/timeline.sh $(IMPL) $*
 profile-%: FORCE  ## profile-03 CASE=...: what each line asks of memory and units; needs no GPU

@@ -1,4 +1,4 @@
-# draw.sh - read by plot.sh, roofline.sh and train.sh, which end here where there is no gnuplot.
+# draw.sh - read by plot.sh, roofline.sh, train.sh, make mask-NN and timeline-NN, which end here where there is no gnuplot.
 command -v gnuplot >/dev/null || { echo "plot: gnuplot is not installed; ./setup.sh installs it"; exit 1; }
 field() { sed -n "s/^# $2: //p" "$1" | head -n 1; } # TABLE NAME: what a line at the table's beginning says
 plain() { tr -d "'\"{}" | tr '_@^&' '    '; }       # without what gnuplot takes for markup
@@ -8,3 +8,4 @@ draw() { # SCRIPT OUT SETTINGS: OUT_*.svg and .png; with TERM=dumb in the termin
         gnuplot -e "term='$term'; out='$2'; $3" "$1" || { echo "plot: gnuplot could not draw $1"; exit 1; }
     done
 }
+picture() { gnuplot -e "data='$2'; out='$3'" "$1" && echo "drawn: $3"; } # SCRIPT DATA OUT.svg

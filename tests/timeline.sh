@@ -13,7 +13,7 @@ make_it "$timeline" || { show; exit 1; }
 refused() { # TEXT WHAT: of a record from standard input
     { echo "who lanes event what amount at source phases of_a_block"; sed 's/^ *//'; } |
         awk 'NR > 1 { $6 = $6 " x.cu:" NR - 1 } 1' | tr ' _' '\t ' | sed 's/\t-/\t/g' >"$scratch/rows"
-    ! "$timeline" "$scratch/rows" x "$scratch/drawn" >"$said" 2>&1 && grep -q "$1" "$said"
+    ! "$timeline" "$scratch/rows" x "$scratch/written" >"$said" 2>&1 && grep -q "$1" "$said"
     verdict $? "$2"
 }
 refused 'wait for each other' "events that wait for each other" <<'ROWS'
@@ -39,7 +39,7 @@ of() { # NAME SED WHAT: the key, changed; its cycles for D = 128 and 64 stand in
     make_it "$worker" || { verdict 1 "$1 compiles"; return; }
     for shape in $given Nq=192,Nk=1024,D=64; do
         "$worker" --record "$scratch/$1.$shape" --case $shape >"$said" 2>&1
-        "$timeline" "$scratch/$1.$shape" "10 flash_hopper, $shape, block 0" "$scratch/$1.$shape" >"$said"
+        "$timeline" "$scratch/$1.$shape" "10 flash_hopper, $shape, block 0" "$scratch/$1.$shape.json" >"$said"
         sed -n 's/^10 .*: \([0-9]*\) cycles$/\1/p' "$said"
     done >"$scratch/cycles"
     figures=$(paste -sd ' ' "$scratch/cycles" | sed 's/ / | /')
@@ -55,8 +55,8 @@ line=$(grep -n 'mma_AB_async(' solutions/10/flash_hopper.cu | tail -n 1 | cut -d
 grep -q "waits for V.full.*, flash_hopper.cu:[0-9]*, before the product of flash_hopper.cu:$line" "$said"
 verdict $? "a wait inside of receive() names the product that it is for"
 for picture in key:timeline_10 one:timeline_10_one_tile; do
-    cmp "$scratch/${picture%:*}.$given.svg" "plots/${picture#*:}.svg" >"$said" 2>&1
-    verdict $? "plots/${picture#*:}.svg is what make timeline-10 draws, of ${picture%:*}"
+    same_picture plots/timeline.gp "$scratch/${picture%:*}.$given.json" "plots/${picture#*:}.svg" >"$said" 2>&1
+    verdict $? "plots/${picture#*:}.svg shows what make timeline-10 draws, of ${picture%:*}"
 done
 ! "$out/solutions/10_worker" --record "$scratch/none" --block 9 --case Nq=300,Nk=128,D=128 >"$said" 2>&1 &&
     grep -q 'for block 9: the launch has 3 blocks, numbered from 0$' "$said"
@@ -69,7 +69,7 @@ ring() { # NN NAME TIME: the key, or a wrong solution, takes so long; what it do
     worker=$out/solutions/$1_worker of_it=$scratch/$1.$2
     [ "$2" = key ] || worker=$out/wrong/$1/$2/$1_worker
     make_it "$worker" && "$worker" --record "$of_it.rows" --case "$given" >"$said" 2>&1 &&
-        "$timeline" "$of_it.rows" x "$of_it" >"$of_it.text" 2>"$said" && grep -x "x: $3" "$of_it.text"
+        "$timeline" "$of_it.rows" x "$of_it.json" >"$of_it.text" 2>"$said" && grep -x "x: $3" "$of_it.text"
     verdict $? "$1, $2: recorded and drawn, $3"
     tr -d '"' <"$of_it.json" | awk -F '[:,]' -v OFS='\t' '$2 == "X" { name = $0; gsub(/.*,name:|,args:.*/, "", name)
         print $6, $12, $8, $10, name }' >"$of_it"
@@ -88,8 +88,8 @@ verdict $? "17: each product shows whose keys it reads"
 ! grep 'rank [0-9] stream:.*waits\|longest idle' "$of_it.text" >"$said"
 verdict $? "17: no stream of products waits"
 for line in 'rank 0 stream' 'rank 0 wire'; do pictured "$line"; done
-grep -q 'role="img"' "$of_it.svg" && grep -qx 'rank 3 stream: products 90 %, other kernels and copies 10 %' "$of_it.svg"
-verdict $? "the drawing says in words what it shows"
+grep -qx '  rank 3 stream: products 90 %, other kernels and copies 10 %' "$of_it.text"
+verdict $? "17: it is said in words what the picture shows"
 ring 17 no_overlap "4.58 ms"
 ! grep -q wire "$of_it.text" && grep -q 'rank 0 stream: messages.* (0 % of them under products)' "$of_it.text"
 verdict $? "17, one stream: no message overlaps a product"

@@ -6,6 +6,7 @@ WARNINGS := -Wall -Wextra -Wshadow $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) \
   -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
+# addr2line misreads #line in DWARF 5; CUDA code often reads memory as another type, float4 for one.
 CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1)
 # Kernels are compiled far more often than they are run for long: these flags take half the time of -O2 -g, and the
 # code no more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would

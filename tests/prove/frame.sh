@@ -15,6 +15,12 @@ check() { # WHAT CONDITION...
     "$@"
     verdict $? "$what"
 }
+# What a picture of gnuplot's shows, whatever its version: its words, and the colors of all that is filled.
+shown_in() { sed 's/<[^>]*>//g' "$1" | grep '[^ ]' | grep -vi gnuplot; tr '<' '\n' <"$1" | grep -o "fill *= *'[^']*'"; }
+same_picture() { # SCRIPT DATA SVG
+    gnuplot -e "data='$2'; out='$scratch/picture.svg'" "$1" && shown_in "$scratch/picture.svg" >"$scratch/shown" &&
+        shown_in "$3" | diff - "$scratch/shown"
+}
 fail() { echo "FAIL  $*"; failed=1; }
 # As it was built: another flag, and all is built anew.
 ! grep -qs -e -Werror "build/${BACKEND:-cpu}/flags.mk" || export WERROR=1

@@ -129,7 +129,6 @@ static const struct pattern {
     [WB_MEAN_ONE] = {"mean_one", PATTERN_PLAIN, false},
 };
 
-const char *wb_input_name(wb_input input) { return patterns[input].name; }
 bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};

@@ -174,7 +174,6 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
 bool wb_input_is_everywhere(wb_input input);
 
 // As in the text of a case: "late_max", "same" and so on.
-const char *wb_input_name(wb_input input);
 const char *wb_lens_name(wb_lens lens);
 
 // Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors, and, behind

@@ -8,6 +8,7 @@
 #include "../layer_requests.h"
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <pthread.h>
 #include <stdarg.h>
@@ -52,16 +53,11 @@ int host_threads()
 
 // ------------------------ what a launch may ask for
 
-struct shared_limit {
-    const void *kernel;
-    size_t bytes;
-};
-
 static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;  // one launch at a time
 
-static std::vector<shared_limit> &shared_limits()
+static std::map<const void *, size_t> &shared_limits()  // of kernels
 {
-    static std::vector<shared_limit> &all = *new std::vector<shared_limit>;
+    static std::map<const void *, size_t> &all = *new std::map<const void *, size_t>;
     return all;
 }
 
@@ -96,10 +92,7 @@ cudaError_t set_shared_limit(const void *kernel, int bytes, call_site site)
         return set_error(cudaErrorInvalidValue);
     }
     pthread_mutex_lock(&launching);
-    bool known = false;
-    for (shared_limit &x : shared_limits())
-        if (x.kernel == kernel) x.bytes = static_cast<size_t>(bytes), known = true;
-    if (!known) shared_limits().push_back({kernel, static_cast<size_t>(bytes)});
+    shared_limits()[kernel] = static_cast<size_t>(bytes);
     pthread_mutex_unlock(&launching);
     return cudaSuccess;
 }
@@ -108,8 +101,8 @@ cudaError_t set_shared_limit(const void *kernel, int bytes, call_site site)
 static size_t shared_limit_of(const kernel &what)
 {
     size_t limit = SHARED_BY_DEFAULT;
-    for (const shared_limit &x : shared_limits())
-        if ((x.kernel == what.address || !what.address) && x.bytes > limit) limit = x.bytes;
+    for (const auto &x : shared_limits())
+        if ((x.first == what.address || !what.address) && x.second > limit) limit = x.second;
     return limit;
 }
 

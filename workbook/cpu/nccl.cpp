@@ -98,7 +98,6 @@ struct ncclComm {
 
 static struct {
     board *b;
-    size_t mapped;
     ncclComm comm;
     std::vector<group *> groups;  // all of this rank's, by number
     group *open;

@@ -199,23 +199,25 @@ FILE *ask_addr2line(const uintptr_t *codes, size_t count, const char *options)
     return popen(command.c_str(), "r");
 }
 
-// Prints the student's lines that this instruction came from, inlined calls included, innermost first; false if there
-// are none. With `words` those of the words of tile.cuh and its like instead.
-static bool print_lines(uintptr_t code, bool words)
+// f(file, line) of the lines that this instruction came from, inlined calls included, innermost first; 0 where the
+// debug information was stripped.
+template <class F> static void each_line(uintptr_t code, F f)
 {
     FILE *lines = ask_addr2line(&code, 1, "-i");
-    if (!lines) return false;
     char text[1024];
+    while (lines && fgets(text, sizeof text, lines))
+        if (char *colon = strrchr(text, ':')) *colon = 0, f(text, atoi(colon + 1));
+    if (lines) pclose(lines);
+}
+
+// Prints those that are the student's; false if there are none. With `words` those of the words of tile.cuh and its
+// like instead.
+static bool print_lines(uintptr_t code, bool words)
+{
     int printed = 0;
-    while (fgets(text, sizeof text, lines)) {
-        char *colon = strrchr(text, ':');
-        if (!colon) continue;
-        *colon = 0;
-        const int line = atoi(colon + 1);  // 0 where the debug information was stripped
-        if (!line || !is_students(text) || is_tile_vocabulary(text) != words) continue;
-        if (printed++ < 4) report_place({text, line});
-    }
-    pclose(lines);
+    each_line(code, [&](const char *file, int line) {
+        if (line && is_students(file) && is_tile_vocabulary(file) == words && printed++ < 4) report_place({file, line});
+    });
     return printed > 0;
 }
 
@@ -267,20 +269,15 @@ call_site students(call_site site, int *from)
     for (int n = 0; site.reached && n < CALLS && !beyond; n++) {
         const intptr_t code = called(site.reached).from[n];
         const uintptr_t inside = reinterpret_cast<uintptr_t>(__executable_start + code) - 1;
-        FILE *lines = code ? ask_addr2line(&inside, 1, "-i") : nullptr;
-        char text[1024];
-        while (lines && fgets(text, sizeof text, lines)) {
-            char *colon = strrchr(text, ':');
-            const int line = colon ? atoi(colon + 1) : 0;
-            if (colon) *colon = 0;
+        if (!code) continue;
+        each_line(inside, [&](const char *text, int line) {
             const char *file = from_here(text);
             const bool is = line && is_students(text) && strncmp(file, "workbook/", 9) != 0 && strlen(file) < 256;
             beyond |= last.file && !is;
-            if (!is || beyond) continue;
+            if (!is || beyond) return;
             if (!last.file) turn = (turn + 1) % 8;
             last = {strcpy(files[turn], file), line};
-        }
-        if (lines) pclose(lines);
+        });
     }
     site.reached = 0;
     if (!last.file || !site.file) return site;

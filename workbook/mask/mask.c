@@ -1,5 +1,5 @@
 // mask.c - shows the mask of a problem, and which tiles its kernel visits: `make mask-06 N=32 W=12`, in the terminal;
-// with --svg as a drawing for a lesson as well. Of 15 a mask as data by its name (named_mask.h); without one, four.
+// with --table as rows for plots/mask.gp as well. Of 15 a mask as data by its name (named_mask.h); without one, four.
 #include "case/case.h"
 #include "picture.h"
 
@@ -9,8 +9,8 @@
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: 01, 03 to 12, 15 to 19\n"
-                    "       mask 15 [mask=documents/10] [N=32] [BR=8] [BC=8] [--svg FILE]\n");
+    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--table FILE]   NN: 01, 03 to 12, 15 to 19\n"
+                    "       mask 15 [mask=documents/10] [N=32] [BR=8] [BC=8] [--table FILE]\n");
     return 2;
 }
 
@@ -36,109 +36,51 @@ static void print_count(const wb_picture *p)
            computed, 100.0 * (double)(computed - all) / (double)computed);
 }
 
-// ------------------------ drawing
+// ------------------------ a table for plots/mask.gp
 
-enum { SIDE = 480, LEFT = 56, TOP = 64, BOTTOM = 44 };
-static const char *const seen_without_mask = "#0b5fa5", *const seen_with_mask = "#6ba6d8", *const computed = "#e3edf6";
-
-static void rectangle(FILE *f, double x, double y, double width, double height, const char *color)
+// Of a mask a row "title N BR BC", and a row for each rectangle: its first and last edge of keys, those of queries, and
+// what it is.
+typedef enum rectangle { COMPUTED, VISIBLE, FULL } rectangle;
+static void write_rectangle(FILE *f, int j, int j1, int i, int i1, rectangle what)
 {
-    fprintf(f, "<rect x=\"%.6g\" y=\"%.6g\" width=\"%.6g\" height=\"%.6g\" fill=\"%s\"/>\n", x, y, width, height,
-            color);
+    fprintf(f, "%d\t%d\t%d\t%d\t%d\n", j, j1, i, i1, (int)what);
 }
 
-static void words(FILE *f, double x, double y, const char *anchor, int size, const char *text)
+// The visible keys of each row of a masked tile, a rectangle a run.
+static void write_masked(FILE *f, const wb_picture *p, int i0, int i1, int j0, int j1)
 {
-    fprintf(f, "<text x=\"%.6g\" y=\"%.6g\" text-anchor=\"%s\" font-size=\"%d\">%s</text>\n", x, y, anchor, size, text);
+    wb_picture pixel = *p;
+    pixel.BR = pixel.BC = 1;
+    for (int i = i0; i < i1; i++)
+        for (int j = j0; j < j1; j++) {
+            long seen;
+            const int from = j;
+            while (j < j1 && wb_tile_kind_of(&pixel, i, j, &seen) == WB_TILE_FULL) j++;
+            if (j > from) write_rectangle(f, from, j, i, i + 1, VISIBLE);
+        }
 }
 
-// The visible keys of each row of a masked tile, one rectangle a run.
-static void draw_masked(FILE *f, const wb_picture *p, int i0, int j0, double unit)
+static void write_table(FILE *f, const wb_picture *p, const char *title)
 {
     const int N = p->shape->q_len;
-    attention_shape one = *p->shape;
-    wb_picture pixel = *p;
-    pixel.shape = &one, pixel.BR = pixel.BC = 1;
-    for (int i = i0; i < i0 + p->BR && i < N; i++)
-        for (int j = j0, end = j0 + p->BC < N ? j0 + p->BC : N; j < end; j++) {
-            long seen;
-            int run = 0;
-            while (j + run < end && wb_tile_kind_of(&pixel, i, j + run, &seen) == WB_TILE_FULL) run++;
-            if (run) rectangle(f, LEFT + j * unit, TOP + i * unit, run * unit, unit, seen_with_mask);
-            j += run;
-        }
-}
-
-enum { WIDTH = LEFT + SIDE + 16, HEIGHT = TOP + SIDE + BOTTOM };
-
-static void begin_drawing(FILE *f, int across, int down)
-{
-    fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-            "font-family=\"DejaVu Sans, sans-serif\" fill=\"#202020\">\n",
-            across * WIDTH, down * HEIGHT, across * WIDTH, down * HEIGHT);
-    rectangle(f, 0, 0, across * WIDTH, down * HEIGHT, "white");
-}
-
-// `place`: which of the drawings, two in a row.
-static void draw(FILE *f, const wb_picture *p, const char *title, int place)
-{
-    const int N = p->shape->q_len, BR = p->BR, BC = p->BC;
-    const double unit = (double)SIDE / N;
-    if (place) fprintf(f, "<g transform=\"translate(%d %d)\">\n", place % 2 * WIDTH, place / 2 * HEIGHT);
-    words(f, LEFT, 22, "start", 13, title);
-    words(f, LEFT + SIDE / 2.0, 40, "middle", 12, "keys");
-    fprintf(f,
-            "<text transform=\"translate(14 %d) rotate(-90)\" text-anchor=\"middle\" font-size=\"12\">queries</text>\n",
-            TOP + SIDE / 2);
-    for (int i = 0; i < N; i += BR)
-        for (int j = 0; j < N; j += BC) {
+    fprintf(f, "%s\t%d\t%d\t%d\n", title, N, p->BR, p->BC);
+    for (int i = 0; i < N; i += p->BR)
+        for (int j = 0; j < N; j += p->BC) {
             long visible;
             const wb_tile_kind kind = wb_tile_kind_of(p, i, j, &visible);
-            const int height = i + BR < N ? BR : N - i, width = j + BC < N ? BC : N - j;
-            if (kind != WB_TILE_SKIPPED)
-                rectangle(f, LEFT + j * unit, TOP + i * unit, width * unit, height * unit,
-                          kind == WB_TILE_FULL    ? seen_without_mask
-                          : N <= LONGEST_BY_PAIRS ? computed
-                                                  : seen_with_mask);
-            if (kind == WB_TILE_MASKED && N <= LONGEST_BY_PAIRS) draw_masked(f, p, i, j, unit);
+            const int i1 = i + p->BR < N ? i + p->BR : N, j1 = j + p->BC < N ? j + p->BC : N;
+            const rectangle part = N <= LONGEST_BY_PAIRS ? COMPUTED : VISIBLE;
+            if (kind != WB_TILE_SKIPPED) write_rectangle(f, j, j1, i, i1, kind == WB_TILE_FULL ? FULL : part);
+            if (kind == WB_TILE_MASKED && part == COMPUTED) write_masked(f, p, i, i1, j, j1);
         }
-    fprintf(f, "<g stroke=\"#404040\" fill=\"none\">\n<path stroke-width=\"0.7\" d=\"");
-    for (int i = BR; i < N; i += BR) fprintf(f, "M%d %.6gh%d", LEFT, TOP + i * unit, SIDE);
-    for (int j = BC; j < N; j += BC) fprintf(f, "M%.6g %dv%d", LEFT + j * unit, TOP, SIDE);
-    fprintf(f, "\"/>\n<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n</g>\n", LEFT, TOP, SIDE, SIDE);
-    char number[16];
-    for (int i = 0; i < N; i += BR) {
-        snprintf(number, sizeof number, "%d", i);
-        words(f, LEFT - 5, TOP + i * unit + 10, "end", 11, number);
-    }
-    for (int j = 0; j < N; j += BC) {
-        snprintf(number, sizeof number, "%d", j);
-        words(f, LEFT + j * unit + 1, TOP - 5, "start", 11, number);
-    }
-    const struct {
-        const char *color, *text;
-    } legend[] = {{seen_without_mask, "full: no mask"},
-                  {seen_with_mask, "visible"},
-                  {computed, "masked away"},
-                  {"white", "skipped: never loaded"}};
-    for (int k = 0; k < 4; k++) {
-        const int x = LEFT + (const int[]){0, 116, 204, 320}[k];
-        fprintf(f,
-                "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\" stroke=\"#404040\" "
-                "stroke-width=\"0.7\"/>\n",
-                x, TOP + SIDE + 17, legend[k].color);
-        words(f, x + 17, TOP + SIDE + 27, "start", 11, legend[k].text);
-    }
-    if (place) fprintf(f, "</g>\n");
 }
 
 // ------------------------ command line
 
 typedef struct options {
     const wb_problem *problem;
-    int N, W, sinks, BR, BC;  // tiles: 0 if not given
-    const char *mask, *svg;   // null: not given
+    int N, W, sinks, BR, BC;   // tiles: 0 if not given
+    const char *mask, *table;  // null: not given
 } options;
 
 static bool parse(options *o, int argc, char **argv)
@@ -155,8 +97,8 @@ static bool parse(options *o, int argc, char **argv)
         const size_t name = strcspn(argv[i], "=");
         const char *const given = argv[i] + name + (argv[i][name] == '=');
         int k = 0;
-        if (strcmp(argv[i], "--svg") == 0 && i + 1 < argc) {
-            o->svg = argv[++i];
+        if (strcmp(argv[i], "--table") == 0 && i + 1 < argc) {
+            o->table = argv[++i];
             continue;
         }
         if (strncmp(argv[i], "mask=", 5) == 0 && o->problem->signature == WB_BLOCK_MASK) {
@@ -182,7 +124,7 @@ static bool parse(options *o, int argc, char **argv)
     return false;
 }
 
-static void show(const options *o, const wb_picture *p, const char *title)
+static void show(const wb_picture *p, const char *title)
 {
     static char text[32768];
     wb_picture_print(p, text, sizeof text);
@@ -193,11 +135,10 @@ static void show(const options *o, const wb_picture *p, const char *title)
     if (mixed) printf("   + some of the pairs of one character are visible");
     printf("\n");
     print_count(p);
-    if (o->svg) printf("drawn: %s\n", o->svg);
 }
 
 // A mask as data: of a case, which knows how its name is written.
-static bool show_named(const options *o, wb_picture *p, const char *mask, FILE *f, int number)
+static bool show_named(const options *o, wb_picture *p, const char *mask, FILE *f)
 {
     char text[WB_CASE_TEXT], title[160];
     wb_case c;
@@ -209,8 +150,8 @@ static bool show_named(const options *o, wb_picture *p, const char *mask, FILE *
     p->named = &wb_case_mask_of(&c)->named;
     snprintf(title, sizeof title, "%02d %s: %s/%d, N = %d, tiles of %d queries x %d keys", o->problem->number,
              o->problem->name, wb_mask_names[c.mask], p->named->size, o->N, o->BR, o->BC);
-    show(o, p, title);
-    if (f) draw(f, p, strchr(title, ':') + 2, number);
+    show(p, title);
+    if (f) write_table(f, p, strchr(title, ':') + 2);
     return true;
 }
 
@@ -224,9 +165,9 @@ int main(int argc, char **argv)
         return 2;
     }
     if (!parse(&o, argc, argv)) return 2;
-    FILE *f = o.svg ? fopen(o.svg, "w") : NULL;
-    if (o.svg && !f) {
-        perror(o.svg);
+    FILE *f = o.table ? fopen(o.table, "w") : NULL;
+    if (o.table && !f) {
+        perror(o.table);
         return 1;
     }
     const attention_shape shape = {.batch = 1,
@@ -243,10 +184,9 @@ int main(int argc, char **argv)
     if (o.problem->signature == WB_BLOCK_MASK) {
         static const char *const examples[] = {"documents/7", "prefix/10", "tree/7", "strided/16"};
         const int count = o.mask ? 1 : 4;
-        if (f) begin_drawing(f, o.mask ? 1 : 2, o.mask ? 1 : 2);
         for (int k = 0; k < count && shown; k++) {
             if (k > 0) printf("\n");
-            shown = show_named(&o, &p, o.mask ? o.mask : examples[k], f, k);
+            shown = show_named(&o, &p, o.mask ? o.mask : examples[k], f);
         }
     } else {
         char title[160], window[32] = "", visible[32] = "";
@@ -254,9 +194,9 @@ int main(int argc, char **argv)
         if (o.problem->sinks) snprintf(visible, sizeof visible, ", %d sink%s", o.sinks, o.sinks == 1 ? "" : "s");
         snprintf(title, sizeof title, "%02d %s: N = %d%s%s, tiles of %d queries x %d keys", o.problem->number,
                  o.problem->name, o.N, window, visible, o.BR, o.BC);
-        show(&o, &p, title);
-        if (f) begin_drawing(f, 1, 1), draw(f, &p, title, 0);
+        show(&p, title);
+        if (f) write_table(f, &p, title);
     }
-    if (f) fprintf(f, "</svg>\n"), fclose(f);
+    if (f) fclose(f);
     return shown ? 0 : 2;
 }

@@ -213,106 +213,6 @@ void timeline_print(const timeline *t, const char *title, FILE *f)
     fprintf(f, "\n%s\n%s\n", costs[0], costs[1]);
 }
 
-// ------------------------ as a drawing
-
-enum { LEFT = 100, WIDE = 980, TOP = 34, HIGH = 22, APART = 28, GROUPS_APART = 12, BELOW = 90 };
-static const char *const of_group[] = {"#0b5fa5", "#c8651b", "#2e7d4f", "#7b4fa3"};
-
-static double x_of(const timeline *t, double at) { return LEFT + WIDE * at / t->end; }
-
-static const char *color_of(const timeline *t, const bar *b)
-{
-    if (b->kind == MOVE) return t->of_ring ? of_group[1] : "#8a8a8a";
-    if (b->kind == WAIT) return waits_for_product(b) ? "#f3d3cf" : "#e2786c";
-    if (t->of_ring) return b->kind == PRODUCT ? of_group[0] : "#8a8a8a";
-    return of_group[(b->group + 3) % 4];
-}
-
-static void draw_bar(const timeline *t, const bar *b, int y, FILE *f)
-{
-    const double x = x_of(t, b->from), width = x_of(t, b->to) - x;
-    const char *label = b->kind == WAIT && !t->of_ring ? b->reason : b->label;
-    char name[192];
-    if (width < 0.3) return;
-    name_bar(b, name);
-    fprintf(f,
-            "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\" stroke=\"#fff\" stroke-width=\"%s\">",
-            x, y, width, HIGH, color_of(t, b), b->kind == WAIT ? "0" : ".5");
-    fprintf(f, "<title>%s, %.*f to %.*f %s</title></rect>\n", name, digits(t), b->from, digits(t), b->to, unit(t));
-    if (width < 7 * (double)strlen(label) + 2 || !label[0] || (b->kind == WAIT && waits_for_product(b))) return;
-    fprintf(f, "<text x=\"%.1f\" y=\"%d\"%s>%s</text>\n", x + width / 2, y + 15,
-            b->kind == WAIT ? "" : " fill=\"#fff\"", label);
-}
-
-static void draw_text(int x, int y, const char *color, const char *text, FILE *f)
-{
-    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"start\" fill=\"%s\">%s</text>\n", x, y, color, text);
-}
-
-// Of each color what it means; those of warpgroups stand beside their names.
-static void draw_legend(const timeline *t, int y, FILE *f)
-{
-    static const char *const legend[2][4][2] = {
-        {{"#8a8a8a", "a tile is loaded"}, {"#f3d3cf", "waits for a product"}, {"#e2786c", "waits for something else"}},
-        {{"#0b5fa5", "products"},
-         {"#8a8a8a", "other kernels, copies"},
-         {"#c8651b", "messages"},
-         {"#e2786c", "a stream waits, or messages for another rank"}}};
-    int x = LEFT;
-    for (int i = 0; i < 4 && legend[t->of_ring][i][0]; i++) {
-        const char *color = legend[t->of_ring][i][0], *text = legend[t->of_ring][i][1];
-        fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"11\" height=\"11\" fill=\"%s\"/>\n", x, y - 10, color);
-        draw_text(x + 16, y, "#202020", text, f);
-        x += 40 + 6 * (int)strlen(text);
-    }
-}
-
-static void draw_ticks(const timeline *t, int bottom, FILE *f)
-{
-    double step = .001;
-    for (int i = 0; t->end / step > 12; i++) step *= i % 3 == 1 ? 2.5 : 2;
-    for (double at = 0; at <= t->end; at += step) {
-        fprintf(f, "<text x=\"%.1f\" y=\"%d\">%g%s</text>\n", x_of(t, at), bottom + 12, at,
-                at > 0 || !t->of_ring ? "" : " ms");
-        fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#bbb\" stroke-width=\".5\"/>\n", x_of(t, at), TOP - 4,
-                bottom - TOP + 2);
-    }
-}
-
-void timeline_draw(const timeline *t, const char *title, FILE *f)
-{
-    int y[MOST_LANES + 1] = {TOP};
-    char costs[2][160];
-    for (int l = 0; l < t->lane_count; l++)
-        y[l + 1] = y[l] + APART + (t->of_ring && t->lanes[l + 1].group != t->lanes[l].group ? GROUPS_APART : 0);
-    const int bottom = y[t->lane_count], width = LEFT + WIDE + 14, height = bottom + BELOW;
-    fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
-            "font-family=\"DejaVu Sans, sans-serif\" font-size=\"11\" text-anchor=\"middle\" fill=\"#202020\">\n"
-            "<title>%s</title>\n<desc>\n",
-            width, height, width, height, title);
-    for (int l = 0; l < t->lane_count; l++) describe(t, l, f), fprintf(f, "\n");
-    fprintf(f,
-            "</desc>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n"
-            "<text x=\"%d\" y=\"19\" font-size=\"13\" text-anchor=\"start\">%s: %.*f %s</text>\n",
-            width, height, LEFT, title, digits(t), t->end, unit(t));
-    draw_ticks(t, bottom, f);
-    for (int l = 0; l < t->lane_count; l++) {
-        fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y[l] + 15, t->lanes[l].name);
-        fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f4f4f4\"/>\n", LEFT, y[l], WIDE, HIGH);
-    }
-    for (size_t i = 0; i < t->count; i++) draw_bar(t, &t->bars[i], y[t->bars[i].lane], f);
-    draw_legend(t, bottom + 34, f);
-    draw_text(LEFT, bottom + 51, "#202020",
-              t->of_ring ? "a number is the rank whose keys a product reads, or whose keys or their gradients come"
-                         : "on the tensor cores: the products of warpgroups, K: scores, V: outputs; below, warpgroups "
-                           "at work on scores",
-              f);
-    describe_costs(t, costs);
-    for (int i = 0; i < 2; i++) draw_text(LEFT, bottom + 67 + 15 * i, "#606060", costs[i], f);
-    fprintf(f, "</svg>\n");
-}
-
 // ------------------------ as trace events
 
 // In microseconds, to the nanosecond, so that what ends where something begins does so in whole numbers, too.
@@ -320,7 +220,10 @@ static double trace_time(const timeline *t, double at) { return round((t->of_rin
 
 void timeline_trace(const timeline *t, const char *title, FILE *f)
 {
-    fprintf(f, "{\"otherData\":{\"title\":\"%s\"},\"traceEvents\":[\n", title);
+    char costs[2][160];
+    describe_costs(t, costs);
+    fprintf(f, "{\"otherData\":{\"title\":\"%s: %.*f %s\",\"costs\":\"%s\",\"at\":\"%s\"},\"traceEvents\":[\n", title,
+            digits(t), t->end, unit(t), costs[0], costs[1]);
     fprintf(f, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}", title);
     for (int l = 0; l < t->lane_count; l++) {
         fprintf(f, ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}", l + 1,
@@ -335,7 +238,7 @@ void timeline_trace(const timeline *t, const char *title, FILE *f)
         name_bar(b, name);
         fprintf(f, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":\"%s\",",
                 b->lane + 1, from, trace_time(t, b->to) - from, kind_name(t, b->kind), name);
-        fprintf(f, "\"args\":{\"source\":\"%s\"}}", b->source);
+        fprintf(f, "\"args\":{\"group\":%d,\"source\":\"%s\"}}", b->group, b->source);
     }
     fprintf(f, "\n]}\n");
 }

@@ -1,20 +1,17 @@
 // timeline.c - draws what a block did over time, or what the ranks of a ring did, from the record that a worker
 // made of it: `make timeline-10`, `make timeline-17`.
 //
-//   timeline RECORD TITLE [FILE]     in the terminal; FILE: also as FILE.svg and, as trace events, FILE.json
+//   timeline RECORD TITLE [FILE]     in the terminal; FILE: also there, as trace events
 #include "timeline.h"
 
 #include <string.h>
 
-static bool write_file(const timeline *t, const char *title, const char *name, const char *ending,
-                       void (*write)(const timeline *, const char *, FILE *))
+static bool write_trace(const timeline *t, const char *title, const char *path)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s%s", name, ending);
     FILE *f = fopen(path, "w");
-    if (f) write(t, title, f);
+    if (f) timeline_trace(t, title, f);
     if (!f || fclose(f)) return perror(path), false;
-    printf("drawn: %s\n", path);
+    printf("written: %s\n", path);
     return true;
 }
 
@@ -32,6 +29,5 @@ int main(int argc, char **argv)
         return 1;
     }
     timeline_print(&t, argv[2], stdout);
-    return argc > 3 && (!write_file(&t, argv[2], argv[3], ".svg", timeline_draw) ||
-                        !write_file(&t, argv[2], argv[3], ".json", timeline_trace));
+    return argc > 3 && !write_trace(&t, argv[2], argv[3]);
 }

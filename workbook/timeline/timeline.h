@@ -58,6 +58,6 @@ typedef struct timeline {
 bool timeline_replay(const char *path, timeline *t);
 
 void timeline_print(const timeline *t, const char *title, FILE *f);  // in the terminal
-void timeline_draw(const timeline *t, const char *title, FILE *f);   // as SVG
-// As trace events, a line each, which Perfetto and chrome://tracing open. A cycle is a microsecond there.
+// As trace events, a line each, which Perfetto, chrome://tracing and plots/timeline.awk read. A cycle is a microsecond
+// there.
 void timeline_trace(const timeline *t, const char *title, FILE *f);

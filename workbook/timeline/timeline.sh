@@ -25,7 +25,12 @@ $MAKE --no-print-directory -s BACKEND=cpu CASE= "$worker" build/cpu/timeline || 
 mkdir -p build/plots
 "$worker" --record "$record" --block "$block" --case "$given" >"$record.said" || { cat "$record.said"; exit 1; }
 if grep '^returned: [^o]' "$record.said"; then exit 1; fi
-build/cpu/timeline "$record" "$number $name, $given$what" "build/plots/timeline_$number" && exit
+picture=build/plots/timeline_$number
+if build/cpu/timeline "$record" "$number $name, $given$what" "$picture.json"; then
+    . plots/draw.sh
+    picture plots/timeline.gp "$picture.json" "$picture.svg"
+    exit
+fi
 [ "$impl" = solutions ] || [ ! -d solutions ] ||
     echo "timeline: make timeline-$number IMPL=solutions draws the reference solution" >&2
 exit 1

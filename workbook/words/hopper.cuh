@@ -102,6 +102,7 @@ template <int Rows, int TileRows> TILE_FN const tma_tile<Rows, 64> &strip(const 
 
 template <int Depth> struct weights {
     static_assert(Depth % 16 == 0, "a product processes 16 columns at a time");
+    static constexpr int cols = Depth;
     uint32_t x[Depth / 16][4];
 };
 
@@ -272,55 +273,43 @@ template <class Tile, int Stages> struct receiver {
 
 // ------------------------ products
 
-// Begin C = A B^T: C [64, Cols], A [64, Depth], B [Cols, Depth]. The scores Q K^T.
-template <int Cols, int ARows, int Depth, int BRows, int BCols>
-TILE_FN void mma_ABt_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a, const tma_tile<BRows, BCols> &b,
-                           call_site from = here())
+namespace hopper_machine
 {
-    static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
-    static_assert(BRows == Cols && BCols == Depth, "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
-    using namespace hopper_machine;
-    product<form::ABt, Depth>(c, rows_of(a), rows_of(b), false, from);
+// A left factor: 64 rows of a shared tile, or sixteen a warp in registers.
+template <int Rows, int Depth> TILE_FN tile_rows left(const tma_tile<Rows, Depth> &a)
+{
+    static_assert(Rows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
+    return rows_of(a);
 }
+template <int Depth> TILE_FN auto &left(const weights<Depth> &a) { return a.x; }
+}  // namespace hopper_machine
 
-// The same with A in registers.
-template <int Cols, int Depth, int BRows, int BCols> TILE_FN void
-mma_ABt_async(reg_tile<16, Cols> &c, const weights<Depth> &a, const tma_tile<BRows, BCols> &b, call_site from = here())
+// Begin C = A B^T: C [64, Cols], A [64, Depth] in shared memory or in registers, B [Cols, Depth]. The scores Q K^T.
+template <int Cols, class Left, int BRows, int BCols> TILE_FN void
+mma_ABt_async(reg_tile<16, Cols> &c, const Left &a, const tma_tile<BRows, BCols> &b, call_site from = here())
 {
-    static_assert(BRows == Cols && BCols == Depth, "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
+    static_assert(BRows == Cols && BCols == Left::cols,
+                  "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
     using namespace hopper_machine;
-    product<form::ABt, Depth>(c, a.x, rows_of(b), false, from);
+    product<form::ABt, Left::cols>(c, left(a), rows_of(b), false, from);
 }
 
 // Begin C += A B: C [64, Cols], A [64, Depth], B [Depth, Cols]. The outputs P V.
-template <int Cols, int Depth, int BRows, int BCols> TILE_FN void
-mma_AB_async(reg_tile<16, Cols> &c, const weights<Depth> &a, const tma_tile<BRows, BCols> &b, call_site from = here())
+template <int Cols, class Left, int BRows, int BCols> TILE_FN void
+mma_AB_async(reg_tile<16, Cols> &c, const Left &a, const tma_tile<BRows, BCols> &b, call_site from = here())
 {
-    static_assert(BRows == Depth && BCols == Cols, "C += A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
+    static_assert(BRows == Left::cols && BCols == Cols, "C += A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
     using namespace hopper_machine;
-    product<form::AB, Depth>(c, a.x, rows_of(b), true, from);
-}
-
-// The same with A in shared memory.
-template <int Cols, int ARows, int Depth, int BRows, int BCols>
-TILE_FN void mma_AB_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a, const tma_tile<BRows, BCols> &b,
-                          call_site from = here())
-{
-    static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
-    static_assert(BRows == Depth && BCols == Cols, "C += A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
-    using namespace hopper_machine;
-    product<form::AB, Depth>(c, rows_of(a), rows_of(b), true, from);
+    product<form::AB, Left::cols>(c, left(a), rows_of(b), true, from);
 }
 
 // Begin C = A B: the first of a sum.
-template <int Cols, int ARows, int Depth, int BRows, int BCols>
-TILE_FN void mma_AB_first_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a, const tma_tile<BRows, BCols> &b,
-                                call_site from = here())
+template <int Cols, class Left, int BRows, int BCols> TILE_FN void
+mma_AB_first_async(reg_tile<16, Cols> &c, const Left &a, const tma_tile<BRows, BCols> &b, call_site from = here())
 {
-    static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
-    static_assert(BRows == Depth && BCols == Cols, "C = A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
+    static_assert(BRows == Left::cols && BCols == Cols, "C = A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
     using namespace hopper_machine;
-    product<form::AB, Depth>(c, rows_of(a), rows_of(b), false, from);
+    product<form::AB, Left::cols>(c, left(a), rows_of(b), false, from);
 }
 
 // Waits until all products but the last Pending are done; c is the result of one that is. Each result is named so
