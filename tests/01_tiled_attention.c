@@ -141,5 +141,3 @@ Test(tiled_attention, bad_unsupported)
     c.shape.batch = 65536, c.shape.q_len = c.shape.kv_len = 1;
     check_rejected(c, WB_UNSUPPORTED, "batch");
 }
-
-Test(tiled_attention, drawn_sizes) { check_random(); }

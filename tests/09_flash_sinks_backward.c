@@ -123,5 +123,3 @@ Test(flash_sinks_backward, bad_input_window)
     refuses_sinks();
 }
 Test(flash_sinks_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9, 2)); }
-
-Test(flash_sinks_backward, drawn_sizes) { check_random(); }

@@ -23,5 +23,3 @@ Test(flash_hopper, worked_by_hand)
 #define TILE     128
 #define ROUND(D) 7
 #include "hopper.h"
-
-Test(flash_hopper, drawn_sizes) { check_random(); }

@@ -132,5 +132,3 @@ Test(flash_sink_logits, bad_input_mask)
     refuses_what_is_not_causal();
     refuses_windows();
 }
-
-Test(flash_sink_logits, drawn_sizes) { check_random(); }

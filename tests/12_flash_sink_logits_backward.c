@@ -142,5 +142,3 @@ BAD_INPUT(flash_sink_logits_backward)
 Test(flash_sink_logits_backward, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_sink_logits_backward, bad_input_window) { refuses_windows(); }
 Test(flash_sink_logits_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9)); }
-
-Test(flash_sink_logits_backward, drawn_sizes) { check_random(); }

@@ -33,5 +33,3 @@ Test(flash_decode, many_rows)
         check_input(of(1, group, 1, Nq, 700, 192 - D, 32, WB_LENS_SAME), WB_RISING);
     }
 }
-
-Test(flash_decode, drawn_sizes) { check_random(); }

@@ -35,5 +35,3 @@ Test(flash_decode_int8, wide_scales)
     EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_WIDE_SCALES));
     EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_ANY_BYTES));
 }
-
-Test(flash_decode_int8, drawn_sizes) { check_random(); }

@@ -194,5 +194,3 @@ Test(flash_block_mask, bad_input_mask)
     REFUSED(kv_tile, 128, WB_UNSUPPORTED, "kv_tile");
 }
 Test(flash_block_mask, bad_input_alignment) { refuses_misaligned(); }
-
-Test(flash_block_mask, drawn_sizes) { check_random(); }

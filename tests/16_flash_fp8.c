@@ -77,5 +77,3 @@ Test(flash_fp8, bad_input_levels)
     const int others[] = {0, -1, 3, INT_MAX};
     for (size_t i = 0; i < COUNT(others); i++) REFUSED(levels, others[i], WB_BAD_ARGUMENT, "levels");
 }
-
-Test(flash_fp8, drawn_sizes) { check_random(); }

@@ -28,5 +28,3 @@ Test(flash_ring, hidden_chunks_are_not_computed)
 
 // workbook.h: 8 rows of Hkv D numbers of 2 bytes, 6 of Hq D.
 Test(flash_ring, memory) { check_memory_of_ranks(64 * (8 * 2 + 6 * 4) * 2); }
-
-Test(flash_ring, drawn_sizes) { check_random(); }

@@ -57,5 +57,3 @@ Test(flash_ring_backward, hidden_chunks_are_not_computed)
 
 // workbook.h: 16 rows of Hkv D numbers of 2 bytes, 2 of Hq D, and half as much again for other ways.
 Test(flash_ring_backward, memory) { check_memory_of_ranks(64 * (16 * 2 + 2 * 4) * 2 * 3 / 2); }
-
-Test(flash_ring_backward, drawn_sizes) { check_random(); }

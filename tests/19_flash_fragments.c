@@ -11,5 +11,3 @@ Test(flash_fragments, fragments_without_conflicts)
 {
     for (size_t n = 0; n < head_dims(); n++) check_fetches(of(1, 1, 128, 128, dim(n + 2)));
 }
-
-Test(flash_fragments, drawn_sizes) { check_random(); }

@@ -10,7 +10,8 @@ source=$out/planted/planted/flash_forward.cu
 marked() { sed -n "/[/][/] $1\$/=" "$source" | sort; }
 export WB_COVERAGE="$scratch/counted"
 mkdir "$WB_COVERAGE" && cp "$out/planted/planted/03_counted.gcno" "$WB_COVERAGE/c.gcno" &&
-    judge "$out/tests/03_test" "$out/planted/planted/03_counted_worker" "$BACKEND" --filter '*/worked_by_hand' >"$said" 2>&1
+    judge "$out/tests/03_test" "$out/planted/planted/03_counted_worker" "$BACKEND" \
+        --filter '*/worked_by_hand' >"$said" 2>&1
 workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward solutions/03/flash_forward.cu >"$said"
 tr -c '0-9-' '\n' <"$said" | awk -F- '/[0-9]/ { for (n = $1 + 0; n <= ($2 == "" ? $1 : $2); n++) print n }' |
     sort >"$scratch/told"

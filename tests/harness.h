@@ -18,7 +18,7 @@
 
 #include <criterion/criterion.h>
 
-// Names the problem of a file, and gives it the test that WB_CASE runs.
+// Names the problem of a file, and gives it the test that WB_CASE runs and, last, that of random cases.
 #define TEST_PROBLEM(name) TEST_PROBLEM_FOR(name, 0)
 
 // The same for a function that runs on the CPU layer and on GPUs of this major compute capability: on any other GPU its
@@ -27,14 +27,16 @@
     const char *const harness_problem = #name;                                                                         \
     const int harness_capability = capability;                                                                         \
     TestSuite(name);                                                                                                   \
-    Test(name, given_case) { check_given_case(); }
+    Test(name, given_case) { check_given_case(); }                                                                     \
+    TEST_AT(name, drawn_sizes, 1 << 20) { check_random(); }
 
 // A test ends with the ends of its workers, which are judged too. Tests start in the order in which they are defined
 // (judge/record.c), also where one header defines some of several suites.
 #undef Test
-#define Test(suite, name)                                                                                              \
+#define Test(suite, name) TEST_AT(suite, name, __COUNTER__ + 1)
+#define TEST_AT(suite, name, place)                                                                                    \
     static void harness_test_##name(void);                                                                             \
-    CR_TEST_BASE(suite, name, .data = (void *)(size_t)(__COUNTER__ + 1))                                               \
+    CR_TEST_BASE(suite, name, .data = (void *)(size_t)(place))                                                         \
     {                                                                                                                  \
         harness_test_##name();                                                                                         \
         harness_end();                                                                                                 \

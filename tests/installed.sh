@@ -11,7 +11,8 @@ files() { (cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort | tr '\n
 installed="include/workbook.h lib/cmake/workbook/workbook-config-version.cmake"
 installed="$installed lib/cmake/workbook/workbook-config.cmake lib/libworkbook.so"
 version=$(cat VERSION)
-installed="$installed lib/libworkbook.so.${version%%.*} lib/libworkbook.so.$version lib/pkgconfig/workbook.pc share/workbook/installed "
+installed="$installed lib/libworkbook.so.${version%%.*} lib/libworkbook.so.$version"
+installed="$installed lib/pkgconfig/workbook.pc share/workbook/installed "
 
 check "make install, into a path with a blank" made install PREFIX="$scratch/a place"
 check "puts there what it should" [ "$(files "$scratch/a place")" = "$installed" ]
@@ -35,7 +36,8 @@ if command -v cmake >/dev/null; then
                 cmake --build project/build >"$said" 2>&1
     }
     check "and by CMake" eval 'with_cmake 1 REQUIRED && project/build/attention >"$said" 2>&1'
-    check "and rejects another version" eval '! with_cmake 2 REQUIRED && ! with_cmake 1.999 REQUIRED && grep -q "version: $version" "$said"'
+    check "and rejects another version" eval \
+        '! with_cmake 2 REQUIRED && ! with_cmake 1.999 REQUIRED && grep -q "version: $version" "$said"'
 else
     echo "not run: the CMake project, there is no cmake"
 fi

@@ -1,7 +1,7 @@
 // layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is reported
 // in the right words. Small kernels, each before its test; valid CUDA. What every reference solution does (dynamic
-// shared memory, a stack for each thread, a run of each block, copies that arrive when they are waited for) their suites
-// prove, and events bench.sh.
+// shared memory, a stack for each thread, a run of each block, copies that arrive when they are waited for) their
+// suites prove, and events bench.sh.
 #include "in_a_child.h"
 #include "layer_requests.h"
 

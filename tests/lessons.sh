@@ -47,17 +47,25 @@ for number; do
         }
 
         { text = text " " $0 }
-        match($0, /is green: [0-9]+ tests/) && substr($0, RSTART + 10) + 0 != tests { complain("the suite has " tests " tests") }
+        match($0, /is green: [0-9]+ tests/) && substr($0, RSTART + 10) + 0 != tests {
+            complain("the suite has " tests " tests")
+        }
         /^```/ { fence = !fence }
         !fence && !/^    / {
-            for (rest = $0; match(rest, /`[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*(\(\))?`/); rest = substr(rest, RSTART + RLENGTH)) {
+            for (rest = $0; match(rest, /`[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*(\(\))?`/); ) {
                 name = substr(rest, RSTART, RLENGTH)
+                rest = substr(rest, RSTART + RLENGTH)
                 gsub(/[`()]/, "", name)
                 if (!(name in word)) complain("nothing is called " name)
             }
         }
         # The table of gaps: one order, that of the hints; a row may have several gaps, whose lines add up.
-        /^\| gap \|/ { n = split($0, cell, / *\| */); for (i = 1; i <= n; i++) if (cell[i] == "lines") column = i; table = 1; next }
+        /^\| gap \|/ {
+            n = split($0, cell, / *\| */)
+            for (i = 1; i <= n; i++) if (cell[i] == "lines") column = i
+            table = 1
+            next
+        }
         !/^\|/ { table = 0 }
         table && !/^\|---/ {
             split($0, cell, / *\| */)
@@ -65,7 +73,7 @@ for number; do
             n = split(cell[2], name_of, /, */)
             sum = 0
             for (i = 1; i <= n; i++) { listed = listed " " name_of[i] ";"; sum += lines[name_of[i]] }
-            if (cell[column] + 0 != sum) complain(cell[2] " has " cell[column] " lines here and " sum " in the skeleton")
+            if (cell[column] + 0 != sum) complain(cell[2] " has " cell[column] " lines here, not " sum)
         }
         END {
             if (listed != hinted || listed == "") complain("lists the gaps" listed " and hints.txt has" hinted)
@@ -148,7 +156,10 @@ links() { # FOLDER
         {
             for (rest = $0; match(rest, /\]\([^) ]*\)/); rest = substr(rest, RSTART + RLENGTH)) {
                 link = substr(rest, RSTART + 2, RLENGTH - 3)
-                if (link !~ /^[a-z]*:/) { text[++n] = FILENAME; raw[n] = link; path[n] = link ~ /^#/ ? FILENAME link : folder link }
+                if (link ~ /^[a-z]*:/) continue
+                text[++n] = FILENAME
+                raw[n] = link
+                path[n] = (link ~ /^#/ ? FILENAME : folder) link
             }
         }
         END {
@@ -172,7 +183,8 @@ links .
 
 # Code over which its file is named (workbook/book/README.md) is what stands there.
 grep -n '^<!-- code: ' problems/*.md problems/*/*.md | grep -v 'solutions/' >"$scratch/shown"
-sed -n 's/^\([^:]*\):[0-9]*:\(<!-- code: \([^ ,]*\), from \(.*\), \(to\|before\) \(.*\) -->\)$/\1\t\2\t\3\t\4\t\5\t\6/p' "$scratch/shown" >"$scratch/codes"
+sed -nE 's/^([^:]*):[0-9]*:(<!-- code: ([^ ,]*), from (.*), (to|before) (.*) -->)$/\1\t\2\t\3\t\4\t\5\t\6/p' \
+    "$scratch/shown" >"$scratch/codes"
 while IFS="$(printf '\t')" read -r text head name from word to; do
     file=$(dirname "$text")/$name
     workbook/loop/shipped.sh "$(basename "$(dirname "$file")")" "$scratch/file" 2>/dev/null ||
@@ -182,8 +194,8 @@ while IFS="$(printf '\t')" read -r text head name from word to; do
         inside && index($0, to) && word == "before" { exit }
         inside { print substr($0, indent + 1) }
         inside && index($0, to) { exit }' "$scratch/file" >"$scratch/real"
-    awk -v head="$head" 'shown && /^```$/ { exit } shown { print } under && /^```/ { shown = 1 } { under = $0 == head }' "$text" |
-        diff - "$scratch/real" >"$scratch/diff" && [ -s "$scratch/real" ] ||
+    awk -v head="$head" 'shown && /^```$/ { exit } shown { print } under && /^```/ { shown = 1 }
+        { under = $0 == head }' "$text" | diff - "$scratch/real" >"$scratch/diff" && [ -s "$scratch/real" ] ||
         { echo "$text: $head, and in $file (>):"; cat "$scratch/diff"; } >>"$said"
 done <"$scratch/codes"
 none "quoted code agrees with its file"
@@ -292,7 +304,8 @@ awk -v date='20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]|computed, not measured' '
             for (i = 1; i <= n; i++) {
                 if (sentence[i] ~ "at (the )?" figure "|about|data sheet|commit [0-9a-f]+") continue
                 own = substr(file[s], 10, 2)
-                other = match(sentence[i], /problem [0-9][0-9]|[0-9][0-9].s /) ? substr(sentence[i], RSTART, RLENGTH) : ""
+                match(sentence[i], /problem [0-9][0-9]|[0-9][0-9].s /)
+                other = substr(sentence[i], RSTART, RLENGTH)
                 gsub(/[^0-9]/, "", other)
                 for (rest = sentence[i]; match(rest, figure); rest = substr(rest, RSTART + RLENGTH)) {
                     what = substr(rest, RSTART, RLENGTH)

@@ -46,36 +46,21 @@ static wb_status lend(const char *name, size_t bytes, wb_stream stream)
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
+#define WRAP(name, form, takes, ...)                                                                                   \
+    wb_status __wrap_##name takes                                                                                      \
+    {                                                                                                                  \
+        const size_t bytes = name##_workspace(shape);                                                                  \
+        const wb_status status = lend(#name, bytes, stream);                                                           \
+        return status == WB_OK ? JOIN(name##_, form)(lent, bytes, __VA_ARGS__, shape, stream) : status;                \
+    }
+#define TENSORS const bf16 *Q, const bf16 *K, const bf16 *V
+#define OF_O    const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream
 
-wb_status __wrap_flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,
-                                    const bf16 *V, const bf16 *O, const float *L, const bf16 *dO,
-                                    const attention_shape *shape, wb_stream stream)
-{
-    const size_t bytes = flash_gqa_backward_workspace(shape);
-    const wb_status status = lend("flash_gqa_backward", bytes, stream);
-    if (status != WB_OK) return status;
-    return JOIN(flash_gqa_backward_, FORM)(lent, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-}
-
+WRAP(flash_gqa_backward, FORM, (bf16 * dQ, bf16 *dK, bf16 *dV, float *delta, TENSORS, OF_O), dQ, dK, dV, delta, Q, K, V,
+     O, L, dO)
 // There is no fastest form of 09 and 12: they are linked where nothing calls it.
-wb_status __wrap_flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,
-                                      const bf16 *V, const bf16 *O, const float *L, const bf16 *dO,
-                                      const attention_shape *shape, wb_stream stream)
-{
-    const size_t bytes = flash_sinks_backward_workspace(shape);
-    const wb_status status = lend("flash_sinks_backward", bytes, stream);
-    if (status != WB_OK) return status;
-    return flash_sinks_backward_in(lent, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-}
-
-wb_status __wrap_flash_sink_logits_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q,
-                                            const bf16 *K, const bf16 *V, const float *sink_logits, const bf16 *O,
-                                            const float *L, const bf16 *dO, const attention_shape *shape,
-                                            wb_stream stream)
-{
-    const size_t bytes = flash_sink_logits_backward_workspace(shape);
-    const wb_status status = lend("flash_sink_logits_backward", bytes, stream);
-    if (status != WB_OK) return status;
-    return flash_sink_logits_backward_in(lent, bytes, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape,
-                                         stream);
-}
+WRAP(flash_sinks_backward, in, (bf16 * dQ, bf16 *dK, bf16 *dV, float *delta, TENSORS, OF_O), dQ, dK, dV, delta, Q, K, V,
+     O, L, dO)
+WRAP(flash_sink_logits_backward, in,
+     (bf16 * dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, TENSORS, const float *sink_logits, OF_O), dQ, dK, dV,
+     dsinks, delta, Q, K, V, sink_logits, O, L, dO)

@@ -20,7 +20,8 @@ known() { # SOURCE: what stands behind //= is what was counted, and nothing else
             lines++
             delete got[FNR]
         }
-        END { for (line in got) { print "line " line " has counts"; bad = 1 } exit bad || lines < 30 }' "$scratch/known" "$1" >"$said"
+        END { for (line in got) { print "line " line " has counts"; bad = 1 } exit bad || lines < 30 }' \
+        "$scratch/known" "$1" >"$said"
 }
 check "each line asks for what is known" known tests/profile/known.cu
 sed 's|//= 1 32 4|//= 1 31 4|' tests/profile/known.cu >"$scratch/other.cu"
@@ -30,7 +31,8 @@ verdict $? "a sector more or less is noticed"
 # Two lines are the compiler's or the inputs': nvcc loads four neighbours of shared memory at once; how often a maximum
 # grows hangs on the numbers.
 like_a_gpu() { # NN CASE
-    CUDACPU_PROFILE=$scratch/counted "$out/profiling/solutions/$1_worker" --case "$2" --guard 0 >"$said" 2>&1 || return 1
+    CUDACPU_PROFILE=$scratch/counted "$out/profiling/solutions/$1_worker" --case "$2" --guard 0 >"$said" 2>&1 ||
+        return 1
     awk -F '\t' -v of="$1,$2" -v source="$(echo solutions/"$1"/*.cu)" '
         BEGIN { while ((getline line <source) > 0) { sub(/^ */, "", line); text[++n] = line } }
         FNR == NR { if ($1 == of) { gpu[$2] = $3 " " $4 " " $5 " " $6 " " $7 " " $8 " " $9; lines++ } next }

@@ -6,6 +6,7 @@
 //
 // What may meet is found here from sets of what is over; the layer has counters.
 #include "in_a_child.h"
+#include "dice.h"
 
 #ifndef __CUDACPU__  // elsewhere NCCL is NVIDIA's, and tells none of this
 Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu"); }
@@ -61,7 +62,6 @@ struct touch {
 };
 
 static struct {
-    unsigned seed;
     int R, streams, area_bytes[AREAS];
     bool waits[MOST_STREAMS];  // a stream of the old kind: the default one and it wait for one another
     std::vector<op> ops[MOST_RANKS];
@@ -69,11 +69,7 @@ static struct {
     int left_out;      // the id of what is left out, or changed
 } g;
 
-static unsigned draw(unsigned n)  // 0 to n - 1
-{
-    g.seed = g.seed * 1664525u + 1013904223u;
-    return (unsigned)((uint64_t)(g.seed >> 8) * n >> 24);
-}
+static unsigned draw(unsigned n) { return (unsigned)below((int)n); }
 
 static std::vector<touch> touches(const op &o)
 {
@@ -381,7 +377,7 @@ static void with_each(void (*look)(void))
     seed = getenv("SEED") ? (unsigned)atoi(getenv("SEED")) : seed % 1000000000;
     const int count = getenv("PROGRAMS") ? atoi(getenv("PROGRAMS")) : 40;
     for (int i = 0; i < count; i++) {
-        g.program = g.seed = seed + (unsigned)i * 7919u, g.left_out = -1;
+        dice_state = g.program = seed + (unsigned)i * 7919u, g.left_out = -1;
         draw_program();
         look();
     }

@@ -21,6 +21,9 @@ words=${mistake#*:} mistake=${mistake%%:*}
 sed "$mistake" $key >"$work/wrong.cu"
 said=$(repair "$work/wrong.cu" Nq=20,Nk=200,D=16)
 for line in $(diff $key "$work/wrong.cu" | sed -n 's/^\([0-9]*\)c.*/\1/p'); do
-    case $said in *"in line $line, "*"$words"* | *"$words $line, "*) ;; *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;; esac
+    case $said in
+    *"in line $line, "*"$words"* | *"$words $line, "*) ;;
+    *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;;
+    esac
 done
 exit $failed

@@ -18,7 +18,8 @@ static roofline_work work_of(int problem, wb_case c)
     return roofline_work_of(p, &(wb_case){.shape = wb_case_defaults(p, c).shape, .rows = c.rows, .cols = c.cols});
 }
 
-// 100 TFLOP/s, half of it by mma.sync, 1000 GB/s: the rooflines meet at 100 FLOPs per byte. 10^12 exponentials a second.
+// 100 TFLOP/s, half of it by mma.sync, 1000 GB/s: the rooflines meet at 100 FLOPs per byte. 10^12 exponentials a
+// second.
 static const roofline_peaks round_peaks = {.tflops = 100, .mma_tflops = 50, .gbps = 1000, .gexps = 1000};
 
 static roofline_verdict judge(int problem, roofline_work w, double ms)

@@ -89,7 +89,8 @@ for n in solutions/[0-9]*; do printf '%s\n' "$n"/*.c* "$n"/variants/*.cu; done |
         sub(/[.]cu?$/, "", source)
         name = substr($0, 11)
         if (!lines++) print "| file | what it is | the library may select it for |\n|---|---|---|"
-        printf "| [%s](%s)%s | %s | %s |\n", name, name, name ~ /variants/ ? "" : ", the reference solution", text, taken[source]
+        printf "| [%s](%s)%s | %s | %s |\n", name, name, name ~ /variants/ ? "" : ", the reference solution", text,
+            taken[source]
     }' "$scratch/taken" - >"$scratch/files"
 filled files solutions/README.md
 check "solutions/README.md has a place for its files" grep -q '[)], the reference solution' "$scratch/README.md"

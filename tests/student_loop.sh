@@ -291,7 +291,9 @@ have_worker && echo "// mine" >>$mine
 printf '#!/bin/sh\necho $$ >pid; echo "$0" >>asked; exec sleep 3600\n' >"$suite" && chmod +x "$suite"
 MAKE=true P=3 "$wb" watch "$BACKEND" >"$said" 2>&1 &
 watcher=$!
-asked_times() { until [ -f asked ] && [ "$(grep -c . asked)" -eq "$1" ]; do kill -0 $watcher && sleep 0.1 || return; done; }
+asked_times() {
+    until [ -f asked ] && [ "$(grep -c . asked)" -eq "$1" ]; do kill -0 $watcher && sleep 0.1 || return; done
+}
 asked_times 1
 first=$(cat pid) && echo "// saved" >>"$mine" && asked_times 2 && ! kill -0 $first 2>/dev/null
 verdict $? "watch: a save ends the tests that run, and starts them again"

@@ -10,8 +10,8 @@ set -u
 skip() { echo "skip  systems: $*"; exit 77; }
 [ "$(id -u)" -eq 0 ] || skip "only root can create a system"
 command -v debootstrap >/dev/null || skip "there is no debootstrap (apt-get install debootstrap)"
-mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-    awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}
+mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' \
+    'Created-By: Packages' | awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}
 [ -n "$mirror" ] || skip "apt has no Debian mirror here: run apt-get update, or set MIRROR=..."
 commit=$(git rev-parse --short=7 HEAD) || exit 1
 [ $# -gt 0 ] || { sed -n '2,8s/^# //p' "$0"; exit 2; }
@@ -59,7 +59,8 @@ bootstrap() {
     inside useradd -m -s /bin/bash ada && echo 'ada ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/ada" || return 1
     git clone -q --bare . "$root/srv/workbook.git" && chmod -R a+rX "$root/srv" || return 1
     [ "$compiler" = g++ ] ||
-        inside sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends clang libomp-dev libclang-rt-dev' || return 1
+        inside sh -c 'apt-get update -qq &&
+            apt-get install -y -qq --no-install-recommends clang libomp-dev libclang-rt-dev' || return 1
     given "git config --global --add safe.directory '*'; git clone -q /srv/workbook.git '$path'"
 }
 

@@ -3,7 +3,8 @@
 # The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one; of what has kernels
 # tests/NAME.cu.
 OWN := $(filter-out harness library library_choice library_forms library_pairs \
-  $(if $(filter cuda,$(BACKEND)),layer ranks),$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
+  $(if $(filter cuda,$(BACKEND)),layer ranks),$(basename $(notdir \
+  $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
 define own_suite
 $B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) \
   $(MACHINERY),$(patsubst workbook/%,$B/machinery/%.o,$(basename \

@@ -47,7 +47,8 @@ if [ "$BACKEND" = cpu ]; then
         check "$name cannot be named" grep -q "undefined reference to .$name" "$scratch/refused"
     done
     nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | sed 's/(.*//' | sort -u >"$scratch/named"
-    grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/cpu/include | sort -u >"$scratch/declared"
+    grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/cpu/include |
+        sort -u >"$scratch/declared"
     grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' \
         -e '^__gcov_merge' "$scratch/named" |
         sed 's/.*:://' |
@@ -89,7 +90,8 @@ for wrong in "sink_is_one:either the divisor is wrong" "sink_left_out_of_L:L dif
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
     verdict $? "a failure of ${wrong%%:*} prints: ${wrong#*:}"
 done
-for wrong in "waits_before_the_products:could the wait for the message" "nothing_under_the_way_home:keep some of the rank's own work"; do
+for wrong in "waits_before_the_products:could the wait for the message" \
+    "nothing_under_the_way_home:keep some of the rank's own work"; do
     says "18/${wrong%%:*}" B=1,Hq=2,Hkv=1,Nq=32,D=64,ranks=2,seed=1,overlapped=1
     check "a message without overlap is reported with its cause: ${wrong#*:}" grep -qF "${wrong#*:}" "$said"
 done

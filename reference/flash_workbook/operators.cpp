@@ -395,6 +395,25 @@ std::vector<Tensor> gradients_like(const Tensor &Q, const Tensor &K, const Tenso
     return all;
 }
 
+std::vector<Tensor> zeroed(std::vector<Tensor> all)
+{
+    for (Tensor &x : all) x.zero_();
+    return all;
+}
+
+// In backward(), by their names there.
+#define GRADIENTS out<bf16>(gradients[0]), out<bf16>(gradients[1]), out<bf16>(gradients[2])
+#define INPUTS    in<bf16>(Q), in<bf16>(K), in<bf16>(V)
+#define OUTPUTS   in<bf16>(O), in<float>(L), in<bf16>(dO), &shape, place.stream
+#define BACKWARD(name, form, ...)                                                                                      \
+    do {                                                                                                               \
+        make_room(lib.name##form ? lib.name##_workspace : nullptr);                                                    \
+        if (lib.name##form)                                                                                            \
+            call(lib, #name, lib.name##form, workspace, bytes, GRADIENTS, __VA_ARGS__, OUTPUTS);                       \
+        else                                                                                                           \
+            call(lib, #name, lib.name, GRADIENTS, __VA_ARGS__, OUTPUTS);                                               \
+    } while (0)
+
 // Of tensors with heads before tokens.
 std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &K_, const Tensor &V_,
                              const optional<Tensor> &sinks, const Tensor &O_, const Tensor &L_, bool causal,
@@ -409,11 +428,7 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
                       "attention_backward: dO and O are as Q, V as K, L and dL [B, Hq, N]");
     const Library &lib = library(path);
     const Place place(lib, Q_);
-    if (!Q_.numel() || !K_.numel()) {
-        std::vector<Tensor> none = gradients_like(Q_, K_, V_, sinks);
-        for (Tensor &x : none) x.zero_();
-        return none;
-    }
+    if (!Q_.numel() || !K_.numel()) return zeroed(gradients_like(Q_, K_, V_, sinks));
     Tensor dO = dO_, Q = Q_, O = O_, L = L_;
     attention_shape shape = shape_of(Q, K_, sinks.has_value(), causal, window, sink_tokens, scale);
     // The kernel for any score takes a gradient of L, in float32, and on other GPUs what no other does.
@@ -447,17 +462,6 @@ std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &
             reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(scratch.mutable_data_ptr()) + 255) / 256 * 256);
         delta = reinterpret_cast<float *>(start), workspace = start + delta_bytes;
     };
-#define GRADIENTS out<bf16>(gradients[0]), out<bf16>(gradients[1]), out<bf16>(gradients[2])
-#define INPUTS    in<bf16>(Q), in<bf16>(K), in<bf16>(V)
-#define OUTPUTS   in<bf16>(O), in<float>(L), in<bf16>(dO), &shape, place.stream
-#define BACKWARD(name, form, ...)                                                                                      \
-    do {                                                                                                               \
-        make_room(lib.name##form ? lib.name##_workspace : nullptr);                                                    \
-        if (lib.name##form)                                                                                            \
-            call(lib, #name, lib.name##form, workspace, bytes, GRADIENTS, __VA_ARGS__, OUTPUTS);                       \
-        else                                                                                                           \
-            call(lib, #name, lib.name, GRADIENTS, __VA_ARGS__, OUTPUTS);                                               \
-    } while (0)
     if (scored) {
         const Tensor at = at::arange(Nq, Q.options().dtype(at::kInt)), last = causal ? at : at::full_like(at, Nk - 1);
         const Tensor first = shape.window ? at.sub(shape.window - 1) : at::zeros_like(at);

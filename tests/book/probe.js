@@ -48,7 +48,8 @@ async function look_at_pages() {
 }
 
 async function look_around() {
-  const doc = await open('search.html?q=what+is+rescale'), found = () => doc.querySelector('#search-results')?.innerHTML || '';
+  const doc = await open('search.html?q=what+is+rescale');
+  const found = () => doc.querySelector('#search-results')?.innerHTML || '';
   for (let tries = 0; tries < 50 && !found().includes('problems/03'); tries++) await soon();
   const first = doc.querySelector('#search-results a')?.getAttribute('href') === 'problems/glossary.html#rescale';
   verdict(first && /problems\/01/.test(found()) && /problems\/03/.test(found()),
@@ -170,7 +171,7 @@ async function look_at_figures(width) {
   says('ring', /as 30 whole/, 'on eight ranks');
   await open('problems/18/README.html');
   slide('end');
-  says('ring', /return to their owner. Each message takes 1, all of it under products of step 4. .* of 1408 MiB/, 'the way home');
+  says('ring', /return to their owner. .* takes 1, all of it under products of step 4. .* of 1408 MiB/, 'the way home');
   frame.contentDocument.querySelectorAll('.ring input[type=checkbox]')[1].click();
   says('ring', /and 1 of that on rank 0 under no product/, 'with nothing over it');
 }

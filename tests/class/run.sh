@@ -164,7 +164,8 @@ short "$out/grades.csv" | diff tests/class/expected.csv - >"$said"
 verdict $? "the table is as expected"
 # A file with gaps, one of them filled wrongly.
 own=$scratch/own name=$(file_of 02)
-cp -al "$base" "$own" && sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
+cp -al "$base" "$own" &&
+    sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
     WB_JOBS=1 WB_SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
 (cd "$own" && SANITIZE=0 REPAIR=0 $make --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
@@ -377,7 +378,8 @@ graded 100 "a right problem 02 has 100 points, and the private case was tried" '
 grep -q 'the check build finds nothing' "$results"
 verdict $? "and the check build"
 sed -i.whole 's/limit=.*/limit=0/' "$source/settings"
-graded 0 "what time is not left for is not begun, and told" 'Not run, since the time for this submission was used up: 01 02'
+graded 0 "what time is not left for is not begun, and told" \
+    'Not run, since the time for this submission was used up: 01 02'
 mv "$source/settings.whole" "$source/settings" && rm -rf "$submission/problems"
 graded 0 "an empty submission has 0 points, and a result"
 rm "$source/workbook/workbook/class/grade.sh"

@@ -61,7 +61,8 @@ check "report" made report OUT="$scratch/report.html"
 check "has it" grep '20 sum_copy' "$scratch/report.html"
 check "reset-20" made reset-20
 check "puts it back" cmp problems/20/sum_copy.cu "$scratch/20.cu"
-check "the solution of 21 is correct in a case" says '^1 passed, 0 failed' made test-21 IMPL=solutions CASE=Nq=70,Nk=65,D=32
+check "the solution of 21 is correct in a case" \
+    says '^1 passed, 0 failed' made test-21 IMPL=solutions CASE=Nq=70,Nk=65,D=32
 check "the solution of 22 is correct in a case with window and sinks" \
     says '^1 passed, 0 failed' made test-22 IMPL=solutions CASE=B=2,Hq=2,Hkv=1,Nq=70,D=16,W=20,sinks=3
 made "$out/wrong/21/O_not_rescaled/21_worker" "$out/tests/21_test" >"$said" 2>&1
@@ -80,15 +81,16 @@ check "lessons and code agree" sh tests/lessons.sh 20 21 22
 check "hints and gaps agree" sh tests/hints.sh
 check "all includes are allowed" sh tests/prove/includes.sh
 if command -v clang-format >/dev/null; then
-    check "all is formatted" sh -c 'git ls-files "*20*" "*21*" "*22*" | grep "[.]\(c\|cu\)$" | xargs clang-format --dry-run -Werror'
+    check "all is formatted" sh -c \
+        'git ls-files "*20*" "*21*" "*22*" | grep "[.]\(c\|cu\)$" | xargs clang-format --dry-run -Werror'
 fi
 
 check "class-copy includes them" made class-copy DEST="$scratch/class"
-check "and leaves out their solutions" sh -c "cd '$scratch/class' && ls problems/2[012]/README.md workbook/loop/shipped/20/sum_copy.cu &&
-    ls tests/21_flash_copy.c plots/22_backward_copy.gp &&
-    ! ls solutions"
+check "and leaves out their solutions" sh -c "cd '$scratch/class' && ls problems/2[012]/README.md \
+    workbook/loop/shipped/20/sum_copy.cu tests/21_flash_copy.c plots/22_backward_copy.gp && ! ls solutions"
 check "class-copy UPTO=20 ends with 20" made class-copy UPTO=20 DEST="$scratch/upto"
-check "nothing of 21 and 22 is left" sh -c "cd '$scratch/upto' && ls problems/20 && ! find . -path '*2[12]*' | grep 'problems/\|shipped/\|tests/' &&
+check "nothing of 21 and 22 is left" sh -c "cd '$scratch/upto' && ls problems/20 &&
+    ! find . -path '*2[12]*' | grep 'problems/\|shipped/\|tests/' &&
     ! grep 'flash_copy\|backward_copy' workbook/problems.c workbook/loop/shipped.sha256 README.md &&
     grep sum_copy workbook/problems.c"
 check "and its first page says so" grep 'ends with problem 20' "$scratch/upto/README.md"

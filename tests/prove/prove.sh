@@ -31,7 +31,8 @@ lists() {
         echo "variant $n/$stem"
         case $variant in *hopper* | */1[34]/* | *one_launch*) echo \
             "checked $n/$stem check/variants/$n/variants/$stem/${n}_worker" ;; esac
-        ! grep -qE '(fragments|tile|paged).cuh' "$variant" || echo "small $n/$stem variants/$n/variants/$stem/${n}_worker"
+        ! grep -qE '(fragments|tile|paged).cuh' "$variant" ||
+            echo "small $n/$stem variants/$n/variants/$stem/${n}_worker"
     done
     for key in solutions/[0-9][0-9]/*.cu; do
         n=$(echo "$key" | cut -d/ -f2)

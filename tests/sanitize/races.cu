@@ -6,6 +6,7 @@
 //
 //   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races
 //                                      more than two were missed
+#include "dice.h"
 #include "in_a_child.h"
 
 #include <algorithm>
@@ -15,12 +16,7 @@
 #include <sys/resource.h>
 #include <vector>
 
-static unsigned seed;
-static unsigned draw(unsigned n)  // 0 to n - 1
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (unsigned)((uint64_t)(seed >> 8) * n >> 24);
-}
+static unsigned draw(unsigned n) { return (unsigned)below((int)n); }
 // What the check build says of run(), in a process of its own, is `printed`; returns its status.
 static long order;
 static void run();
@@ -221,7 +217,7 @@ int main(int argc, char **argv)
     const unsigned first = argc > 1 ? (unsigned)atoi(argv[1]) : 1, count = argc > 2 ? (unsigned)atoi(argv[2]) : 1000;
     int clean = 0, racing = 0, missed = 0, wrong = 0;
     for (unsigned i = 0; i < count; i++) {
-        seed = first + i;
+        dice_state = first + i;
         draw(2);
         const std::vector<race> races = draw_program((int)draw(3));
         const int status = status_of_run();
