@@ -176,16 +176,5 @@ static inline double wb_members(const decode_shape *shape)
     const int rows = shape->q_heads / shape->kv_heads * shape->q_len;
     return shape->kv_heads * ceil(rows / (rows <= 16 ? 16.0 : 32));
 }
-// A block walks over all keys of a head of a sequence, so many a step in each of eight warps or, where blocks are many,
-// four; a number of K or V has so many bytes.
-static inline double wb_one_block(const decode_shape *shape, const wb_device *device, int keys_of_warp, double bytes)
-{
-    const wb_costs *c = device->costs;
-    const double keys = (double)shape->max_pages * shape->page_size, blocks = shape->batch * wb_members(shape);
-    const bool many = blocks > device->processors;
-    const double length = ceil(keys / (keys_of_warp * (many ? 4 : 8)));
-    const wb_walks w = {blocks, length, length, length, many ? 2 : 1, 0};
-    return c->launch + wb_both(wb_walking(&w, c, device), c->megabyte * 2e-6 * bytes * blocks * keys * shape->head_dim);
-}
 
 #endif

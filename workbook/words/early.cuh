@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// early.cuh - a kernel that takes its place on the GPU while the one before it ends (programmatic dependent launch,
-// CUDA C++ Programming Guide).
+// early.cuh - launches of sm_90 (CUDA C++ Programming Guide): of a kernel that takes its place on the GPU while the one
+// before it ends (programmatic dependent launch), and in clusters of blocks.
 #pragma once
 #include "tile.cuh"
 
@@ -20,15 +20,16 @@ TILE_FN void after_may_begin()
 #endif
 }
 
-// kernel<<<grid, threads, bytes, stream>>>(arguments...), early; cudaGetLastError() tells how it went. False, and
-// nothing is launched, where that is not to be had: on the CPU layer, where kernels run one after another, and where
-// the kernel was compiled for a GPU before sm_90.
+// kernel<<<grid, threads, bytes, stream>>>(arguments...), early, or in clusters of grid.y; cudaGetLastError() tells how
+// it went. False, and nothing is launched, where that is not to be had: on the CPU layer, where kernels run one after
+// another, and where the kernel was compiled for a GPU before sm_90.
+enum launch_kind { EARLY, IN_CLUSTERS };
 #ifdef __CUDACPU__
-template <class... Launch> static bool launch_early(const Launch &...) { return false; }
+template <launch_kind kind, class... Launch> static bool launch_as(const Launch &...) { return false; }
 #else
-template <class... Parameters, class... Arguments> static bool launch_early(void (*kernel)(Parameters...), dim3 grid,
-                                                                            int threads, size_t bytes,
-                                                                            cudaStream_t stream, Arguments... arguments)
+template <launch_kind kind, class... Parameters, class... Arguments>
+static bool launch_as(void (*kernel)(Parameters...), dim3 grid, int threads, size_t bytes, cudaStream_t stream,
+                      Arguments... arguments)
 {
     static thread_local struct {
         const void *kernel;
@@ -41,13 +42,17 @@ template <class... Parameters, class... Arguments> static bool launch_early(void
         if (cudaFuncGetAttributes(&made, kernel) != cudaSuccess || made.ptxVersion < 90) return false;
         asked = {reinterpret_cast<const void *>(kernel), device};
     }
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute as = {};
+    as.id = kind == EARLY ? cudaLaunchAttributeProgrammaticStreamSerialization : cudaLaunchAttributeClusterDimension;
+    if (kind == EARLY)
+        as.val.programmaticStreamSerializationAllowed = 1;
+    else
+        as.val.clusterDim.x = as.val.clusterDim.z = 1, as.val.clusterDim.y = grid.y;
     cudaLaunchConfig_t how = {};
     how.gridDim = grid, how.blockDim = dim3(threads), how.dynamicSmemBytes = bytes, how.stream = stream;
-    how.attrs = &early, how.numAttrs = 1;
+    how.attrs = &as, how.numAttrs = 1;
     cudaLaunchKernelEx(&how, kernel, Parameters(arguments)...);
     return true;
 }
 #endif
+template <class... Launch> static bool launch_early(Launch... launch) { return launch_as<EARLY>(launch...); }

@@ -41,8 +41,10 @@ double flash_hopper_microseconds(const attention_shape *shape, const wb_device *
     if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
     constexpr int tiles[][5] = {{WALK_TILES(64)}, {WALK_TILES(128)}, {MANY_KEYS(128)}};
     const int which = shape->head_dim == 64 ? 0 : shape->kv_len < 2048 ? 1 : 2, *const t = tiles[which];
-    if (t[2] == 1 && shape->q_len > 640) return INFINITY;                            // see hopper_walk_narrow.cu
-    const double more = which == 2 && t[1] > tiles[1][1] ? device->costs->more : 1;  // a step of twice as many keys
+    const bool too_much = shape->q_len > 640 || wb_megabytes(shape, 0, 2) > 220;  // see hopper_walk_narrow.cu
+    if (t[2] == 1 && too_much) return INFINITY;
+    double more = which == 2 && t[1] > tiles[1][1] ? device->costs->more : 1;  // a step of twice as many keys
+    if (which == 0 && t[2] == 3 && !shape->causal) more = 1.025;               // beside a causal one (30 shapes)
     const int at_once = t[2] > 1 ? 1 : shape->head_dim == 128 ? 2 : 3;
     return walks::walk_microseconds(shape, device, 64 * t[2], t[1], more, at_once);
 }

@@ -1,6 +1,6 @@
-// one_block.cu - flash_decode for short caches: one block iterates over all keys of a sequence and writes O. No split
-// ends inside a sequence, so there is nothing to merge and one launch suffices. A block needs only its own length
-// before it looks up a page. Sequences that may have more keys use the reference solution.
+// one_block.cu - flash_decode for short caches: one block iterates over all keys of a sequence and writes O, or a
+// cluster of two or four, which merge through their shared memory. So one launch suffices. A block needs only its own
+// length before it looks up a page. Sequences that may have more keys use the reference solution.
 // Random shapes that it is chosen for: 39 of 114 decoding steps (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
@@ -38,12 +38,13 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const size_t row = me.row(b);
     load_async<THREADS>(tiles.Q_smem, Q + row * D, me.rows);
     loads_issued();
-    const int count = all.tiles_of(keys), my_key = warp_id() * KEYS;
+    const int blocks = gridDim.y, rank = blockIdx.y;  // of the cluster, which takes tiles by turns
+    const int count = (all.tiles_of(keys) - 1 - rank + blocks) / blocks, my_key = warp_id() * KEYS;
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     auto &room = tiles.warps[warp_id()];
 
     const auto page_of = [&](int tile) {
-        const int key = tile * BC + sent_key;
+        const int key = (tile * blocks + rank) * BC + sent_key;
         if (key >= keys) return 0;
         const int page = page_table[(size_t)b * shape.max_pages + key / shape.page_size];
         expect_page(page, shape.pages, b, key);
@@ -51,7 +52,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     };
     const unsigned heads = shape.kv_heads;
     const auto send = [&](int tile, int page) {
-        const int key = tile * BC + sent_key;
+        const int key = (tile * blocks + rank) * BC + sent_key;
         if (tile < count) {
             const size_t key_row = ((size_t)(unsigned)page * shape.page_size + key % shape.page_size) * heads + me.head;
             load_rows_async(room.keys[tile % STAGES].K, K + key_row * D, heads * D, keys - key);
@@ -79,7 +80,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         __syncwarp();  // the tile is there for the whole warp, which does not read the one before any more
         send(n + AHEAD, page);
         page = page_of(n + AHEAD + 1);
-        const int key = n * BC + my_key;
+        const int key = (n * blocks + rank) * BC + my_key;
         const auto mask = [&](auto &S) {
             if (key + KEYS <= keys - shape.q_len + 1) return;  // all tokens see all of these
             each(S, [&](float &s, element e) {
@@ -95,7 +96,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         *reinterpret_cast<__nv_bfloat162 *>(O + (row + r) * D + 8 * c + lane_id() % 4 * 2) =
             __floats2bfloat162_rn(pair[0] / divisor, pair[1] / divisor);
     });
-    if (warp_id() == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
+    if (warp_id() == 0 && rank == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
 }
 
 size_t flash_decode_workspace(const decode_shape *shape) { return workspace_in_shares(shape); }
@@ -109,12 +110,17 @@ wb_status flash_decode(
         wb_check_decode("flash_decode", O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, needed, shape);
     if (status != WB_OK) return status;
     wb_status launched = WB_OK;
-    const auto launch = [&](auto s, int blocks) {
+    const auto launch = [&](auto s, dim3 grid) {
         const auto kernel = one_block_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
         constexpr size_t BYTES = sizeof(block_tiles<s.ROWS, s.D, s.WARPS, s.STAGES>);
-        launched = [&] {
-            WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)BYTES));
-            kernel<<<blocks, s.THREADS, BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, *shape);
+        if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)BYTES) != cudaSuccess)
+            return false;
+        if (grid.y == 1)
+            kernel<<<grid, s.THREADS, BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, *shape);
+        else if (!launch_as<IN_CLUSTERS>(
+                     kernel, grid, s.THREADS, BYTES, stream, O, L, Q, K, V, page_table, kv_len, *shape))
+            return false;
+        launched = [] {
             WB_CUDA(cudaGetLastError());
             return WB_OK;
         }();
@@ -126,6 +132,5 @@ wb_status flash_decode(
 
 double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
 {
-    const double keys = (double)shape->max_pages * shape->page_size;
-    return device->capability == 9 && keys <= MOST_KEYS ? wb_one_block(shape, device, KEYS, 2) : INFINITY;
+    return one_block_microseconds(shape, device, KEYS, 2);
 }

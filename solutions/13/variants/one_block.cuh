@@ -1,8 +1,28 @@
-// one_block.cuh - what 13's and 14's one_block.cu share: how a block's warps merge what they have seen, and for which
-// shapes. It wants before it the key, and queries_room, where a block has its queries.
+// one_block.cuh - what 13's and 14's one_block.cu share: how a block's warps and a cluster's blocks merge what they
+// have seen, and for which shapes. It wants before it the key, and queries_room, where a block has its queries.
 #pragma once
 
-constexpr int MOST_KEYS = 2048;  // that a sequence may have here: max_pages pages of them
+// A cluster is up to four blocks, side by side in y, that read each other's shared memory (CUDA C++ Programming Guide).
+// All their threads meet; `mine`, in shared memory, as block `rank` has it. The CPU layer has clusters of one block.
+#ifdef __CUDACPU__
+TILE_FN void cluster_meets() {}
+template <class T> TILE_FN const T &in_block(const T &mine, int rank) { return mine; }
+#else
+TILE_FN void cluster_meets()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+template <class T> TILE_FN const T &in_block(const T &mine, int rank)
+{
+    const T *there = &mine;
+#if __CUDA_ARCH__ >= 900
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(&mine), "r"(rank));
+#endif
+    return *there;
+}
+#endif
 
 // A warp's buffers; and when all of its keys are done, in their place what it has seen, lane by lane.
 template <int ROWS, int D, int STAGES> union warp_room {
@@ -18,8 +38,9 @@ template <int ROWS, int D, int WARPS, int STAGES> struct block_tiles {
 };
 
 // The warps have seen other keys. Each adds up in `sum`, in their order, what all have of every WARPS-th block of eight
-// columns, and calls put(row, block, this lane's two numbers, by what to divide them) for its part of O. m and l become
-// those of all keys. Of what O_reg counts in, `unit` make one.
+// columns; then those of all blocks of the cluster, in their order, what all have of it. By turns the blocks call
+// put(row, block of columns, this lane's two numbers, by what to divide them) for O. m and l become those of all keys.
+// Of what O_reg counts in, `unit` make one.
 template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN void merge_and_put(
     float (&sum)[ROWS / 16][MINE][4], row_vec<ROWS> &m, row_vec<ROWS> &l, reg_tile<ROWS, D> &O_reg,
     warp_room<ROWS, D, STAGES> &room, const warp_room<ROWS, D, STAGES> (&warps)[WARPS], int rows, float unit, Put put)
@@ -47,6 +68,38 @@ template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN v
                 }
         }
     }
+    const int blocks = gridDim.y;
+    const auto is_mine = [&](int i, int n) {
+        return warp_id() + n * WARPS < D / 8 && (n * ROWS / 8 + i) % blocks == (int)blockIdx.y;
+    };
+    if (blocks > 1) {
+        __syncthreads();  // no warp reads what the others have seen any more
+        for (int i = 0; i < ROWS / 8; i++) {
+            room.seen.m[i][lane_id()] = m.x[i], room.seen.l[i][lane_id()] = l.x[i];
+            for (int n = 0; n < MINE; n++)
+                for (int j = 0; j < 2; j++)
+                    room.seen.O[i / 2][n][i % 2 * 2 + j][lane_id()] = sum[i / 2][n][i % 2 * 2 + j];
+        }
+        cluster_meets();  // all have done so
+        for (int b = 0; b < blocks; b++)
+            for (int i = 0; i < ROWS / 8; i++) m.x[i] = fmaxf(m.x[i], in_block(room, b).seen.m[i][lane_id()]);
+        l = {};
+        for (int b = 0; b < blocks; b++) {
+            const auto &seen = in_block(room, b).seen;
+            TILE_UNROLL
+            for (int i = 0; i < ROWS / 8; i++) {
+                const float alpha = exp2f(seen.m[i][lane_id()] - m.x[i]);
+                l.x[i] += alpha * seen.l[i][lane_id()];
+                TILE_UNROLL
+                for (int n = 0; n < MINE; n++)
+                    for (int j = 0; j < 2 && is_mine(i, n); j++) {
+                        float &x = sum[i / 2][n][i % 2 * 2 + j];
+                        x = (b > 0 ? x : 0) + alpha * seen.O[i / 2][n][i % 2 * 2 + j][lane_id()];
+                    }
+            }
+        }
+        cluster_meets();  // nobody reads here any more: the block may end
+    }
     // A row that has seen nothing has l = 0, and gets O = 0 and L = -infinity.
     TILE_UNROLL
     for (int i = 0; i < ROWS / 8; i++) {
@@ -54,16 +107,22 @@ template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN v
         if (r >= rows) continue;
         const float divisor = l.x[i] > 0 ? l.x[i] / unit : 1;
         TILE_UNROLL
-        for (int n = 0; n < MINE; n++) {
-            const int c = warp_id() + n * WARPS;
-            const float *pair = &sum[i / 2][n][i % 2 * 2];
-            if (c < D / 8) put(r, c, pair, divisor);
-        }
+        for (int n = 0; n < MINE; n++)
+            if (is_mine(i, n)) put(r, warp_id() + n * WARPS, &sum[i / 2][n][i % 2 * 2], divisor);
     }
 }
 
-// Calls f with rows, D, warps, stages and how many blocks. Two blocks of four warps share a multiprocessor where there
-// are more of them than it takes for one of eight each. False where neither suits.
+// How many blocks, a cluster, share the keys of a head of a sequence: as many as all run at a time (793 shapes on an
+// H200: with more, clusters of four wait for each other), and find 384 keys or more each. 0: there are too many keys.
+static int cluster_of(double heads, double keys, int processors)
+{
+    int cluster = 1;
+    while (cluster < 4 && keys >= 768 * cluster && heads * cluster * cluster <= processors - 20) cluster *= 2;
+    return keys > (cluster > 1 ? 1400 * cluster : 2048) ? 0 : cluster;
+}
+
+// Calls f with rows, D, warps, stages, and how many blocks, a cluster in y. Two blocks of four warps share a
+// multiprocessor where there are more of them than it takes for one of eight each. False where neither suits.
 template <int D, int STAGES, class F> static bool with_one_block(const decode_shape *shape, F f)
 {
     int device, processors;
@@ -72,11 +131,12 @@ template <int D, int STAGES, class F> static bool with_one_block(const decode_sh
         return false;
     const bool few_rows = packed_rows(*shape) <= 16;
     const long long blocks = (long long)shape->batch * (few_rows ? members<16>(*shape) : members<32>(*shape));
-    const long long keys = (long long)shape->max_pages * shape->page_size;
-    if (keys > MOST_KEYS || blocks > INT_MAX || !fits<block_tiles<32, D, 8, STAGES>>()) return false;
-    if (blocks > processors)
-        return few_rows ? f(sizes<16, D, 4, STAGES>(), (int)blocks) : f(sizes<32, D, 4, STAGES>(), (int)blocks);
-    return few_rows ? f(sizes<16, D, 8, STAGES>(), (int)blocks) : f(sizes<32, D, 8, STAGES>(), (int)blocks);
+    const int cluster = cluster_of(blocks, (double)shape->max_pages * shape->page_size, processors);
+    if (!cluster || blocks > INT_MAX || !fits<block_tiles<32, D, 8, STAGES>>()) return false;
+    const dim3 grid((int)blocks, cluster);
+    if (blocks * cluster > processors)
+        return few_rows ? f(sizes<16, D, 4, STAGES>(), grid) : f(sizes<32, D, 4, STAGES>(), grid);
+    return few_rows ? f(sizes<16, D, 8, STAGES>(), grid) : f(sizes<32, D, 8, STAGES>(), grid);
 }
 template <class F> static bool with_one_block(const decode_shape *shape, F f)
 {
@@ -86,4 +146,19 @@ template <class F> static bool with_one_block(const decode_shape *shape, F f)
     case 64: return with_one_block<64, 4>(shape, f);
     default: return with_one_block<128, 3>(shape, f);
     }
+}
+
+// A block walks over all keys of a head of a sequence, or its share of them, so many a step in each of eight warps or,
+// where blocks are many, four; a number of K or V has so many bytes. `more`: microseconds for a cluster to merge.
+static double one_block_microseconds(const decode_shape *shape, const wb_device *device, int keys_of_warp, double bytes)
+{
+    const wb_costs *c = device->costs;
+    const double keys = (double)shape->max_pages * shape->page_size, heads = shape->batch * wb_members(shape);
+    const int cluster = device->capability == 9 ? cluster_of(heads, keys, device->processors) : 0;
+    if (!cluster) return INFINITY;
+    const bool many = heads * cluster > device->processors;
+    const double length = ceil(keys / (keys_of_warp * (many ? 4 : 8) * cluster));
+    const wb_walks w = {heads * cluster, length, length, length, many ? 2 : 1, 0};
+    return c->launch + (cluster > 1 ? c->more : 0) +
+           wb_both(wb_walking(&w, c, device), c->megabyte * 2e-6 * bytes * heads * keys * shape->head_dim);
 }

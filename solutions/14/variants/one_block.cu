@@ -1,5 +1,5 @@
-// one_block.cu - flash_decode_int8 for short caches: one block iterates over all keys of a sequence and writes O. No
-// split ends inside a sequence, so there is nothing to merge and one launch suffices. As in 13, with int8.
+// one_block.cu - flash_decode_int8 for short caches: one block, or a cluster of two or four, iterates over all keys of
+// a sequence and writes O in one launch. As in 13, with int8.
 // Random shapes that it is chosen for: 32 of 70 decoding steps from int8 (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
@@ -39,13 +39,14 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const size_t row = me.row(b);
     quarters<ROWS, D> Q_reg;
     load<THREADS>(Q_reg, tiles.Q_smem, Q + row * D, me.rows);
-    const int count = all.tiles_of(keys), my_key = warp_id() * KEYS;
+    const int blocks = gridDim.y, rank = blockIdx.y;  // of the cluster, which takes tiles by turns
+    const int count = (all.tiles_of(keys) - 1 - rank + blocks) / blocks, my_key = warp_id() * KEYS;
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     auto &room = tiles.warps[warp_id()];
 
     const int page_bits = __ffs(shape.page_size) - 1;  // page_size is a power of two
     const auto page_of = [&](int tile) {
-        const int key = tile * BC + sent_key;
+        const int key = (tile * blocks + rank) * BC + sent_key;
         if (key >= keys) return 0;
         const int page = page_table[(size_t)b * shape.max_pages + (key >> page_bits)];
         expect_page(page, shape.pages, b, key);
@@ -53,7 +54,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     };
     const unsigned heads = shape.kv_heads;
     const auto send = [&](int tile, int page) {
-        const int key = tile * BC + sent_key;
+        const int key = (tile * blocks + rank) * BC + sent_key;
         if (tile < count) {
             key_tile<D> &to = room.keys[tile % STAGES];
             const size_t first = (size_t)(unsigned)page * shape.page_size * heads;
@@ -82,7 +83,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         __syncwarp();  // the tile is there for the whole warp, which does not read the one before any more
         send(n + AHEAD, page);
         page = page_of(n + AHEAD + 1);
-        const int key = n * BC + my_key;
+        const int key = (n * blocks + rank) * BC + my_key;
         const auto mask = [&](auto &S) {
             if (key + KEYS <= keys - shape.q_len + 1) return;  // all tokens see all of these
             each(S, [&](float &s, element e) {
@@ -99,7 +100,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             for (int j = 0; j < 2; j++)
                 O[(row + r) * D + byte_col(8 * c + lane_id() % 4 * 2 + j)] = __float2bfloat16(pair[j] / divisor);
         });
-    if (warp_id() == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
+    if (warp_id() == 0 && rank == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
 }
 
 size_t flash_decode_int8_workspace(const decode_shape *shape) { return workspace_in_shares(shape); }
@@ -115,12 +116,18 @@ wb_status flash_decode_int8(
         shape);
     if (status != WB_OK) return status;
     wb_status launched = WB_OK;
-    const auto launch = [&](auto s, int blocks) {
+    const auto launch = [&](auto s, dim3 grid) {
         const auto kernel = one_block_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
         constexpr size_t BYTES = sizeof(block_tiles<s.ROWS, s.D, s.WARPS, s.STAGES>);
-        launched = [&] {
-            WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)BYTES));
-            kernel<<<blocks, s.THREADS, BYTES, stream>>>(O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, *shape);
+        if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)BYTES) != cudaSuccess)
+            return false;
+        if (grid.y == 1)
+            kernel<<<grid, s.THREADS, BYTES, stream>>>(O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, *shape);
+        else if (!launch_as<IN_CLUSTERS>(
+                     kernel, grid, s.THREADS, BYTES, stream, O, L, Q, K, V, K_scale, V_scale, page_table, kv_len,
+                     *shape))
+            return false;
+        launched = [] {
             WB_CUDA(cudaGetLastError());
             return WB_OK;
         }();
@@ -132,6 +139,5 @@ wb_status flash_decode_int8(
 
 double flash_decode_int8_microseconds(const decode_shape *shape, const wb_device *device)
 {
-    const double keys = (double)shape->max_pages * shape->page_size;
-    return device->capability == 9 && keys <= MOST_KEYS ? wb_one_block(shape, device, 16, 1) : INFINITY;
+    return one_block_microseconds(shape, device, 16, 1);
 }
