@@ -30,6 +30,6 @@ void expect_tile(int sequence, int sequences, call_site site)
     if (current) current->sequences = sequences;
     if (sequence < sequences) return;
     report("no such tile", site,
-           "gap share: first_of(total, k, teams) must be less than total for each k < teams, but a team's share begins "
-           "past the last tile. Detected where its first tile is looked up:");
+           "the block looks up a tile past the last one. Either its team has no share (team >= teams) and should have "
+           "returned, or gap share is wrong: first_of(total, k, teams) must be less than total for each k < teams.");
 }
