@@ -119,6 +119,35 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
     return count;
 }
 
+static size_t line_in(const char *text, const char *end) { return text < end ? strcspn(text, "\n") + 1 : 0; }
+
+// The line n lines on, or the end.
+static const char *lines_on(const char *text, const char *end, int n)
+{
+    while (n-- > 0) text += line_in(text, end);
+    return text;
+}
+
+// Says which lines of a, the first of which is `line`, are not those of b: where they part, as few as can be are left
+// out until they meet. A function of one's own changes nothing: it is only added, and begins without a blank.
+static void say_changed(FILE *to, const char *a, size_t of_a, const char *b, size_t of_b, int line)
+{
+    const char *const end_a = a + of_a, *const end_b = b + of_b;
+    while (a < end_a || b < end_b) {
+        const char *x = a, *y = b;
+        int gone = 0, more = 0;  // lines of b, and of a
+        for (int both = 0; line_in(x, end_a) != line_in(y, end_b) || memcmp(x, y, line_in(x, end_a)) != 0;) {
+            if (gone++ == both) gone = 0, both++;
+            more = both - gone, x = lines_on(a, end_a, more), y = lines_on(b, end_b, gone);
+        }
+        if (gone || (more && *a == ' ')) {
+            fprintf(to, ftell(to) ? ", %d" : "  given code, outside of the gaps, was changed: line %d", line);
+            if (more > 1) fprintf(to, " to %d", line + more - 1);
+        }
+        a = lines_on(x, end_a, 1), b = lines_on(y, end_b, 1), line += more + 1;
+    }
+}
+
 char *gaps_given(const wb_problem *p, const char *file)
 {
     char *text = NULL;
@@ -129,17 +158,8 @@ char *gaps_given(const wb_problem *p, const char *file)
     FILE *const to = open_memstream(&text, &size);
     if (!to) abort();
     for (int line = 1; *a && *b;) {
-        const size_t of_a = up_to(a, "//{", true), of_b = up_to(b, "//{", true), least = of_a < of_b ? of_a : of_b;
-        size_t same = 0, behind = 0;
-        while (same < least && a[same] == b[same]) same++;
-        while (behind < least - same && a[of_a - 1 - behind] == b[of_b - 1 - behind]) behind++;
-        while (same > 0 && a[same - 1] != '\n') same--;  // whole lines
-        while (behind > 0 && a[of_a - 1 - behind] != '\n') behind--;
-        if (same + behind < of_b) {  // lines that are only added, a function of one's own say, change nothing
-            const int first = line + lines_in(a, same), last = line + lines_in(a, of_a - behind) - 1;
-            fprintf(to, ftell(to) ? ", %d" : "  given code, outside of the gaps, was changed: line %d", first);
-            if (last > first) fprintf(to, " to %d", last);
-        }
+        const size_t of_a = up_to(a, "//{", true), of_b = up_to(b, "//{", true);
+        say_changed(to, a, of_a, b, of_b, line);
         line += lines_in(a, of_a), a += of_a, b += of_b;
         line += lines_in(a, up_to(a, "//}", false)), a += up_to(a, "//}", false), b += up_to(b, "//}", false);
     }
