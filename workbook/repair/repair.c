@@ -1,10 +1,10 @@
 // repair.c - looks for a change of a function that makes its wrong cases right:
 // repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
 //
-// All changes that stand in one place (changes.c) are compiled into one worker (choice.h): BUILT is written, the
-// command BUILD makes WB_WORKER of it, and what does not compile is dropped, line by line. Each change is then tried on the
-// cheapest wrong case, unless no value there would have been another; if that is right, on all others: CASE, those of
-// diagnose/cases.c, and drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009).
+// All changes (changes.c) are compiled into one worker (choice.h): BUILT is written, the command BUILD makes WB_WORKER
+// of it, and what does not compile is dropped, line by line. Each change is then tried on the cheapest wrong case,
+// unless no value there would have been another; if that is right, on all others: CASE, those of diagnose/cases.c, and
+// drawn ones.
 //
 // FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose
 // names, and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
@@ -296,11 +296,11 @@ static bool is_constant(const change *c)
 
 static int rank_of(const change *c) { return (int)c->kind + 3 * distance_of(c); }
 
-// Which values all changes would have in these cases.
-static void probe(int from, int to)
+// Which values all changes would have in these cases, where change `on` is on.
+static void probe(int on, int from, int to)
 {
     memset(shared->values, 0, sizeof shared->values);
-    shared->on = 0, shared->probing = 1;
+    shared->on = on, shared->probing = 1;
     worker_retire(WORKER_SHARED);
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
@@ -311,7 +311,7 @@ static void probe(int from, int to)
 // What is worth trying, in its order.
 static void find_order(void)
 {
-    probe(first, first + 1);
+    probe(0, first, first + 1);
     order_count = 0;
     memset(like, 0, sizeof like);
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
@@ -381,13 +381,27 @@ static int try_all(void)
     tried = done->next < order_count ? done->next : order_count;
     bool some = false;
     for (int n = 0; n < tried; n++) some |= done->mends[order[n]];
-    if (some) probe(0, case_count);
+    if (some) probe(0, 0, case_count);
     for (int n = 0; n < 2 * tried && !found; n++) {  // rather one that is no constant
         const int id = order[n % tried];
         found = done->mends[id] && (n >= tried || !is_constant(&changes[id])) ? id : 0;
     }
     munmap(done, sizeof *done);
     return found;
+}
+
+// What a change comes to: if a condition around it is then the same in all cases, this is what it says.
+static const change *comes_to(int found)
+{
+    const change *const c = &changes[found], *constant = c;
+    probe(found, 0, case_count);
+    for (int id = 1; id < change_count; id++) {
+        const change *const x = &changes[id];
+        const bool around = x->at <= c->at && c->end <= x->end && x != c, is_true = !strcmp(x->put, "true");
+        if (around && (is_true || !strcmp(x->put, "false")) && !values[id] && values[id + (is_true ? 1 : -1)])
+            constant = x;
+    }
+    return constant;
 }
 
 // Whether the change that is on makes a case wrong, again and again.
@@ -465,6 +479,8 @@ int main(int argc, char **argv)
         return unshare(), 1;
     }
     const int found = try_all();
+    const change *const c = found ? comes_to(found) : NULL;
+    const bool constant = found && (c != &changes[found] || is_constant(c));
     unshare();
     if (!found && tried < order_count && (*gaps || strpbrk(lines, "123456789")))
         puts("none of the edits that were tried fixes it");  // the cause is named
@@ -474,7 +490,6 @@ int main(int argc, char **argv)
     else if (!found)
         puts("no single change in the gaps fixes the error");
     if (!found) return 1;
-    const change *c = &changes[found];
     printf("one change makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
     char of[400], put[400];
     changes_quote(c, of, put, sizeof of);
@@ -482,7 +497,7 @@ int main(int argc, char **argv)
         printf("remove `%s`", of);
     else
         printf("write `%s` instead of `%s`", put, of);
-    if (is_constant(c)) fputs(". In these cases that is a constant: it may not be what belongs in this place", stdout);
+    if (constant) fputs(". In these cases that is a constant: it may not be what belongs in this place", stdout);
     puts("");
     return 0;
 }

@@ -24,7 +24,7 @@ typedef struct cause {
     attempt *a;
     const char *given;          // the case; "" if it has none
     const char *failure;        // what the first failure says
-    char *steps;                // what diagnose says
+    char *steps, *changed;      // what diagnose says, and what of given code is not as it was
     bool told;                  // it has been said
     char *kind;                 // of a report of the check build; "" if there is none
     pid_t checking, searching;  // 0: is not asked
@@ -184,7 +184,10 @@ static void end_repair(cause *c)
     if (!c->searching) return;
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
-    dprintf(c->said, "%s\n%s\n", a->outcome->gaps, places(c, text_of("%s\n%s", c->failure, a->outcome->sanitize)));
+    for (char *at = c->changed; *at; at++) *at = (char)(strchr("0123456789\n", *at) ? *at : ' ');  // its lines
+    c->changed[strcspn(c->changed, "\n")] = 0;
+    dprintf(c->said, "%s\n%s%s\n", a->outcome->gaps, places(c, text_of("%s\n%s", c->failure, a->outcome->sanitize)),
+            c->changed);
     if (c->searching < 0) {
         say("  no search for an edit: another run is searching in %s\n", a->number);
     } else {
@@ -262,7 +265,8 @@ void explain(attempt *a)
     char *const looker = find_looker(a);  // first: with it, what the search compiles without a lock is there
     if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
     begin_repair(&c);
-    if (run.own) say("%s", gaps_given(a->problem, a->file));
+    c.changed = run.own ? gaps_given(a->problem, a->file) : text_of("%s", "");
+    say("%s", c.changed);
     diagnose(&c, looker);
     if (*o->step && strcmp(o->step, "step") != 0 && !says(&c, "cudacpu: ")) say_steps(&c);
     tell(&c, end_check(&c));
