@@ -28,19 +28,29 @@ static bool sees_pair(int q, int k)
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
+// What came out, against the sum of a row, or of several that a warp's lanes have side by side.
 void look_at_delta(void)
 {
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
+    double *right = allocate((size_t)rows, sizeof *right);
+    for (int at = 0; at < rows * D; at++) right[at / D] += (double)e.O[at] * e.dO[at];
     for (int i = 0; i < rows; i++) {
-        double sum = 0, size = 0;
-        e.head = head_of(i);
-        for (int d = 0; d < D; d++)
-            sum += (double)e.O[i * D + d] * e.dO[i * D + d], size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
+        double size = 0, sum[4] = {right[i]};
+        for (int d = 0; d < D; d++) size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
+        for (int k = 1; k < COUNT(sum); k++) {  // a lane has eight columns
+            const int count = max_int(1, (64 >> k) * 8 / D), from = i / count * count;
+            for (int other = from; other < min_int(rows, from + count); other++) sum[k] += right[other];
+        }
         if (!(size > 1e30))  // else it overflows, whoever is right
-            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &sum,
-                    "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i], sum);
+            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
+                    "+ dO * O| dO * O over the rows of 32 lanes| dO * O over the rows of 16 lanes| dO * O over the "
+                    "rows of 8 "
+                    "lanes",
+                    sum, "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i],
+                    *sum);
     }
+    free(right);
 }
 
 // What dP is made of, and what the sums meet.
@@ -49,9 +59,6 @@ static void look_at_factors(void)
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (int t = 0; t < step_count; t++) {
         const product *dP = steps[t].dP;
-        see_other_rows(&steps[t], dP, "dP", own("dS", "dS for dQ"));
-        see_other_rows(&steps[t], steps[t].P, "P", "dV");
-        see_other_rows(&steps[t], steps[t].dS, "dS", own("dK", "dQ"));
         if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
             find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
         if (by_keys && steps[t].P && steps[t].P->right == OF_Q)
@@ -107,7 +114,6 @@ static void look_at_values(const step *t)
         name_pair(S, i, c, &q, &k);
         if (q < 0 || k < 0 || head_of_query(q) != key_head_of(k)) continue;
         const int at = i * S->cols + c;
-        e.head = head_of(q);
         const double L = e.L[q], d = e.delta[q], score = S->after[at], exponent = score * s2 - L * LOG2E;
         const double right = sees_pair(q, k) ? exp2(exponent) : 0, x = t->dP ? t->dP->after[at] : NAN;
         const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
@@ -171,7 +177,6 @@ static void look_at_end(const record *r, int output)
     const double factor = output == 2 ? 1 : s->scale;
     for (int at = (int)count; at-- > 0;) {
         const int row = at / D;
-        e.head = -1;
         const double y = e.out[output][at];
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
@@ -193,20 +198,23 @@ static void look_at_dsinks(void)
 {
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
-        e.head = h;
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[6] = {0}, size = 0;
+        double sum[11] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
             const double L = e.L[row], delta = e.delta[row], right = -exp(x - L) * delta;
             sum[0] += right, size += fabs(right), sum[1] -= exp2(x - L) * delta,
                 sum[2] -= exp(x * s->scale - L) * delta;
-            sum[3] -= exp(key - L) * delta, sum[4] += b == 0 ? right : 0, sum[5] += i % 1024 < 32 ? right : 0;
+            sum[3] -= exp(key - L) * delta, sum[4] += b == 0 ? right : 0,
+                sum[5] += wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)right)}, 0);
+            for (int k = 0; k < 5; k++) sum[6 + k] += i % 1024 < 32 << k ? right : 0;
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
-                "head| exp(s - L) delta over the first sequence only| exp(s - L) delta over the first warp's rows only",
+                "head| exp(s - L) delta over the first sequence only| exp(s - L) delta, each term rounded to bf16"
+                "| exp(s - L) delta over 1 warp's rows| exp(s - L) delta over 2 warps' rows| exp(s - L) delta over 4 "
+                "warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 warps' rows",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
                 h, got, sum[0], h);

@@ -124,6 +124,17 @@ void look_at_merge(const record *r)
 
 static int scaled_pairs;  // in all cases
 
+// Whether the weights of all keys that a row sees in a tile are finite; false if it sees none.
+static bool are_finite(const product *PV, const product *S, int i)
+{
+    bool finite = true, some = false;
+    for (int c = 0; c < S->cols; c++) {
+        const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
+        some |= seen, finite &= !seen || isfinite(PV->a[i * S->cols + c]);
+    }
+    return finite && some;
+}
+
 // log2 of the weights of a row in a tile, less that of its first: what scores and weights are multiplied by. False if
 // more are wrong than a few.
 bool look_at_scales(const record *r)
@@ -137,23 +148,25 @@ bool look_at_scales(const record *r)
             int first_key = -1;
             for (int c = 0; PV && c < S->cols; c++) {
                 const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
-                bool zero = isnan(e.out[1][S->a_row[i]]);  // l was summed up before V's scales
-                for (int k = 0; k < S->cols; k++)
-                    zero &= !isnan(PV->a[i * S->cols + k]) || !sees(S->a_row[i], key_of(S->b_row[k]));
-                if (isnan(P) && steps[t].first >= 0 && !sees(S->a_row[i], key_of(S->b_row[c])))
-                    find(BY_SCALES, zero ? "0 times -infinity" : "", zero ? "scores" : "scales sent",
-                         "%s gives the weight NaN to a hidden key, in the tile that starts at key %d: %s",
-                         name_of(S->a_row[i]), steps[t].first,
-                         zero ? "past the last key, K's scales are 0, and 0 times a score of -infinity is NaN; apply "
-                                "the scale before the mask"
-                              : "one of the key's scales was never written");
-                if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
+                const bool visible = sees(S->a_row[i], key_of(S->b_row[c]));
+                if (isnan(P) && visible && isfinite(score))
+                    find(BY_SCALES, "", "scales sent",
+                         "%s gives the weight NaN to key %d, whose score is finite: a scale was NaN, as memory is that "
+                         "was never written; the key's own scales are %.3g (K) and %.3g (V)",
+                         name_of(S->a_row[i]), key_of(S->b_row[c]), e.K_scale[scale_at(S->b_row[c])],
+                         e.V_scale[scale_at(S->b_row[c])]);
+                if (isnan(P) && S->b_row[c] < 0 && steps[t].first >= 0 && are_finite(PV, S, i))
+                    find(BY_SCALES, "0 times -infinity", "scores",
+                         "%s gives the weight NaN to key %d, which does not exist, and finite weights to the keys that "
+                         "it sees. Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the "
+                         "scale before the mask",
+                         name_of(S->a_row[i]), steps[t].first + c);
+                if (S->b_row[c] < 0 || !visible || P <= 1e-25 || isinf(P)) continue;
                 const int at = scale_at(S->b_row[c]);
                 const int at_0 = at - page_size() * (S->b_row[c] % e.s->kv_heads);
                 const double k = e.K_scale[at], v = e.V_scale[at];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
                 is[SCALED - 1] = score * e.K_scale[at_0] + log2(e.V_scale[at_0]) / base2_scale();
-                e.head = S->b_row[c] % e.s->kv_heads;
                 if (first_key < 0) {
                     memcpy(first, is, sizeof is), first_P = log2(P), first_key = key_of(S->b_row[c]);
                     continue;
@@ -188,4 +201,10 @@ bool look_at_scales(const record *r)
     return !wrong;
 }
 
-void settle_decode(void) { fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50; }
+void settle_decode(void)
+{
+    const form *const is = fit_form(&fit_scales);
+    fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50;
+    if (is) fit_scales.gaps = strstr(is->says, "log2(V_scale) + ") == is->says ? "scores" : fit_scales.gaps;
+    if (is && strstr(is->says, "scale log2(e) S K_scale") == is->says) fit_scales.gaps = "weights";
+}

@@ -1,11 +1,11 @@
 // diagnose.c - names a function's mistake: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]
-// Runs the worker (WB_WORKER), which has to be one of the CPU execution layer, on a few small cases in which mistakes
-// differ (cases.c), and on each CASE (--only: on these alone), with a record of the products of matrices
-// (layer_requests.h). The first step that is not what it should be is named, of all cases (evidence.h). A step that can
-// only be wrong in gaps that FILE has as they were shipped is not looked at. Silence is better than a wrong name.
+// Runs the worker of the CPU execution layer (WB_WORKER) on a few small cases in which mistakes differ (cases.c), and
+// on each CASE (--only: on these alone), with a record of the products of matrices (layer_requests.h). The first step
+// that is not what it should be is named. A step that can only be wrong in gaps that FILE has as they were shipped is
+// not looked at. Silence is better than a wrong name.
 //
 // --record: a line for others: "address" if what is wrong is an address, by a known formula, "relation" if one relation
-// explains all that was seen, else "step"; and the gaps, "max|rescale". -v: prints the finding's id, too, for tests/diagnose/named.sh.
+// explains all that was seen, else "step"; and the gaps, "max|rescale". -v: prints the finding's id, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/gaps.h"
 
@@ -64,10 +64,6 @@ bool worth_naming(const char *look)
     return true;
 }
 
-// What is allocated for a case, to be given back after it.
-static void *mine[24];
-static int mine_count;
-
 static const float *floats(const worker_run *run, const char *name, double unit)
 {
     const int k = wb_tensor_named(run->tensors, run->count, name);
@@ -77,7 +73,7 @@ static const float *floats(const worker_run *run, const char *name, double unit)
     float *values = allocate(t->count, sizeof *values);
     for (size_t i = 0; i < t->count; i++)
         values[i] = (float)(wb_get(t->type, data, i) / (t->type == WB_INT8 ? unit : 1));
-    return mine[mine_count++] = values;
+    return values;
 }
 
 // V of 16 as 10 has it, without its powers of two.
@@ -91,7 +87,7 @@ static const float *values_of_bytes(const worker_run *run)
     memset(none, 0, run->tensors[V + 3].count);
     wb_dequantise_fp8(values, 'V', (const uint8_t *)original_tensor(run, V), none, heads, N, D);
     free(none);
-    return mine[mine_count++] = values;
+    return values;
 }
 
 static const int *ints(const worker_run *run, const char *name)
@@ -116,10 +112,16 @@ static void judge_case(const worker_run *run)
     if (worker_products(run) >= 0) judged.count--;  // without the record
     expect_outputs(&judged, outputs);
     for (int k = 0; k < judged.count; k++) {
-        bool right = true;
+        const wb_tensor *t = &run->tensors[k];
+        const unsigned char *bytes = (unsigned char *)worker_tensor(run, k);
+        bool right = true, written = !t->output || run->c.prior || !wb_is_backward(problem);
+        for (size_t i = 0; i < t->bytes && !written; i++) written = bytes[i] != WB_NAN_BYTE;
         for (size_t i = 0; outputs[k].want && i < run->tensors[k].count && right; i++)
             right = expected_is(&outputs[k], i, wb_get(run->tensors[k].type, worker_tensor(run, k), i));
         e.wrong |= !right;
+        if (!written && outputs[k].want)
+            find(BY_DELTA - 1, "not written", "launch", "no element of %s was written: was its kernel launched?",
+                 t->name);
         if (!right && has_no_products()) look_at_results(&judged, k, &outputs[k]);
         free(outputs[k].want), free(outputs[k].tolerance);
     }
@@ -129,7 +131,7 @@ static void judge_case(const worker_run *run)
 // A byte of an int8 cache counts as a 64th in products (int8.cuh).
 static void read_case(const worker_run *run)
 {
-    e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape, .head = -1};
+    e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape};
     e.Q = floats(run, "Q", 1), e.K = floats(run, "K", 64), e.dO = floats(run, "dO", 1);
     e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V", 64);
     e.sink_logits = floats(run, "sink_logits", 1);
@@ -151,12 +153,6 @@ static void read_case(const worker_run *run)
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
         e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k);
     judge_case(run);
-}
-
-static void end_case(worker_run *run)
-{
-    while (mine_count) free(mine[--mine_count]);
-    worker_end(run);
 }
 
 static bool went_well(const worker_run *run)
@@ -202,7 +198,7 @@ static void look_at_case(const char *text)
         worker_retire(WORKER_SHARED);
     }
     const bool redraw = e.alike && c.input != WB_NORMAL;
-    end_case(&run);
+    worker_end(&run);
     if (!redraw) return;
     c.input = WB_NORMAL, c.products = 0;
     char again[WB_CASE_TEXT];

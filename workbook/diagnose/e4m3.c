@@ -8,7 +8,6 @@
 
 static fit fit_factor =
     FIT(BY_SCALES, "scales|factor", .others = "scales|factor|softmax", .joint = "; the exponent of 2 is ");
-static fit fit_others = FIT(BY_FACTOR, "fetch|overlap|skip|softmax"), fit_hidden = FIT(BY_HEADS + 1, "overlap|softmax");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = "; it equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax"), fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
@@ -33,15 +32,15 @@ static double right_factor(const row_in_tile *x)
     return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x));
 }
 
-// Of the scores of one step the weights of another, or of the same. False if there is nothing to be seen.
-static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
+// False if there is nothing to be seen.
+static bool read_row(row_in_tile *x, const step *t, int i)
 {
-    const product *S = of_S->S, *PV = of_P->P;
+    const product *S = t->S, *PV = t->P;
     *x = (row_in_tile){.q = S->a_row[i], .top = -INFINITY};
-    if (!PV || x->q < 0 || of_S->first < 0 || of_P->first < 0 || PV->depth > 256) return false;
+    if (!PV || x->q < 0 || t->first < 0 || PV->depth > 256) return false;
     double sum = 0;
     for (int c = 0; c < PV->depth; c++) {
-        const int at = PV->b_row[c] < 0 ? -1 : key_of(PV->b_row[c]) - of_P->first;
+        const int at = PV->b_row[c] < 0 ? -1 : key_of(PV->b_row[c]) - t->first;
         const int k = at < 0 || at >= S->cols ? -1 : S->b_row[at];
         if (k < 0 || !sees(x->q, key_of(k)) || !isfinite(S->after[i * S->cols + at])) continue;
         x->kv_head = key_head_of(k), x->tile = key_of(k) / TILE;
@@ -57,8 +56,8 @@ static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
 // Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing. zeros: whether a weight of 0 counts.
-static bool row_fits(const row_in_tile *x, double factor, bool zeros, double *at, int *plain)
+// many these are: none tell nothing.
+static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
 {
     bool fits = true;
     *at = 0, *plain = 0;
@@ -66,24 +65,10 @@ static bool row_fits(const row_in_tile *x, double factor, bool zeros, double *at
         if (is_plain(x->P[n])) *at += x->log_P[n] - x->S[n] * factor, ++*plain;
     *at /= max_int(1, *plain);
     for (int n = 0; n < x->count && *plain && fits; n++) {
-        if (x->P[n] == 0 && !zeros) continue;
         const double is = x->S[n] * factor + *at;
         fits = is_plain(x->P[n]) ? fabs(x->log_P[n] - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
     }
     return fits;
-}
-
-// Whether the weights of a row are made of the scores of another tile.
-static bool of_another_tile(const step *now, int i)
-{
-    row_in_tile x;
-    double at;
-    int plain;
-    for (const step *other = steps; other < steps + step_count; other++)
-        if (other != now && read_row(&x, other, now, i) && row_fits(&x, right_factor(&x), true, &at, &plain) &&
-            plain > 3)
-            return true;
-    return false;
 }
 
 // A key that a query does not see has no weight, whatever the factor is.
@@ -99,30 +84,17 @@ static void look_at_mask(const step *now, int i)
     }
 }
 
-static int off_factors;  // rows whose factor is not right, in all cases
+static double first_weight;  // the largest in the first tile of any row, in all cases
 
 // By which power of two the scores were multiplied, of rows whose weights fit one alone.
-static void look_at_factor(row_in_tile *x, const step *now, int i)
+static void look_at_factor(row_in_tile *x)
 {
     const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x), Hkv = e.s->kv_heads, head = head_of(x->q);
     int seen = 0, fits = 0, plain;
     double at;
-    x->right = row_fits(x, right_factor(x), true, &x->at, &x->plain);
-    if (!x->right && row_fits(x, right_factor(x), false, &at, &plain) && plain > 1) {
-        see(&fit_hidden, 0, 0, NULL, 0,
-            "query %d gives no weight to a key that it sees, in the tile that starts at key %d", query_of(x->q),
-            now->first);
-        return;
-    }
-    if (!x->right && of_another_tile(now, i)) {
-        see(&fit_others, 0, 0, NULL, 0,
-            "the weights of query %d in the tile that starts at key %d were computed from the scores of another tile, "
-            "or are multiplied by V of another tile",
-            query_of(x->q), now->first);
-        return;
-    }
+    x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
     for (int by = -30; by <= 30; by++)
-        if (row_fits(x, ldexp(right_factor(x), by), true, &at, &plain) && plain > 3) seen = Q + K + by, fits++;
+        if (row_fits(x, ldexp(right_factor(x), by), &at, &plain) && plain > 3) seen = Q + K + by, fits++;
     row_in_tile in_turn = *x;  // of the key head that the query head would have if heads were dealt out in turn
     in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
     char says[300];
@@ -133,7 +105,7 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
     if (fits == 1)
         see_sum(&fit_factor, seen, 0.3, "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
                 (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn)}, "%s", says);
-    if (!x->right && x->plain && off_factors++ == 0) see(&fit_factor, 0, 0, NULL, 0, "%s", says);
+    if (!x->right && x->plain && !*fit_factor.says) see(&fit_factor, 0, 0, NULL, 0, "%s", says);
 }
 
 // From one tile to the next.
@@ -220,11 +192,12 @@ void look_at_e4m3(const record *r)
             bool right = true;
             for (int t = 0; t < step_count; t++) {
                 look_at_mask(&steps[t], i);
-                if (!read_row(&is, &steps[t], &steps[t], i)) {
+                if (!read_row(&is, &steps[t], i)) {
                     right = false;
                     continue;
                 }
-                look_at_factor(&is, &steps[t], i);
+                look_at_factor(&is);
+                for (int k = 0; k < is.count && !seen; k++) first_weight = fmax(first_weight, is.P[k]);
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
                          "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
@@ -243,9 +216,13 @@ void look_at_e4m3(const record *r)
     }
 }
 
-void settle_e4m3(void)  // one of these explains most of what was seen
+void settle_e4m3(void)
 {
-    const int most = max_int(off_factors, max_int(fit_others.wrong, fit_hidden.wrong));
-    fit_hidden.mute = fit_hidden.wrong < most, fit_others.mute = fit_others.wrong < most;
-    fit_factor.mute = off_factors < most;
+    const form *const l = fit_form(&fit_l);
+    if (l && strstr(l->says, "this L + ln(2) V_exponent") == l->says) fit_l.gaps = "";  // l is right
+    if (e.problem->signature == WB_FP8 && first_weight > 0 && first_weight <= 1)
+        find(BY_WASTE - 1, "weights of at most 1", "softmax",
+             "no row has a weight above 1 in its first tile, and e4m3 turns weights below 2^-10 into 0: with m lower "
+             "by 3, "
+             "the largest would be 2^3, and eight times smaller ones would count");
 }

@@ -1,8 +1,7 @@
 // evidence.h - what the execution layer saw a function do, against what each step should have done.
 //
-// A finding says what was different at the first wrong step. It is pinned down if one relation from a short list
-// (`form`) explains all that was seen of that step; otherwise it says what was seen, and no more. Nothing is guessed
-// from results alone.
+// A finding says what was different at the first wrong step. One relation from a short list (`form`) may explain all
+// that was seen of that step; otherwise it says what was seen, and no more.
 #pragma once
 
 #include "diagnose/cases.h"
@@ -15,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG2E 1.4426950408889634
-#define LN2   0.6931471805599453
+#define LIKE_PRINTF(n) __attribute__((format(printf, n, n + 1)))
+#define LOG2E          1.4426950408889634
+#define LN2            0.6931471805599453
 
 // All pairs of a row and a column; all walks, each with its steps read (read_steps).
 #define EACH_PAIR(i, rows, c, cols)                                                                                    \
@@ -43,7 +43,6 @@ typedef struct evidence {
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
     bool wrong;                                       // whether the answer is; at the end, whether any was
     int widest;                                       // keys in the widest tile of a forward
-    int head;                                         // of an observation, through all batches; -1: of none
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
@@ -74,7 +73,7 @@ bool worth_naming(const char *gaps);
 
 // Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose
 // answer passes nothing is kept but waste.
-__attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const char *gaps, const char *format, ...);
+LIKE_PRINTF(4) void find(int rank, const char *id, const char *gaps, const char *format, ...);
 
 // A relation that may explain what was seen: how it reads, and what it says of what is looked at. The first of a list
 // is the right one.
@@ -87,15 +86,13 @@ typedef struct form {
 
 enum { MAX_FORMS = 600 };
 
-// What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
-// sentence and its case. Said is the sentence, `joint` ("; it equals " where there is none) and how the form reads; of
-// "0" `zero` instead, and of no form `none`. others: the gaps where no form fits, if these are more. mute: another fit
-// says it.
+// What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
+// wrong observation. Said is the sentence, `joint` ("; it equals ") and how the form reads; of "0" `zero` instead, of
+// no form `none`. others: the gaps where no form fits, if these are more. mute: another fit says it.
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none;
     bool known, mute;  // known: something was seen of it
-    int heads[2][2];   // how often it was right, and wrong: in a sequence's first head; in others
     form forms[MAX_FORMS];
     int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some
     char says[700], shown[WB_CASE_TEXT];
@@ -108,15 +105,14 @@ typedef struct fit {
 
 // One observation: what was seen, and what each form says; without forms it is wrong. The sentence is kept of the first
 // that is wrong, or the first in a case whose answer is.
-__attribute__((format(printf, 6, 7))) void see(fit *f, double seen, double tolerance, const form *forms, int count,
-                                               const char *format, ...);
+LIKE_PRINTF(6)
+void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
 
 // A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
-// ln(2) (n); `values` are theirs. Looked for is which of them are in it: one that is right may be gone, or all,
-// another be there, and one or all be multiplied by -1, 2, scale, log2(e) and the like, or divided. What it is reads as
-// a formula, which is its id, too.
-__attribute__((format(printf, 6, 7))) void see_sum(fit *f, double seen, double tolerance, const char *names,
-                                                   const double *values, const char *format, ...);
+// ln(2) (n); `values` are theirs. One that is right may be gone, or all, another be there, and one or all have another
+// factor. What it is reads as a formula, which is its id, too.
+LIKE_PRINTF(6)
+void see_sum(fit *f, double seen, double tolerance, const char *names, const double *values, const char *format, ...);
 
 // What is behind an L that is infinite where it should be finite: "" if it is not.
 const char *overflow_of(double L, double right);
@@ -130,8 +126,7 @@ void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
 const form *fit_form(const fit *f);
 
 // One more form of those of a fit, which reads as it says and has that as its id; it is written down once.
-__attribute__((format(printf, 5, 6))) void add_form(const fit *f, form *forms, int *count, double is,
-                                                    const char *format, ...);
+LIKE_PRINTF(5) void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...);
 
 void conclude(void);  // finds what all fits say
 
@@ -227,9 +222,8 @@ void look_at_softmax(const record *r);           // softmax.c: what each row mak
 // By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
 // is not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);                                                               // that sees no key
-bool see_other_rows(const step *t, const product *p, const char *what, const char *gaps);  // true if it does
-bool look_at_pages(const record *r);                                                       // decode.c
+void see_empty_row(int row);           // that sees no key
+bool look_at_pages(const record *r);   // decode.c
 double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
 bool look_at_scales(const record *r);  // false if they are wrong
 void look_at_merge(const record *r);

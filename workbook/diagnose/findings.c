@@ -59,7 +59,6 @@ static void add(fit *f, double seen, double tolerance, const form *forms, int co
         if (n == 0) wrong = !fits;
     }
     f->wrong += wrong;
-    if (e.head >= 0) f->heads[e.head % e.s->q_heads > 0][wrong]++;
     if (!wrong || (*f->says && (!e.wrong || f->fails))) return;
     vsnprintf(f->says, sizeof f->says, format, list);
     memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
@@ -190,13 +189,7 @@ static void conclude_fit(const fit *f)
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             other = &f->forms[n];
     const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
-    const int(*const heads)[2] = f->heads;
-    const char *const none =
-        f->none ? f->none
-        : heads[0][0] > 2 && !heads[0][1] && heads[1][1] > heads[1][0]
-            ? "; head 0 is right and others are wrong: look for an index in which the head is missing"
-            : "";
-    const char *const joint = !is ? none : zero ? f->zero : f->joint ? f->joint : "; it equals ";
+    const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : "; it equals ";
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, joint,
          is && !zero ? is->says : "", other ? "; or, with the same effect, " : "", other ? other->says : "");

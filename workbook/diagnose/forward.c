@@ -29,35 +29,34 @@ static int head_forms(const fit *f, int h, form *forms)
     return n;
 }
 
-// False if a query head is nobody's, while others are computed more than once or rows are read that Q does not have.
+// False if a row of Q that sees a key is nobody's, while others are computed more than once.
 static bool look_at_queries(const record *r)
 {
     bool *met = allocate((size_t)all_rows(), sizeof *met);
-    int twice = -1, nobodys = 0, lacks = -1;  // heads, through all batches
-    e.head = -1;
-    EACH_WALK (r, n) {
-        const int row = r->walks[n].first ? r->walks[n].first->a_row[0] : NO_ROW;
-        if (row >= 0 && met[row] && !e.kv_len) twice = head_of(row);
-        if (row >= 0) met[row] = true;
+    int twice = -1, lacks = -1, odd = -1;  // odd: where a warp's rows begin that is no multiple of them
+    for (int n = 0; n < r->walk_count; n++) {
+        const product *first = r->walks[n].first;
+        for (int i = 0; first && i < first->rows; i++) {
+            const int row = first->a_row[i];
+            if (row < 0) continue;
+            if (met[row] && !e.kv_len) twice = row;
+            if (i == 0 && odd < 0 && query_of(row) % first->rows && !e.kv_len) odd = row;
+            met[row] = true;
+        }
     }
-    for (int n = 0; n < r->count; n++) {
-        const product *p = &r->products[n];
-        nobodys += p->scores && p->right == OF_K && p->left == NOBODY && p->a_row[0] == NOBODYS_ROW;
+    for (int row = all_rows(), j; row-- > 0;) {
+        for (j = 0; j < keys_of(row) && !met[row] && !sees(row, j);) j++;
+        if (!met[row] && j < keys_of(row)) lacks = row;
     }
-    for (int h = all_rows() / e.s->q_len; h-- > 0;) {
-        const int row = h * e.s->q_len;
-        if ((!e.kv_len || keys_of(row)) && !memchr(met + row, true, (size_t)e.s->q_len)) lacks = h;
-    }
-    const bool wrong = lacks >= 0 && (nobodys || twice >= 0);
-    char instead[80] = "blocks read rows of Q that are of no head";
-    if (!nobodys) snprintf(instead, sizeof instead, "head %d is computed more than once", twice);
-    if (wrong)
-        find(BY_HEADS - 1, "heads of nobody", "head mapping|order|page lookup|packed rows|share",
-             "no block computes query head %d, and %s (heads are numbered across the batch): from which row of Q on "
-             "does each block read?",
-             lacks, instead);
     free(met);
-    return !wrong;
+    if (lacks < 0 || twice < 0) return true;
+    char instead[200], missing[60];
+    snprintf(missing, sizeof missing, "%s", name_of(lacks));
+    snprintf(instead, sizeof instead, "%s is computed more than once", name_of(twice));
+    if (odd >= 0) APPEND(instead, "; the rows of one warp begin at %s", name_of(odd));
+    find(BY_HEADS - 1, "rows of nobody", "order|share",
+         "no block computes %s, and %s: from which row of Q on does each block read?", missing, instead);
+    return false;
 }
 
 // K and V: which of their heads a query head reads. False if that is wrong.
@@ -65,8 +64,11 @@ bool look_at_heads(const record *r, bool of_V)
 {
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
-    e.head = -1;
-    int reads[HEADS], wrong = 0, nobodys = 0, row = -1, apart = 0;  // apart: heads that begin at a multiple of Nq
+    int reads[HEADS], foreign[HEADS] = {0}, wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
+    const char *none = NULL, *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
+    static const char nan[] = "it is NaN: never written, or not yet";
+    static const char torn[] = "it was read before all of it had arrived, or from where none of them begins";
+    char whose[60] = "";
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
     const char letter = of_V ? 'V' : 'K';
@@ -83,9 +85,14 @@ bool look_at_heads(const record *r, bool of_V)
                      "in the tile that starts at key %d, a product reads rows of %s, but should read rows of %s",
                      steps[t].first, owner_names[p->right], owner_names[right]);
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
-                if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q, reads[h] = max_int(reads[h], -1);
+                if (p->b_row[c] == NOBODYS_ROW) {
+                    const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);
+                    if (!nobodys++) snprintf(whose, sizeof whose, "%s", name_of(q)), none = unwritten ? nan : torn;
+                    reads[h] = max_int(reads[h], -1);
+                }
                 if (p->b_row[c] < 0) continue;
                 const int head = key_head_of(p->b_row[c]);
+                if (head != right_key_head(h)) foreign[h] = head;
                 if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
                 own[h] |= head == right_key_head(h);
             }
@@ -94,9 +101,12 @@ bool look_at_heads(const record *r, bool of_V)
     for (int h = 0; h < heads; h++) {
         form forms[MAX_FORMS];
         const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
-        if (others && own[h])  // some tiles lie beyond the head
-            nobodys++, row = h * s->q_len, reads[h] = right_key_head(h);
-        else
+        if (others && own[h]) {  // some tiles lie beyond the head
+            reads[h] = right_key_head(h), nobodys++;
+            find(BY_HEADS, "", gaps,
+                 "query head %d reads %c of key head %d in some tiles, and in others of key head %d", h, letter,
+                 foreign[h], right_key_head(h));
+        } else
             wrong += others;
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
@@ -108,30 +118,10 @@ bool look_at_heads(const record *r, bool of_V)
     if (apart > 0 && !e.table)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
-    if (nobodys && !wrong)
-        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "",
-             "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
-             "query %d of head %d reads no row of %c: its address is outside of the tensor, or is not a multiple of D "
-             "elements from the tensor's beginning",
-             query_of(row), head_of(row), letter);
+    if (none && !wrong)
+        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", gaps,
+             "%s meets a row that is none of %c: %s", whose, letter, none);
     return !wrong && !nobodys;
-}
-
-// A product of a step that meets other rows than those of the step's tile.
-bool see_other_rows(const step *t, const product *p, const char *what, const char *gaps)
-{
-    for (int c = 0; p && c < t->S->cols; c++) {
-        const int row = p->b_row[c], right = t->S->b_row[c];
-        const bool none = row == NOBODYS_ROW && isnan(p->b[p->scores ? c : c * p->cols]);
-        if (row == right || (row < 0 && !none) || right < 0) continue;
-        char whose[80] = "they are NaN: never written, or not yet written";
-        if (!none) snprintf(whose, sizeof whose, "those from %d on", (by_keys ? query_of(row) : key_of(row)) - c);
-        find(BY_FACTOR, "of_another_tile", gaps,
-             "in the step for the tile that starts at %s %d, the product of %s reads the wrong rows of %s: %s",
-             by_keys ? "query" : "key", t->first, what, owner_names[p->right], whose);
-        return true;
-    }
-    return false;
 }
 
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
@@ -166,7 +156,8 @@ static double score_of(const product *S, int i, int c)
     return S->after[i * S->cols + c] * (e.K_scale && S->b_row[c] >= 0 ? scale_of_key(S->b_row[c]) : 1);
 }
 
-// Scores far below underflow are no sign: such pairs stay unclear.
+// Scores far below underflow are no sign: such pairs stay unclear. Nor is a weight of 0 in a row that has an infinite
+// or NaN one: m is infinite, too.
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
     const product *S = t->S, *PV = t->P;
@@ -176,15 +167,19 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
     for (int i = 0; i < S->rows; i++) {
         // Where the weights are the student's, a key is hidden if a smaller score of its row has one.
         double lowest = students ? INFINITY : -INFINITY;
-        for (int c = 0; c < S->cols; c++)
-            if (PV->a[i * PV->depth + c] > 0 && S->b_row[c] >= 0) lowest = fmin(lowest, score_of(S, i, c));
+        bool finite = true, dead = largest[i & 255] < -100;  // dead: 2^(score - m) is 0 for an m of 0
+        for (int c = 0; c < S->cols; c++) {
+            const double P = PV->a[i * PV->depth + c];
+            if (P > 0 && S->b_row[c] >= 0) lowest = fmin(lowest, score_of(S, i, c));
+            finite &= (bool)isfinite(P), dead &= P == 0;
+        }
         for (int c = 0; c < S->cols; c++) {
             const double P = PV->a[i * PV->depth + c], score = score_of(S, i, c);
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
             const bool seen = sees(S->a_row[i], p->key[c]);
             const bool elsewhere = seen && weighed[(size_t)S->a_row[i] * (size_t)e.s->kv_len + (size_t)p->key[c]];
             const fate none = seen ? (!alive || tiny || elsewhere ? UNCLEAR : HIDDEN) : alive ? HIDDEN : UNCLEAR;
-            p->fate[i * S->cols + c] = P == 0 ? none : P > 0 && isfinite(P) ? WEIGHT : UNCLEAR;
+            p->fate[i * S->cols + c] = !finite || dead ? UNCLEAR : P == 0 ? none : P > 0 ? WEIGHT : UNCLEAR;
         }
     }
 }
@@ -240,10 +235,6 @@ void look_at_forward(void)
         look_at_walks(&r, false);
         look_at_e4m3(&r);
         return;
-    }
-    EACH_WALK (&r, n) {
-        for (int t = 0; t < step_count; t++)
-            if (see_other_rows(&steps[t], steps[t].P, "P", "fetch|overlap|receive|next|send|skip|accumulate")) break;
     }
     const bool scaled = !e.K_scale || look_at_scales(&r);
     look_at_walks(&r, false);

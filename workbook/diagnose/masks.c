@@ -3,15 +3,14 @@
 // name of the mistake if it hides what was hidden, to the pair.
 #include "evidence.h"
 
-static fit masks[MASKS] = {[DIAGONAL] =
-                               FIT(BY_MASK, "mask of the diagonal|bounds|mask|tail|overlap", .joint = "; here "),
-                           [WINDOW] = FIT(BY_MASK, "mask of the window", .joint = "; here "),
-                           [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles", .joint = "; here "),
-                           [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap", .joint = "; here "),
-                           [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute", .joint = "; here "),
-                           [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ", .joint = "; here "),
-                           [PACKED] = FIT(BY_MASK, "packed rows", .joint = "; here "),
-                           [BITS] = FIT(BY_MASK, "mask|load bits", .joint = "; here ")};
+static fit masks[MASKS] = {[DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|bounds|mask|tail|overlap"),
+                           [WINDOW] = FIT(BY_MASK, "mask of the window"),
+                           [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles"),
+                           [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap"),
+                           [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute"),
+                           [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ"),
+                           [PACKED] = FIT(BY_MASK, "packed rows"),
+                           [BITS] = FIT(BY_MASK, "mask|load bits")};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
 pairs pairs_of(const step *t, int first_row)
@@ -62,13 +61,15 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const int W = e.problem->window ? min_int(e.s->window, most) : most;
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks;
-    // What may stand for i, and for j; the first two of each may decide where the mask runs.
+    // What may stand for i, and for j; the first three, or two, may decide where the mask runs.
     typedef struct number {
         const char *is;
         int x;
     } number;
-    const number of_query[] = {{"(the tile's first query)", q0},
-                               {"(the tile's last query)", q1},
+    const bool warps = !by_keys && !e.problem->on_host;  // a warp's rows
+    const number of_query[] = {{warps ? "(the warp's first query)" : "(the tile's first query)", q0},
+                               {warps ? "(the warp's last query)" : "(the tile's last query)", q1},
+                               {"(the block's first query)", by_keys ? q0 : t->of_block},
                                {"r", r},
                                {"j", j},
                                {"(i without the warp's offset)", by_keys ? i : t->of_block + r},
@@ -76,6 +77,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const number of_key[] = {{"(the tile's first key)", k0},
                              {"(the tile's last key)", k1},
                              {"c", c},
+                             {"(the row in the tile, as its column)", k0 + r},
                              {"i", i},
                              {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
@@ -116,10 +118,11 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
     // Where it runs: if a key of the tile comes after a query, or has left its window.
-    EACH_PAIR (k, 2, q, 2) {
+    EACH_PAIR (k, 2, q, 3) {
         const number key = of_key[k], query = of_query[q];
-        RULE(right && (key.x > query.x || k0 <= q1 - W), "the mask is applied only where %s comes after %s", key.is,
-             query.is);
+        for (int same = 0; same < 2; same++)
+            RULE(right && (key.x >= query.x + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s", key.is,
+                 same ? "does not come before" : "comes after", query.is);
         if (e.problem->window)
             RULE(right && (k1 > q0 || key.x <= query.x - W),
                  "the mask is applied at the window's edge only where %s is too old for %s", key.is, query.is);
@@ -137,6 +140,24 @@ static const char *rule_of(mask_kind kind)
                                 : "j > i or j <= i - W";
 }
 
+static char taken_for[MASKS][80];  // a query that is masked as another, where there is one
+
+// The one query of the head of which row a hides what it should hide, if it hides something; or its own.
+static int masked_as(const pairs *t, int a)
+{
+    int found = t->query[a], count = 0;
+    for (int i = 0; i < e.s->q_len; i++) {
+        int off = 0, fates[] = {0, 0, 0};
+        for (int b = 0; b < t->keys; b++) {
+            const int got = t->key[b] < 0 ? UNCLEAR : t->fate[a * t->keys + b];
+            fates[got]++,
+                off += got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, t->key[b]);
+        }
+        if (!off && fates[HIDDEN] && fates[WEIGHT]) found = i, count++;
+    }
+    return count == 1 ? found : t->query[a];
+}
+
 void add_to_mask(mask_kind kind, const pairs *t)
 {
     static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
@@ -147,7 +168,6 @@ void add_to_mask(mask_kind kind, const pairs *t)
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
-    e.head = head_of(t->row0);
     EACH_PAIR (a, t->queries, b, t->keys) {
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
@@ -158,17 +178,23 @@ void add_to_mask(mask_kind kind, const pairs *t)
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%s%s gives %s to key %d, which %s; key j must be hidden from query i if %s",
-            where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "",
+            "%s%s gives %s to key %d, which %s", where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "",
             name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
-                                  : "it sees",
-            rule_of(kind));
+                                  : "it sees");
+        const int other = right || f->wrong > 20 || *taken_for[kind] ? i : masked_as(t, a);
+        if (other != i)
+            snprintf(taken_for[kind], sizeof taken_for[kind], "; query %d is masked as query %d should be", i, other);
     }
 }
 
+// The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    for (int kind = 0; kind < MASKS; kind++) masks[kind].mute = !masks[kind].fails;
+    static char rules[MASKS][120];
+    for (int kind = 0; kind < MASKS; kind++) {
+        snprintf(rules[kind], sizeof rules[kind], "; key j must be hidden from query i if %s; here ", rule_of(kind));
+        masks[kind].mute = !masks[kind].fails, masks[kind].joint = rules[kind], masks[kind].none = taken_for[kind];
+    }
 }

@@ -1,8 +1,6 @@
 // rings.c - problems 17 and 18: what each rank held when it multiplied, and what it sent, against what the lesson has
-// it hold. The layer writes both down (layer_requests.h), and rows are known by their contents. Of what was multiplied
-// the answer is a sum: what is in it, and how often, is solved for by least squares. So something can be said of any
-// mistake.
-// Nothing is said of a case whose answer passes. What goes wrong between ranks, and not in numbers, the layer tells.
+// it hold. The layer writes both down (layer_requests.h), and rows are known by their contents. What a sum of gradients
+// contains, and how often, is solved for by least squares.
 #include "evidence.h"
 
 #include "layer_requests.h"
@@ -185,14 +183,9 @@ static void see_keys_sent(int rank, int turn, tensor t)
         if (same(m->at[0], want)) return;
         if ((!same(m->at[0], beside) || besides++) && (!other || m->at[0].of == (int)t)) other = m;
     }
-    const size_t element = other ? (size_t)other->h.element : 2, count = other ? other->h.bytes[0] / element : 0;
-    char size[120] = "";
-    if (other && (count != numbers(want.rank) || element != 2))
-        snprintf(size, sizeof size, "; the message has %zu elements of %zu bytes, but should have %zu of 2 bytes",
-                 count, element, numbers(want.rank));
     find(BY_WALK + 2 * turn, "keys_sent", backward() ? "keys" : "travel",
-         "in step %d, rank %d sends %s, but should send %s, which it holds%s", turn, rank,
-         other ? called(other->at[0]) : "nothing", called(want), size);
+         "in step %d, rank %d sends %s, but should send %s, which it holds", turn, rank,
+         other ? called(other->at[0]) : "nothing", called(want));
 }
 
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
@@ -293,10 +286,9 @@ static void see_given(const held *c)
              : others    ? "keys"
                          : "share",
              "%s the argument for %s is %s%s", pair, names[n], called(is),
-             there && !its ? ": that is what the message contained"
-             : to && !own  ? ": the message arrived at another address"
-             : is.of < 0   ? where
-                           : "");
+             to && !own && !(there && !its) ? ": the message arrived at another address"
+             : is.of < 0                    ? where
+                                            : "");
     }
 }
 

@@ -22,6 +22,7 @@ static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
 static int beyond;                     // rows that subtract more than any of their scores
+static double slope;                   // by what scores are multiplied, if it is one number in all cases; or NaN
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -103,20 +104,14 @@ static double subtracted(const step *t, int i, int *weights)
     for (int n = 0; n < count; n++) one &= fabs(x[n] * s2 - y[n] - m) <= close;
     if (!one && are_still_scores(q, t, i)) return NAN;
     if (!one && !e.problem->on_host && each_lane_has_its_own(q, t, x, y, column, count, close)) return NAN;
-    bool equal = !one;
-    for (int n = 1; n < count && equal; n++) equal = y[n] == y[0];
-    if (equal) {
-        find(BY_EXPONENT, "", "rescale|max|accumulate|softmax",
-             "the weights of %s in the tile that starts at key %d are all %.4g, whatever its scores are: is m "
-             "still its initial value when it is subtracted?",
-             q, t->first, exp2(y[0]));
-        return NAN;
-    }
-    for (int n = 1; n < count && !one; n++)
+    for (int n = 1; n < count && !one; n++) {
+        const double is = fabs(x[n] - x[0]) > 2 ? (y[n] - y[0]) / (x[n] - x[0]) : slope;
+        slope = slope == 0 || fabs(is - slope) <= 0.02 * fabs(slope) ? is : NAN;
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
                 "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
+    }
     return one ? m : NAN;
 }
 
@@ -140,15 +135,15 @@ static bool known(const double *runs, int count, double m)
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
 // subtracts, the tile's weights, and their sum, as it is right and without a rescaling.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], m, weights, l, plain;
+    double runs[STEPS], tile[STEPS], all, m, weights, l,
+        plain;  // all: the largest score, those of hidden keys included
     int tiles, keys;
 } row_seen;
 
 // stayed: the m of a row that grows when a score exceeds it by 8.
-static void look_at_maximum(const char *q, int t, double m, double before, const double *runs, const double *tile,
-                            double stayed)
+static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
-    const double run = runs[t], top = tile[t];
+    const double *const runs = seen->runs, *const tile = seen->tile, run = runs[t], top = tile[t];
     const double to_S = s2 != 0 ? 1 / s2 : 1;
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
@@ -166,10 +161,11 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
     beyond += m > run;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
-            e.problem->on_host ? "+ (max of S so far)| (max of S in this tile alone)"
-                               : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's "
-                                 "maximum and the m kept so far)",
-            (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S},
+            e.problem->on_host
+                ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
+                : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
+                  "mask)| (the larger of this tile's maximum and the m kept so far)",
+            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S},
             "in tile %d of the loop, %s subtracts m = %.4g from its scores in base 2, but the largest so far, "
             "scale log2(e) max S, is %.4g",
             t, q, m, run);
@@ -187,20 +183,16 @@ double rescaled_by(const step *from, const step *to, int i)
     return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
 }
 
-static void look_at_rescaling(const char *q, int t, const step *from, const step *to, int i, double old, double m)
+static void look_at_rescaling(const char *q, int t, const step *from, const step *to, int i, double old, double m,
+                              double l)
 {
     const int D = e.s->head_dim;
     const float *x = from->P->after + i * D;
     const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta), factor = rescaled_by(from, to, i);
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
-    if (!isfinite(factor)) {
-        find(BY_RESCALING, "", "rescale|softmax|overlap",
-             "from tile %d to tile %d of the loop, the factor by which O of %s is multiplied differs between "
-             "columns; it should be %.4g",
-             t, t + 1, q, right);
-        return;
-    }
-    see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)", (double[]){delta},
+    if (!isfinite(factor)) return;
+    see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)| log2(l)",
+            (double[]){delta, log2(l)},
             "from tile %d to tile %d of the loop, m of %s grows by %.4g, so O must be multiplied by 2^%.4g = "
             "%.4g, but is multiplied by %.4g",
             t, t + 1, q, -delta, delta, right, factor);
@@ -258,10 +250,13 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     }
     const double right = L_keys + log1p(term);
     const bool clear = !sink || l * term < 1e30;  // float32 overflows early
-    char with_sink[60] = "", says[300];
-    if (sink) snprintf(with_sink, sizeof with_sink, " (with the sink's term: %.4g)", l * factor);
+    char with_sink[120] = "", says[400];
+    if (sink)
+        snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term: 1 + exp(%.4g) times it)", l * factor,
+                 log(term));
     snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
              used);
+    if (sink && used > l) APPEND(says, ", 1 + exp(%.4g) times it", log(used / l - 1));
     if (!clear) return;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
@@ -291,15 +286,35 @@ void see_empty_row(int row)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
              "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
              zero ? "0" : "not 0 (or not finite)", L,
-             L < -1e38f && isfinite(L) ? ", computed from the initial m and an l that is not 0" : "");
+             L > -1e38f || !isfinite(L) ? ""
+             : e.kv_len ? ", computed from the initial m and an l that is not 0: is l set to 0 for each sequence?"
+                        : ", computed from the initial m and an l that is not 0");
 }
 
 // Hidden keys that have one weight, whatever their scores, or one that is too low for these. run: the row's maximum.
+// And a row whose weights are all 0, though it sees keys: what m must be then.
 static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
-    int count = 0;
+    int count = 0, visible = 0, hidden_nan = 0, zeros = 0;
     const product *S = t->S;
     double weight = 0, least = INFINITY, most = -INFINITY;
+    for (int c = 0; c < S->cols; c++) {
+        const double P = t->P->a[i * t->P->depth + c];
+        const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
+        visible += seen, zeros += seen && P == 0, hidden_nan += !seen && isnan(P);
+    }
+    if (visible && visible == zeros && hidden_nan)
+        find(BY_MASK, "hidden by +infinity", MASK_GAPS,
+             "the weights of %s in the tile that starts at key %d are NaN for keys that it does not see, and 0 for "
+             "those "
+             "that it sees: so m is +infinity, as hidden scores are; they must be -infinity",
+             q, t->first);
+    if (visible && visible == zeros && !hidden_nan && isfinite(run) && run < -126)
+        find(BY_MAXIMUM + 1, "m is about 0", "max|rescale|softmax",
+             "the weights of %s in the tile that starts at key %d are all 0. Its largest score so far in base 2 is "
+             "%.4g: "
+             "2^(score - m) is 0 where m is 0. Does m become 0 before the row has seen a key?",
+             q, t->first, run);
     for (int c = 0; c < S->cols; c++) {
         const double P = t->P->a[i * t->P->depth + c], score = S->after[i * S->cols + c] * s2;
         if (S->b_row[c] < 0 || sees(S->a_row[i], key_of(S->b_row[c]))) continue;
@@ -321,25 +336,27 @@ static void look_at_row(int i)
     int last = -1;
     double run = -INFINITY, stayed = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = 0;
+    seen.l = seen.plain = 0, seen.all = -INFINITY;
     if (row < 0) return;
     const char *const q = name_of(row);
-    e.head = head_of(row);
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
         double tile = -INFINITY, weights = 0;
         int visible = 0, given = 0;
         if (!PV) return;
         if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
+            int c = 0;
+            while (c < S->cols && !sees(row, key_of(S->b_row[c]))) c++;
             find(BY_RESCALING, "rescaled_by_nan", "rescale|max|softmax",
-                 "O of %s is 0 before its first tile, but NaN after the rescaling: the factor is not finite; it "
-                 "should be 2^(m_old - m_new)",
-                 q);
+                 "O of %s is 0 before its first tile, but NaN after the rescaling: the factor 2^(m_old - m_new) is not "
+                 "finite%s",
+                 q, c < S->cols ? "" : ". It sees no key of that tile, whose maximum is -infinity: is m_new that?");
             return;
         }
         for (int c = 0; c < S->cols; c++) {
             const double score = S->after[i * S->cols + c] * s2;
             weights += PV->a[i * PV->depth + c];
+            if (S->b_row[c] >= 0) seen.all = fmax(seen.all, score);
             if (sees(row, key_of(S->b_row[c]))) visible++, tile = fmax(tile, score);
         }
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
@@ -353,8 +370,8 @@ static void look_at_row(int i)
         const double old = seen.m;
         const double alpha = seen.tiles++ ? exp2(old - now) : 1;
         if (tile > stayed + 8) stayed = run;
-        look_at_maximum(q, t, now, old, seen.runs, seen.tile, stayed);
-        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now);
+        look_at_maximum(q, t, now, old, &seen, stayed);
+        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);
         seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
         seen.plain += weights, last = t;
     }
@@ -390,7 +407,13 @@ void settle_softmax(void)
     if (starts > 2 && !fit_m.wrong)
         find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
              start > lowest ? over_more : begins);
+    const form *const m = fit_form(&fit_m), *const alpha = fit_form(&fit_alpha);
+    if (m && strstr(m->says, "before the mask")) fit_m.gaps = MASK_GAPS;
+    if (alpha && strstr(alpha->says, "log2(l)")) fit_alpha.gaps = "finalize|softmax";
     if (beyond == fit_m.wrong) fit_m.none = over_more;
+    static char sloped[100];
+    snprintf(sloped, sizeof sloped, "; in all cases, S is multiplied by %.3g = %.3g log2(e)", slope, slope / LOG2E);
+    if (isfinite(slope)) fit_slope.none = sloped;
     fit_l.gaps = e.problem->sink_logits       ? "finalize|logit"
                  : l && !strcmp(l->says, "1") ? "finalize|empty rows"
                                               : "finalize|accumulate|rescale|softmax|empty rows";

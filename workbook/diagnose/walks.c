@@ -98,8 +98,8 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walk that has this query, or key, on the left.
-static const char *walk_of(const record *r, bool keys, int q, int k)
+// Where the tiles begin of the walk that has this query, or key, on the left; and its block.
+static const char *walk_of(const record *r, bool keys, int q, int k, int *block)
 {
     static char text[200];
     *text = 0;
@@ -108,6 +108,7 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
             has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
+        if (has) *block = r->walks[n].block;
         for (int t = 0, head = -1; has && t < step_count && strlen(text) < 90; t++) {
             const int row = steps[t].S->b_row[0];
             if (keys && row >= 0 && head_of(row) != head) APPEND(text, " (head %d)", head = head_of(row));
@@ -147,44 +148,30 @@ static listing listed_as(int row, int key)
     return IN_NONE;
 }
 
-static fit fit_lengths = FIT(BY_WALK - 1, "lists", .joint = "; that is the number for ");
-
-// Of 15: how many tiles a block's loop has, against its lists and those of others.
-static void look_at_lengths(const record *r)
+// Whether another walk of that block meets key k.
+static bool by_block(const record *r, int block, int head, int k)
 {
-    const block_mask *m = &wb_case_mask_of(e.c)->lists;
-    const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1;
-    for (int n = 0; n < r->walk_count; n++) {
-        bool met[STEPS] = {false};  // keys, by any of the block's warps
-        int count = 0, row = NO_ROW, cols = 1;
-        EACH_WALK (r, w) {
-            if (r->walks[w].block != r->walks[n].block || !step_count || (w < n && (row = NOBODYS_ROW))) continue;
-            row = row == NO_ROW ? steps[0].S->a_row[0] : row, cols = steps[0].S->cols;
-            for (int t = 0; t < step_count; t++) {
-                const int at = steps[t].first / cols;
-                if (steps[t].first >= 0 && at < STEPS) count += !met[at], met[at] = true;
-            }
-            count = max_int(count, step_count);  // a tile may come twice
-        }
-        if (row < 0) continue;
-        const int tile = query_of(row) / m->q_tile, b = m->masks > 1 ? head_of(row) / e.s->q_heads : 0;
-        const int others[] = {tile, 0, tile - 1, tile + 1, tile - tile % 2};
-        static const char *const say[] = {"", "the first query tile", "the query tile before", "the query tile behind",
-                                          "the first query tile of each pair"};
-        form forms[COUNT(others)];
-        for (int k = 0; k < COUNT(others); k++) {
-            const int at = b * (q_tiles + 1) + others[k];
-            const bool none = others[k] < 0 || others[k] >= q_tiles;
-            forms[k] = (form){say[k], none ? -1
-                                           : m->whole_start[at + 1] - m->whole_start[at] + m->part_start[at + 1] -
-                                                 m->part_start[at]};
-        }
-        e.head = -1;
-        see(&fit_lengths, (count * cols + 63) / 64, 0, forms, COUNT(forms),
-            "the loop for %s goes over %d tiles of 64 keys, but the lists of its query tile have %.0f", name_of(row),
-            (count * cols + 63) / 64, forms[0].is);
+    bool met = false;
+    EACH_WALK (r, n) {
+        for (int t = 0; t < step_count && !by_keys && r->walks[n].block == block; t++)
+            met |=
+                steps[t].first <= k && k < steps[t].first + steps[t].S->cols && head_of(steps[t].S->a_row[0]) == head;
     }
-    fit_lengths.mute = !fit_form(&fit_lengths);
+    return met;
+}
+
+// Whether a walk over queries takes the row behind a head's last tile for the next head's first query.
+static bool goes_past_a_head(const record *r)
+{
+    bool past = false;
+    EACH_WALK (r, n) {
+        for (int t = 1; t < step_count && by_keys; t++) {
+            const int row = steps[t].S->b_row[0], before = steps[t - 1].S->b_row[0];
+            past |= row >= 0 && before >= 0 && head_of(row) > head_of(before) && query_of(row) > 0 &&
+                    row == before + steps[t - 1].S->cols;
+        }
+    }
+    return past;
 }
 
 // Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
@@ -200,7 +187,6 @@ void look_at_walks(const record *r, bool keys)
     if (listed) gaps = "lists|first key";
     int walks = 0, worst = 0;  // the rank of what was found
     bool vain = e.table;
-    if (listed) look_at_lengths(r);
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
         for (int t = 0; t < step_count && by_keys == keys; t++) {
@@ -237,11 +223,19 @@ void look_at_walks(const record *r, bool keys)
         const int rank = listed && missing && listed_as(q, k) == IN_PART ? BY_MASK + 1 : BY_WALK;
         if (worst && worst <= rank) continue;
         worst = rank;
-        const char *begin = walk_of(r, keys, q, k);
+        int block = -1;
+        const char *begin = walk_of(r, keys, q, k, &block), *skips = "";
         if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+        if (missing && *begin && !keys && by_block(r, block, head_of(q), k))
+            skips = ". Other warps of its block do: its own warp skips the tile", gaps = listed ? gaps : "skip";
+        if (missing && keys && goes_past_a_head(r))
+            skips =
+                ". From a head's last tile the block goes on with the next row of Q, not with the next head's first "
+                "query",
+            gaps = "next head";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
-             "%s%s %s key %d, although it sees the key; %s that %s%s%s", where, name_of(q),
-             missing ? "never meets" : "counts more than once", k,
+             "%s%s %s key %d, although it sees the key%s; %s that %s%s%s", where, name_of(q),
+             missing ? "never meets" : "counts more than once", k, skips,
              *begin ? "the tiles in the loop for" : "no block computes", keys ? "key" : "query",
              *begin ? " begin at:" : "", begin);
     }
