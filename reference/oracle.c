@@ -48,7 +48,7 @@ typedef double four __attribute__((vector_size(32), may_alias));
 typedef int64_t eight_words __attribute__((vector_size(64)));
 
 // No functions: where a vector of eight is passed depends on the processor.
-#define EIGHT_AT(x) ((eight)*(const eight_anywhere *)(x))
+#define EIGHT_AT(x) ((eight) * (const eight_anywhere *)(x))
 #define SIZES_OF(x) ((eight)((eight_words)(x)&INT64_MAX))
 
 static inline double total(const eight x[2])
@@ -86,8 +86,8 @@ static inline __attribute__((always_inline)) void add_columns(double *O, double 
     if (abs_V) memcpy(abs_V + d, sizes, eights * sizeof *sizes);
 }
 
-ORACLE_LOOPS void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *O, double *L, double *abs_V,
-                                       double *logit, double *P)
+ORACLE_LOOPS void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *O, double *L,
+                                       double *abs_V, double *logit, double *P)
 {
     const attention_shape *shape = in->shape;
     const oracle_mask *mask = in->mask;
@@ -155,13 +155,14 @@ int oracle_decode_keys(const decode_shape *shape, int kv_len, int i)
     return keys < 0 ? 0 : keys;
 }
 
-void oracle_decode_row(const decode_shape *shape, const double *q, const double *K, const double *V, int keys, double *O,
-                       double *L, double *abs_V, double *logit)
+void oracle_decode_row(const decode_shape *shape, const double *q, const double *K, const double *V, int keys,
+                       double *O, double *L, double *abs_V, double *logit)
 {
     static const wb_problem no_mask = {.mask = WB_NO_MASK};
     const attention_shape one = {1, 1, 1, 1, keys, shape->head_dim, shape->scale, 0, 0, 0};
     if (keys > 0) {
-        oracle_attention_row(&(oracle_inputs){&no_mask, &one, q, K, V, .mask = NULL}, 0, 0, 0, O, L, abs_V, logit, NULL);
+        oracle_attention_row(&(oracle_inputs){&no_mask, &one, q, K, V, .mask = NULL}, 0, 0, 0, O, L, abs_V, logit,
+                             NULL);
         return;
     }
     for (int d = 0; d < shape->head_dim; d++) O[d] = abs_V[d] = 0;

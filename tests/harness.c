@@ -185,8 +185,7 @@ static bool part_untouched(report *r, const worker_run *whole, int rank, bool ou
         while (now[i] == before[i]) i++;
         i /= wb_type_bytes(t->type);
         say_rank(r, whole, rank);
-        say(r, "%s ",
-            t->output ? "the function refused the arguments, but wrote" : "the function changed an input:");
+        say(r, "%s ", t->output ? "the function refused the arguments, but wrote" : "the function changed an input:");
         say_place(r, whole, &whole->tensors[k],
                   run == whole ? i : wb_shard_place(&whole->c, &whole->tensors[k], rank, i));
         say_case(r, whole);
@@ -863,15 +862,15 @@ static double loss_at(const worker_run *run, double step)
         moved[n] = malloc(t->count * sizeof(double));
         if (!moved[n]) abort();
         for (size_t i = 0; i < t->count; i++)
-            moved[n][i] =
-                element(t, original_tensor(run, Q + n), i) + step * element(t, worker_tensor(run, dQ + n), i);
+            moved[n][i] = element(t, original_tensor(run, Q + n), i) + step * element(t, worker_tensor(run, dQ + n), i);
     }
     double loss = 0, o[WB_MAX_HEAD_DIM], l;
     for (int bh = 0; bh < s->batch * s->q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i, D = (size_t)s->head_dim;
-            oracle_attention_row(&(oracle_inputs){run->problem, s, moved[0], moved[1], moved[2], moved[3], .mask = NULL},
-                                 bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
+            oracle_attention_row(
+                &(oracle_inputs){run->problem, s, moved[0], moved[1], moved[2], moved[3], .mask = NULL},
+                bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
             for (size_t d = 0; d < D; d++)
                 loss += o[d] * element(&run->tensors[dO], original_tensor(run, dO), row * D + d);
         }
@@ -1194,8 +1193,9 @@ static size_t all_resident(const worker_run *run)
     const bool back = wb_is_backward(run->problem);
     const size_t K = back ? 5 : 3, times = back ? 18 : 6, kept = back ? 16 * MiB : 8 * MiB;
     const size_t travels = wb_has_ranks(run->problem) ? times * run->tensors[K].bytes * (size_t)run->c.ranks + kept : 0;
-    return run->problem->on_host ? run->bytes + 20 * MiB + stacks
-                                 : shared + run->bytes + 14 * MiB + travels + (workspace < 32 * MiB ? workspace : 32 * MiB);
+    return run->problem->on_host
+               ? run->bytes + 20 * MiB + stacks
+               : shared + run->bytes + 14 * MiB + travels + (workspace < 32 * MiB ? workspace : 32 * MiB);
 }
 
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)

@@ -61,8 +61,7 @@ double wb_get(wb_type type, const void *array, size_t i)
 void wb_get_all(wb_type type, const void *array, size_t count, double *values)
 {
     const uint16_t *bits = array;
-    for (size_t i = 0; i < count; i++)
-        values[i] = type == WB_BFLOAT16 ? wb_from_bf16(bits[i]) : wb_get(type, array, i);
+    for (size_t i = 0; i < count; i++) values[i] = type == WB_BFLOAT16 ? wb_from_bf16(bits[i]) : wb_get(type, array, i);
 }
 
 void wb_put(wb_type type, void *array, size_t i, double value)

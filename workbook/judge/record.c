@@ -1,6 +1,10 @@
-// record.c - linked into every test program: starts the tests in the order of the source, simple ones first, and says
-// what they come to (score/results.h) on the descriptor that WB_TOLD numbers, a row as soon as a test has ended.
-// Criterion calls this in the process that starts the tests; a test itself runs in another.
+// record.c - linked into every test program: runs its tests, in the order of the source, simple ones first, and says
+// what they come to (score/results.h) on the descriptor that WB_TOLD numbers, a row as soon as a test has ended; without
+// one, what has failed on stderr. Criterion is the language of tests and reads the command line.
+//
+// A test is a fork of this process, in which no test ever ran, so it finds everything loaded. Criterion's own runner,
+// whose functions these replace, would start the program anew for each, load its thirty libraries, and talk to it by
+// sockets and shared memory under names that anybody can tell.
 //
 // A failure's message may begin with the case that it is about and RECORD_GIVEN (record.h), which make the row's field
 // `given`. With WB_LIST set no test is run: each is a row of the record, as if it had been skipped.
@@ -9,12 +13,119 @@
 #include "score/results.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
+// What a test has said, in memory that it shares with this process.
+typedef struct told {
+    bool failed, skipped;
+    char given[1 << 16], text[1 << 18];
+} told;
+
+typedef struct running {
+    const struct criterion_test *test;
+    pid_t pid;  // 0: none
+    double begun;
+    told *said;
+} running;
+
+enum { MOST_JOBS = 256 };
+static running jobs[MOST_JOBS];
+static size_t job_count;
+static bool some_failed;
 static FILE *record;
 static int gave_up;  // a test found that it cannot judge, as its exit status says (record.h): the record gets no end
+
+// ------------------------ in a test
+
+static told *mine;
+
+static void add(const char *format, va_list arguments)
+{
+    const size_t used = strlen(mine->text);
+    vsnprintf(mine->text + used, sizeof mine->text - used, format, arguments);
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    add(format, arguments);
+    va_end(arguments);
+}
+
+static __attribute__((noreturn)) void end_test(void)
+{
+    fflush(NULL);
+    _exit(0);
+}
+
+// What tests call of Criterion is found here before it is found in its library.
+#pragma GCC visibility push(default)
+void criterion_send_assert(struct criterion_assert_stats *s)
+{
+    const char *message = s->message ? s->message : "", *mark = strchr(message, RECORD_GIVEN);
+    const char *file = strrchr(s->file, '/');
+    if (s->passed) return;
+    mine->failed = true;
+    if (*mine->text) say("\n");
+    if (mark && !*mine->given) snprintf(mine->given, sizeof mine->given, "%.*s", (int)(mark - message), message);
+    if (mark)
+        say("%s", mark + 1);
+    else
+        say("%s:%u: %s", file ? file + 1 : s->file, s->line, message);
+}
+
+void criterion_abort_test(void) { end_test(); }
+void criterion_continue_test(void) {}
+void cri_asserts_passed_incr(void);
+void cri_asserts_passed_incr(void) {}
+
+void criterion_skip_test(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    mine->skipped = true;
+    add(format, arguments);
+    va_end(arguments);
+    end_test();
+}
+
+void criterion_test_die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    mine->failed = true;
+    add(format, arguments);
+    va_end(arguments);
+    end_test();
+}
+
+void criterion_internal_test_setup(void) {}
+void criterion_internal_test_main(void (*test)(void)) { test(); }
+void criterion_internal_test_teardown(void) {}
+
+// It draws differences of texts by libgit2, which reads all the certificates of the system as it begins.
+int git_libgit2_init(void);
+int git_libgit2_shutdown(void);
+int git_libgit2_init(void) { return 1; }
+int git_libgit2_shutdown(void) { return 0; }
+#pragma GCC visibility pop
+
+// ------------------------ rows
 
 // Where a test stands in the source: the harness counts them (harness.h), since those of a suite may stand in several
 // files; of other suites it is the line.
@@ -24,34 +135,80 @@ static int place_of(const struct criterion_test *test)
     return counted ? (int)counted : (int)test->data->line_;
 }
 
-static void write_row(const struct criterion_test *test, result_status status, double seconds, const char *given,
-                      const char *message)
+static void write_row(const struct criterion_test *test, result_status status, double seconds, char *given, char *text)
 {
-    char *texts[] = {strdup(test->name), strdup(given), strdup(message)};
-    if (!texts[0] || !texts[1] || !texts[2]) abort();
     const result row = {.status = status,
-                        .test = texts[0],
+                        .test = (char *)test->name,
                         .line = place_of(test),
                         .seconds = seconds,
-                        .given = texts[1],
-                        .message = texts[2]};
-    results_write(record, &row);
-    for (int i = 0; i < 3; i++) free(texts[i]);
+                        .given = given,
+                        .message = text};
+    some_failed |= status == RESULT_FAIL;
+    if (record)
+        results_write(record, &row);
+    else if (status != RESULT_OK)
+        fprintf(stderr, "%s  %s\n%s\n", result_words[status], test->name, text);
 }
 
-// What failed, in the order in which it failed: the list has the last first.
-static void say_failures(FILE *to, const struct criterion_assert_stats *a, const char **given, size_t *given_length)
+static double now(void)
 {
-    if (!a) return;
-    say_failures(to, a->next, given, given_length);
-    if (a->passed) return;
-    if (ftell(to) > 0) fputc('\n', to);
-    const char *message = a->message ? a->message : "", *mark = strchr(message, RECORD_GIVEN);
-    if (mark) {
-        if (!*given_length) *given = message, *given_length = (size_t)(mark - message);
-        fputs(mark + 1, to);
-    } else
-        fprintf(to, "%s:%u: %s", a->file, a->line, message);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// A test has ended, and how.
+static void conclude(running *job, int status)
+{
+    told *const said = job->said;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0, signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const bool cannot = code == RECORD_GAVE_UP || code == RECORD_STARVED;
+    if (cannot && gave_up != RECORD_GAVE_UP) gave_up = code;
+    if (signal)
+        snprintf(said->text, sizeof said->text, "the test itself died of signal %d (%s)", signal, strsignal(signal));
+    else if (code && !*said->text)
+        snprintf(said->text, sizeof said->text, "the test exited with %d", code);
+    if (!cannot)
+        write_row(job->test,
+                  signal || code || said->failed ? RESULT_FAIL
+                  : said->skipped                ? RESULT_SKIP
+                                                 : RESULT_OK,
+                  now() - job->begun, said->given, said->text);
+    munmap(said, sizeof *said);
+    job->pid = 0, job_count--;
+}
+
+// ------------------------ the run
+
+static void wait_for_one(void)
+{
+    int status;
+    const pid_t pid = waitpid(-1, &status, 0);
+    for (size_t n = 0; pid > 0 && n < MOST_JOBS; n++)
+        if (jobs[n].pid == pid) conclude(&jobs[n], status);
+    if (pid < 0 && errno != EINTR) abort();
+}
+
+static void start(const struct criterion_test *test, const struct criterion_suite *suite)
+{
+    running *job = jobs;
+    while (job->pid) job++;
+    *job =
+        (running){test, 0, now(), mmap(NULL, sizeof(told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    fflush(NULL);
+    job->pid = job->said == MAP_FAILED ? -1 : fork();
+    if (job->pid < 0) abort();
+    job_count++;
+    if (job->pid) return;
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (record) close(fileno(record));  // neither a test nor what it starts can say anything for others
+    mine = job->said;
+    if (suite->data && suite->data->init) suite->data->init();
+    if (test->data->init) test->data->init();
+    test->test();
+    end_test();
 }
 
 typedef struct criterion_ordered_set_node node;
@@ -72,67 +229,39 @@ static void sort_by_place(struct criterion_ordered_set *tests)
     tests->first = sorted;
 }
 
-ReportHook(PRE_ALL)(struct criterion_test_set *set)
+static void begin(struct criterion_test_set *set)
 {
-    FOREACH_SET(struct criterion_suite_set * suite, set->suites) { sort_by_place(suite->tests); }
-    const char *told = getenv("WB_TOLD");
-    if (!told || fcntl(atoi(told), F_SETFD, FD_CLOEXEC)) return;  // not open in tests, nor in what they start
-    record = fdopen(atoi(told), "w");
-    if (!record) abort();
+    extern f_report_hook __start_cr_pra[] __attribute__((weak)), __stop_cr_pra[] __attribute__((weak));
+    for (f_report_hook *hook = __start_cr_pra; hook < __stop_cr_pra; hook++) (*hook)(set);
+    const char *number = getenv("WB_TOLD");
+    if (!number) return;
+    record = fdopen(atoi(number), "w");
+    if (!record || fcntl(fileno(record), F_SETFD, FD_CLOEXEC)) abort();
     unsetenv("WB_TOLD");
-    if (!getenv("WB_LIST")) return;
+}
+
+__attribute__((visibility("default"))) int criterion_run_all_tests(struct criterion_test_set *set)
+{
+    const char *wanted = criterion_options.pattern;
+    const size_t processors = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t most = criterion_options.jobs ? criterion_options.jobs : processors;
+    begin(set);
     FOREACH_SET(struct criterion_suite_set * suite, set->suites)
     {
+        sort_by_place(suite->tests);
         FOREACH_SET(struct criterion_test * test, suite->tests)
         {
-            if (!test->data->disabled) write_row(test, RESULT_SKIP, 0, "", "");
-            test->data->disabled = true;
+            if (test->data->disabled) continue;
+            if (wanted && fnmatch(wanted, test->data->identifier_, FNM_EXTMATCH)) continue;
+            while (job_count >= (most < MOST_JOBS ? most : MOST_JOBS)) wait_for_one();
+            if (some_failed && criterion_options.fail_fast) continue;
+            if (getenv("WB_LIST"))
+                write_row(test, RESULT_SKIP, 0, "", "");
+            else
+                start(test, &suite->suite);
         }
     }
-}
-
-ReportHook(POST_TEST)(struct criterion_test_stats *s)
-{
-    if (!record) return;
-    const bool cannot = s->exit_code == RECORD_GAVE_UP || s->exit_code == RECORD_STARVED;
-    if (cannot && s->test->data->exit_code != s->exit_code) {
-        if (gave_up != RECORD_GAVE_UP) gave_up = s->exit_code;
-        return;
-    }
-    if (s->test_status == CR_STATUS_PASSED) {
-        write_row(s->test, RESULT_OK, s->elapsed_time, "", "");
-    } else if (s->test_status == CR_STATUS_SKIPPED) {
-        write_row(s->test, RESULT_SKIP, s->elapsed_time, "", s->message ? s->message : "");
-    } else {
-        char *text = NULL, *given_text;
-        size_t size, length = 0;
-        const char *given = "";
-        FILE *to = open_memstream(&text, &size);
-        if (!to) abort();
-        say_failures(to, s->asserts, &given, &length);
-        if (s->timed_out)
-            fprintf(to, "%sthe test did not end in time", ftell(to) > 0 ? "\n" : "");
-        else if (ftell(to) == 0)
-            fprintf(to, "the test exited with %d", s->exit_code);
-        fclose(to);
-        given_text = strndup(given, length);
-        if (!given_text) abort();
-        write_row(s->test, RESULT_FAIL, s->elapsed_time, given_text, text);
-        free(given_text);
-        free(text);
-    }
-}
-
-ReportHook(TEST_CRASH)(struct criterion_test_stats *s)
-{
-    char text[128];
-    if (!record) return;
-    snprintf(text, sizeof text, "the test itself died of signal %d (%s)", s->signal, strsignal(s->signal));
-    write_row(s->test, RESULT_FAIL, s->elapsed_time, "", text);
-}
-
-ReportHook(POST_ALL)(struct criterion_global_stats *stats)
-{
-    (void)stats;
+    while (job_count) wait_for_one();
     if (record && gave_up != RECORD_GAVE_UP) results_end(record, gave_up == RECORD_STARVED);
+    return !some_failed && !gave_up;
 }

@@ -219,8 +219,7 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
     char ending[256];
     const bool answered = !*session_serve(turns, count, run->problem, board, ending, &how, &whose);
     note(kind, how, ending);
-    for (int r = 0; r < count; r++)
-        read_all(files[r], worker_part(run, r));
+    for (int r = 0; r < count; r++) read_all(files[r], worker_part(run, r));
     if (!answered) {
         run->whose = run->parts ? whose : 0;
         snprintf(run->ending, sizeof run->ending, "%s", ending);

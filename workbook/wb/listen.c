@@ -12,29 +12,21 @@
 #include <string.h>
 #include <unistd.h>
 
-// What a run needs for itself, in a folder that does not outlive it: the file in which cases note what they cost, and
-// the socket at which the program listens to its tests; the folder's name ends that of the memory that it shares with
-// them (judge/criterion.c).
-static char scratch[4096], spent_path[4200];
-static pid_t running;
+static char spent_path[4096];  // the file in which the cases of a run note what they cost; it does not outlive the run
 
 void listen_clean(void)
 {
-    char socket[4200];
-    if (!*scratch) return;
-    snprintf(socket, sizeof socket, "%s/criterion_%lld.sock", scratch, (long long)running);
-    unlink(socket);
-    unlink(spent_path);
-    rmdir(scratch);
-    *scratch = 0;
+    if (*spent_path) unlink(spent_path);
+    *spent_path = 0;
 }
 
 static void make_scratch(void)
 {
     const char *folder = getenv("TMPDIR");
-    snprintf(scratch, sizeof scratch, "%s/suite-XXXXXX", folder && *folder ? folder : "/tmp");
-    if (!mkdtemp(scratch)) child_give_up(scratch);
-    snprintf(spent_path, sizeof spent_path, "%s/spent", scratch);
+    snprintf(spent_path, sizeof spent_path, "%s/suite-XXXXXX", folder && *folder ? folder : "/tmp");
+    const int file = mkstemp(spent_path);
+    if (file < 0) child_give_up(spent_path);
+    close(file);
 }
 
 enum { TOLD = 3 };  // the descriptor on which the program says what its tests come to (judge/record.c)
@@ -45,7 +37,6 @@ static void set_environment(const suite_run *run)
     setenv("WB_WORKER", run->worker, 1);
     setenv("WB_BACKEND", run->backend, 1);
     setenv("WB_SPENT", spent_path, 1);
-    setenv("WB_SOCKETS", scratch, 1);
     // Several tests run at once: what the oracle's threads spend waiting would be missing elsewhere.
     setenv("OMP_WAIT_POLICY", "passive", 0);
     if (run->coverage) setenv("WB_COVERAGE", run->coverage, 1);
@@ -66,9 +57,8 @@ static void become_program(void)
 
 static pid_t start(const suite_run *run, int told, int errors)
 {
-    char jobs[32],
-        *words[64] = {(char *)run->program, "--verbose=4", "--short-filename", jobs};  // of Criterion no word
-    int count = 4;
+    char jobs[32], *words[64] = {(char *)run->program, jobs};
+    int count = 2;
     const char *wanted = getenv("WB_JOBS");
     snprintf(jobs, sizeof jobs, "-j%ld", wanted && *wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN));
     if (run->first) strcpy(jobs, "-j1"), words[count++] = "--fail-fast";
@@ -103,7 +93,7 @@ bool listen_to(const suite_run *run, results *r)
     if (!errors || !from) child_give_up("a suite");
     fcntl(fileno(errors), F_SETFL, O_APPEND);
     fcntl(fileno(errors), F_SETFD, FD_CLOEXEC);
-    running = start(run, ends[1], fileno(errors));
+    const pid_t running = start(run, ends[1], fileno(errors));
     close(ends[1]);
     while (getline(&line, &room, from) > 0 || (ferror(from) && errno == EINTR)) {
         cJSON *const said = ferror(from) ? NULL : cJSON_Parse(line);

@@ -27,7 +27,8 @@ static wb_status new_memory(bool on_host, void **buffer, size_t bytes, size_t fi
     if (on_host && posix_memalign(buffer, 256, bytes)) return WB_OUT_OF_MEMORY;
     const wb_status status = on_host ? WB_OK : wb_device_alloc(buffer, bytes);
     if (on_host) memset(*buffer, WB_NAN_BYTE, filled);
-    if (on_host || wb_what_was_asked || status != WB_OK) return status;  // on the CPU layer all of it is, from the start
+    if (on_host || wb_what_was_asked || status != WB_OK)
+        return status;  // on the CPU layer all of it is, from the start
     return wb_device_fill(*buffer, WB_NAN_BYTE, filled);
 }
 
@@ -183,8 +184,9 @@ static wb_status end_scratch(wb_run *r)
 {
     const run_scratch *s = &r->scratch;
     if (!s->buffer) return WB_OK;
-    const wb_status status = r->x->device_status != WB_OK ? WB_OK
-                             : look_around(r->x, false, s->buffer, s->guard, s->given.bytes, s->guard, r->count);
+    const wb_status status = r->x->device_status != WB_OK
+                                 ? WB_OK
+                                 : look_around(r->x, false, s->buffer, s->guard, s->given.bytes, s->guard, r->count);
     wb_device_free(s->buffer);
     return status;
 }
