@@ -35,8 +35,8 @@ def step(match):
 
 
 for lesson in source.glob("problems/[0-9][0-9]/README.md"):
-    lesson.write_text(re.sub(r"^The step from (\d\d) changes .*; `make step-(\d\d)` shows them\.$", step, lesson.read_text(),
-                             flags=re.M))
+    lesson.write_text(re.sub(r"^The step from (\d\d) changes .*; `make step-(\d\d)` shows them\.$", step,
+                             lesson.read_text(), flags=re.M))
 
 # The numbers on the map lead to their lessons. No space is lost where it has several.
 drawing = re.search(r"<!-- map: .*?```text\n(.*?)```", (source / "problems/README.md").read_text(), re.S)[1]
