@@ -33,7 +33,7 @@ progress: $B/wb  ## the state, points and next step of each problem; runs nothin
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" \
 	    -f workbook/loop/help.awk Makefile
-book:  ## the lessons as a site, opened from the disk; EDITION=instructors: with the wrong solutions
+book:  ## the lessons as a site, opened from the disk
 	@workbook/book/book.sh $(PYTHON)
 
 # ------------------------------------------------------------------------------ work on a problem

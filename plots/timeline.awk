@@ -1,7 +1,7 @@
-# timeline.awk - rows for timeline.gp from the trace events of make timeline-NN: awk -v of=bars -f timeline.awk FILE.json
+# timeline.awk - rows for timeline.gp from the trace events of make timeline-NN: awk -v of=bars -f timeline.awk FILE
 #   of=lanes   y, name      of=bars   from, to, y, class, label      of=title, costs, at   the text of that name
-# A cycle is a microsecond there, and what takes ms is written in microseconds. Classes: 0 is copied or sent, 1 waits for
-# a product, 2 waits for something else, 3 other kernels, 4 products of a ring; from 5 on of a warpgroup.
+# A cycle is a microsecond there, and what takes ms is written in microseconds. Classes: 0 is copied or sent, 1 waits
+# for a product, 2 waits for something else, 3 other kernels, 4 products of a ring; from 5 on of a warpgroup.
 function value(key) {
     if (!match($0, "\"" key "\":(\"[^\"]*\"|[-0-9.]+)")) return ""
     text = substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)

@@ -31,8 +31,8 @@ set label 3 say("at") at screen left, screen 14.0 / height textcolor rgb "#60606
 array color[9] = ["#8a8a8a", "#f3d3cf", "#e2786c", "#8a8a8a", "#0b5fa5", "#0b5fa5", "#c8651b", "#2e7d4f", "#7b4fa3"]
 if (ring) color[1] = "#c8651b"
 means(k) = ring \
-    ? (k == 0 ? "messages" : k == 2 ? "a stream waits, or messages for another rank" : k == 3 ? "other kernels, copies" \
-        : k == 4 ? "products" : "") \
+    ? (k == 0 ? "messages" : k == 2 ? "a stream waits, or messages for another rank" \
+        : k == 3 ? "other kernels, copies" : k == 4 ? "products" : "") \
     : (k == 0 ? "a tile is loaded" : k == 1 ? "waits for a product" : k == 2 ? "waits for something else" : "")
 plot of("lanes") using (time_max / 2):1:(0):(time_max):($1 - .4):($1 + .4):ytic(2) \
         with boxxyerror linecolor rgb "#f4f4f4" notitle, \

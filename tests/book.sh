@@ -13,22 +13,16 @@ done
 [ -n "$browser" ] && python3 -c 'import ensurepip' 2>/dev/null ||
     { echo "there is no chromium (WB_BROWSER=PROGRAM names another), or no python3-venv"; exit 77; }
 
-make_book() { # EDITION, what it is called
-    ${MAKE:-make} --no-print-directory book EDITION="$1" >"$said" 2>&1
-    verdict $? "$2 is made without a warning"
-}
-make_book students "the students' edition"
+${MAKE:-make} --no-print-directory book >"$said" 2>&1
+verdict $? "the book is made without a warning"
 [ $failed -eq 0 ] || exit 1
 find build/book/html -path '*solutions/[0-9]*' >"$said"
 check "and it contains no reference solution" [ ! -s "$said" ]
-steps() { # EDITION TIMES: so many pictures of a step in each lesson that has one
-    for lesson in $(grep -l '^The step from ' problems/[0-9][0-9]/README.md); do
-        page=build/book/$1/${lesson%.md}.html
-        [ "$(grep -c '<summary>From .. to ' "$page")" -eq "$2" ] && grep -q '<span class="gi">' "$page" || echo "$page"
-    done >"$said"
-    check "each lesson shows its step $2 times" [ ! -s "$said" ]
-}
-steps html 1
+for lesson in $(grep -l '^The step from ' problems/[0-9][0-9]/README.md); do
+    page=build/book/html/${lesson%.md}.html
+    [ "$(grep -c '<summary>From .. to ' "$page")" -eq 1 ] && grep -q '<span class="gi">' "$page" || echo "$page"
+done >"$said"
+check "each lesson shows its step" [ ! -s "$said" ]
 
 strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
 {
@@ -59,17 +53,4 @@ for picture in $pictures; do
     still $picture | cmp - plots/$picture >"$said" 2>&1
     verdict $? "plots/$picture is what the figure draws (tests/book.sh --stills)"
 done
-
-# The other edition.
-[ -d solutions ] || exit $failed
-make_book instructors "the instructors' edition"
-for list in solutions/*/wrong.diff; do
-    number=$(basename "$(dirname "$list")")
-    awk -v list="$list" -v tell=names -f workbook/loop/edit.awk | while read -r name; do
-        grep -q "$name" "build/book/instructors/wrong/$number.html" || echo "$number: $name"
-    done
-done >"$said"
-check "it shows each wrong solution" [ ! -s "$said" ]
-steps instructors 2
-check "and keys" [ -s build/book/instructors/files/solutions/08/variants/hopper.cu.html ]
 exit $failed

@@ -64,7 +64,6 @@ grade-all SUBMISSIONS OUT=$scratch/out
 class-copy DEST
 class-copy UPTO DEST=$scratch/upto
 ring RANKS,N,D,HEADS,CAUSAL,RUNS
-book EDITION
 train STEPS,SEED,TEXT,WRONG,RESUME,TRAIN,RANKS,PARALLEL IMPL=naive
 gradescope ZIP
 test-02 CASE,SEED,TEST

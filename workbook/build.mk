@@ -59,7 +59,8 @@ LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
-FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS) $(COUNTS) $(foreach u,$(UNITS),$(unit_$u)))
+FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS) $(COUNTS) \
+  $(foreach u,$(UNITS),$(unit_$u)))
 -include $B/flags.mk
 build/tools.mk $B/flags.mk: ;
 ifneq ($(BUILT_WITH),$(FLAGS))
@@ -82,8 +83,8 @@ endef
 else
 define compile_cu
 $(call say,CXX,$<)
-$Q$(BEGUN)LC_ALL=C awk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
-  $(KERNELFLAGS) $(COUNTING) -I$(dir $<) -c $(@:.o=.cpp) -o $@$(ENDED)
+$Q$(BEGUN)LC_ALL=C awk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && \
+  $(KERNEL) $(KERNELFLAGS) $(COUNTING) -I$(dir $<) -c $(@:.o=.cpp) -o $@$(ENDED)
 endef
 endif
 

@@ -138,10 +138,10 @@ struct ncclComm *wb_rank_begin(void *board, int rank, int ranks) WB_OF_THE_LAYER
 void wb_rank_end(void) WB_OF_THE_LAYER;
 
 // Writes down the products of matrices from here on, as numbers, into zeros; null ends it. The first is 0, or 1 if
-// there was no room for all products. Each product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted over the
-// launch, or a thread of the host), rows, cols, depth. Then come A [rows, depth], B [depth, cols], and C [rows, cols]
-// before and after. Of a rank it has what each product and each message held, a wb_held and behind it the pieces, each
-// in as many numbers as it takes; the last has another kind.
+// there was no room for all products. Each product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted
+// over the launch, or a thread of the host), rows, cols, depth. Then come A [rows, depth], B [depth, cols], and
+// C [rows, cols] before and after. Of a rank it has what each product and each message held, a wb_held and behind it
+// the pieces, each in as many numbers as it takes; the last has another kind.
 enum { WB_PRODUCT_HEAD = 4 };
 void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
 

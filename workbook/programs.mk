@@ -15,7 +15,8 @@ $(foreach n,$(NUMBERS),$(eval $(call implementation,repaired,$n,$B/repaired/$n.c
 STOPS_AT = -fsanitize=alignment -fsanitize-undefined-trap-on-error
 $B/repaired/%.o: KERNELFLAGS = -w -O0 $(STOPS_AT) -Iproblems/$* -Isolutions/$*
 C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
-$(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict=__restrict__ -fpermissive $(OPENBLAS_CFLAGS)
+$(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict=__restrict__ -fpermissive \
+  $(OPENBLAS_CFLAGS)
 
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)

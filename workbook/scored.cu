@@ -30,7 +30,7 @@ struct statistics {
     float slope[BLOCK], L[BLOCK], delta[BLOCK];  // in base 2; L is infinity where nothing is seen, so that P = 0
 };
 
-// Of a block: of queries Q and dO, or of keys K and V. Two steps of a walk by turns: one arrives while the other is used.
+// Of a block: of queries Q and dO, or of keys K and V. Two steps of a walk by turns: one arrives, the other is used.
 template <int D> struct block_tiles {
     smem_tile<BLOCK, D> mine[2];
     smem_tile<STEP<D>, D> theirs[2][2];

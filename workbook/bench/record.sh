@@ -11,9 +11,9 @@
 #   sanitize  the reference solutions of 02 and 03 in the check build (cuda: compute-sanitizer)
 # no PART: all of them, in this order.
 #
-# All that was printed is added to OUTDIR/results.txt. Of the cuda backend plots/data/<gpu> gets the TSVs. Exit status: 0,
-# 1 if anything failed (it is listed at the end), 2 if the command line is wrong. WB_RECORD_SECONDS: for everything, 3600
-# unless set; what would begin later is not run, and counts as failed. WB_NUMBERS="02 03": of the problems' suites and benches these alone.
+# All that was printed is added to OUTDIR/results.txt. Of the cuda backend plots/data/<gpu> gets the TSVs. Exit status:
+# 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong. WB_RECORD_SECONDS: for everything,
+# 3600 unless set; what would begin later counts as failed. WB_NUMBERS="02 03": the suites and benches of these alone.
 set -u
 . workbook/loop/source.sh
 all='suites bench peers torch gpt_oss duel sanitize'

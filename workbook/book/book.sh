@@ -1,19 +1,9 @@
 #!/bin/sh
 # book.sh PYTHON - make book: the lessons and what belongs to them as a site in build/book/html that opens from the
-# disk. What builds it is installed once, into build/book/venv. EDITION=instructors: with the wrong solutions, and with
-# links to the keys, in build/book/instructors.
+# disk. What builds it is installed once, into build/book/venv.
 set -eu
-out=build/book here=workbook/book
+out=build/book here=workbook/book site=build/book/html
 fail() { echo "book: $*" >&2; exit 1; }
-
-case ${EDITION:-students} in
-students) keys=no site=$out/html ;;
-instructors)
-    keys=yes site=$out/instructors
-    [ -d solutions ] || fail "this copy has no solutions, so it has no instructors' edition"
-    ;;
-*) fail "EDITION=$EDITION: must be students or instructors" ;;
-esac
 
 mkdir -p $out
 if ! cmp -s $here/requirements.txt $out/venv/installed; then
@@ -41,9 +31,9 @@ while read -r _ file; do # as it was shipped, whatever you have written there
         mv $out/shipped "$out/source/$file" || :
 done <workbook/loop/shipped.sha256
 rm -rf $site
-"$1" $here/pages.py $out/source $keys
+"$1" $here/pages.py $out/source
 rm -f $out/failed
-{ $out/venv/bin/python -m sphinx -t keys_$keys -W --keep-going -E --no-color -c $here -d $out/doctrees $out/source \
+{ $out/venv/bin/python -m sphinx -W --keep-going -E --no-color -c $here -d $out/doctrees $out/source \
     $site || touch $out/failed; } | awk -v RS='[\r\n]' '
     match($0, /^(reading sources|writing output)\.\.\. *\[ *[0-9]+%/) {
         split(substr($0, RSTART, RLENGTH), at, /\.\.\. *\[ */)

@@ -1,6 +1,5 @@
 """The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this
-file, in a copy of the repository with pages that pages.py has made. The tag keys_yes: what lies in solutions/ may be
-shown."""
+file, in a copy of the repository with pages that pages.py has made. What lies in solutions/ is not shown."""
 import os
 import re
 from pathlib import Path
@@ -12,11 +11,10 @@ from pygments.util import ClassNotFound
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-keys = tags.has("keys_yes")  # noqa: F821, Sphinx has it
-project = html_title = "The FlashAttention workbook" + (", instructors' edition" if keys else "")
+project = html_title = "The FlashAttention workbook"
 extensions = ["myst_parser"]
 root_doc = "index"  # made of cover.md by pages.py
-of_teachers = [] if keys else ["workbook/class/README.md", "workbook/class/threats.md"]
+of_teachers = ["workbook/class/README.md", "workbook/class/threats.md"]
 exclude_patterns = ["AGENTS.md", "**/shipped", "problems/cover.md", *of_teachers]
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = {"math"}  # GitHub shows ```math as an equation too, and leaves its backslashes alone
@@ -46,11 +44,9 @@ def chapters(root):
         "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")),
                              key=after_its_words), "problems/lab.md", "problems/capstone/README.md",
                      "problems/capstone/ranks.md"],
-        "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
         "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],
         "The library": ["solutions/README.md", "reference/README.md", "workbook/compatibility.md"],
-        "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"] if keys else [],
         "Carrying on": ["README.md", "workbook/README.md", "tests/README.md", "CHANGELOG.md"],
     }
     for name, pages in parts.items():
@@ -111,8 +107,7 @@ class Drawings(SphinxTransform):
 
 
 # ------------------------ files
-# A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys,
-# it is none.
+# A link to a file that is no page leads to one that shows it; to a folder, or to a key, it is none.
 class Files(SphinxTransform):
     default_priority = 401
 
@@ -127,7 +122,7 @@ class Files(SphinxTransform):
                 continue
             path = os.path.normpath(os.path.join(folder, link["reftarget"].split("#")[0]))
             if ((root / path).is_dir() or path in of_teachers or not whole and not (root / path).exists()
-                    or path.startswith("solutions/") and not keys):
+                    or path.startswith("solutions/")):
                 link.replace_self(link.children)
             elif download:
                 self.env.shown_files.setdefault(self.env.docname, set()).add(path)

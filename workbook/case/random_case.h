@@ -1,6 +1,6 @@
 // random_case.h - random cases of a problem: whatever its contract leaves open takes a value by the seed, of one of a
-// few classes that kernels treat apart (a tile's length and one more, one head and several, a scale of one's own). Of as
-// many cases in a row as a dimension has classes each class occurs in one: Latin hypercube sampling (McKay, Beckman,
+// few classes that kernels treat apart (a tile's length and one more, one head and several, a scale of one's own). Of
+// as many cases in a row as a dimension has classes each class occurs in one: Latin hypercube sampling (McKay, Beckman,
 // Conover 1979).
 #pragma once
 

@@ -91,5 +91,6 @@ END {
         }
     }
     if (none != "") print "runs in no case: line" (none ~ /, .*,|-/ ? "s " : " ") substr(none, 3)
-    if (decided != "") print "is decided the same way in every case: line" (decided ~ /, .*,/ ? "s " : " ") substr(decided, 3)
+    if (decided != "")
+        print "is decided the same way in every case: line" (decided ~ /, .*,/ ? "s " : " ") substr(decided, 3)
 }

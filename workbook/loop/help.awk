@@ -17,7 +17,7 @@ BEGIN {
     if (index(" " refused " ", " " target " ")) next
     text = $0
     sub(/^[^#]*## /, "", text)
-    if (refused) gsub(/; EDITION=instructors: with the wrong solutions| and reference solution \(WITH_VARIANTS=1: variants\)/, "", text)
+    if (refused) gsub(/ and reference solution \(WITH_VARIANTS=1: variants\)/, "", text)
     if (heading) printf "\n%s\n", heading
     heading = ""
     sub(/%/, "NN", target)

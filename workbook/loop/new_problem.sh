@@ -67,7 +67,7 @@ done
 lesson=$scratch/problems/$number/README.md
 awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^Recorded on / { print }' "$lesson" |
     sed -E "s|solutions/$number/variants|solutions/$from/variants|g; s#plots/(timeline|softmax)_$number#plots/\1_$from#g
-        s|^The step from .*|The step from $from changes names alone, not yet lines of code; \`make step-$number\` shows them.|
+        s|^The step from .*|The step from $from changes names alone, not code; \`make step-$number\` shows them.|
         s#[(]([a-z]+[.]md)#(../$from/\1#g
         s#(plots/(data/[a-z0-9]*/)?)${number}_$name([a-z_0-9]*[.](svg|tsv))#\1${from}_$old\3#g
         s#(plots/(data/[a-z0-9]*/)?)${number}_([a-z_0-9]*[.](svg|tsv))#\1${from}_\3#g" | cat -s >"$lesson.new" &&

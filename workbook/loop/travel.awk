@@ -1,6 +1,7 @@
 # travel.awk - two steps of travel.sh, which says what for.
-# -v which=take -v gaps="a; b" SKELETON MINE: MINE, but of its gaps these alone are mine, if there is code of mine in them,
-# and each line of theirs ends with a byte 1; the others are as in SKELETON. What begins a gap becomes a comment, what ends one goes.
+# -v which=take -v gaps="a; b" SKELETON MINE: MINE, but of its gaps these alone are mine, if there is code of mine in
+# them, and each line of theirs ends with a byte 1; the others are as in SKELETON. What begins a gap becomes a comment,
+# what ends one goes.
 # -v which=choose -v lost=FILE BASE MERGED: a merged file without its conflicts: mine where it is mine in a gap, and no
 # gap of the other side's. FILE gets the lines that are mine, not of BASE, and go.
 function code(text) { gsub(/\/\/[^\n]*|[ \n]/, "", text); return text }

@@ -1,8 +1,8 @@
 # report.awk - what AddressSanitizer, UBSan or ThreadSanitizer wrote about a C program or, with -v tool=racecheck,
 # compute-sanitizer about a kernel, in the form of the check build's reports (cpu/check/findings.cpp). Prints the first
-# finding, and counts compute-sanitizer's others; nothing if there is none. -v pwd= : the folder without which places are
-# shown; -v files= : what compute-sanitizer may name without its folder. Its words differ a little between versions: a
-# line that is not understood is left out.
+# finding, and counts compute-sanitizer's others; nothing if there is none. pwd: the folder without which places are
+# shown; files: what compute-sanitizer may name without its folder. Its words differ a little between versions: a line
+# that is not understood is left out.
 
 function below(path) { return index(path, pwd "/") == 1 ? substr(path, length(pwd) + 2) : path }
 

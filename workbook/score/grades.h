@@ -1,9 +1,9 @@
 // grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
 //
-// A folder of records (build/grade) holds the outcome of each problem, NN.json (outcome.h), and, of a submission, 00.note
-// if there is something to say of it as a whole. Any of them may be missing. A checkpoint is earned if each of its tests
-// is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table does not allow for one
-// (if:).
+// A folder of records (build/grade) holds the outcome of each problem, NN.json (outcome.h), and, of a submission,
+// 00.note if there is something to say of it as a whole. Any of them may be missing. A checkpoint is earned if each of
+// its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table does not
+// allow for one (if:).
 #pragma once
 
 #include "problems.h"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # report.sh BACKEND IMPL [FILE] - one HTML page of all that is recorded: build/report.html,
-# build/BACKEND/IMPL/report.html for another IMPL, or FILE: points, what each suite said, and pictures. It needs no other
-# file and runs no script. Runs no tests. Exit status: 0 written, 2 nothing is recorded, or the page cannot be written.
+# build/BACKEND/IMPL/report.html for another IMPL, or FILE: points, what each suite said, and pictures. It needs no
+# other file and runs no script. Runs no tests. Exit status: 0 written, 2 nothing is recorded, or the page cannot be
+# written.
 set -u
 out=build/$1
 if [ "$2" = problems ]; then base=build with=; else base=$out/$2 with=" IMPL=$2"; fi

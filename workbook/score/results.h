@@ -1,5 +1,5 @@
-// results.h - what the tests of a suite come to. A test program says it a row a line, each a JSON object, as the record of
-// a problem (outcome.h) has them: as soon as a test has ended, so in the order in which they end; whoever shows them
+// results.h - what the tests of a suite come to. A test program says it a row a line, each a JSON object, as the record
+// of a problem (outcome.h) has them: as soon as a test has ended, so in the order in which they end; whoever shows them
 // sorts by `line`. A last line says {"end": true}: without it the run was ended from outside, or, with "starved" in its
 // place, the machine was too busy for it.
 #pragma once

@@ -166,7 +166,7 @@ static void look_at_gpu(const wb_problem *p, const char *file, const char *worke
     glob("workbook/words/*.cuh", 0, NULL, &words);
     for (size_t i = 0; i < words.gl_pathc; i++) files = text_of("%s %s", files, words.gl_pathv[i]);
     (void)p;
-    // initcheck does not see what Hopper's copy engine stores, and so finds the outputs of a right kernel uninitialised.
+    // initcheck does not see what Hopper's copy engine stores: it finds the outputs of a right kernel uninitialised.
     char *const tools[] = {"memcheck", "racecheck", "synccheck",
                            strstr(grades_read_file("%s", file), "\n#include \"hopper.cuh\"") ? NULL : "initcheck"};
     for (int i = 0; i < 4 && tools[i] && !*report; i++) {

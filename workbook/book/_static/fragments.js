@@ -1,5 +1,5 @@
-// fragments.js - a figure: which elements of a block a lane holds, which row it supplies to ldmatrix, and in which banks
-// the eight rows of that fetch lie.
+// fragments.js - a figure: which elements of a block a lane holds, which row it supplies to ldmatrix, and in which
+// banks the eight rows of that fetch lie.
 'use strict';
 
 book.fragments = (() => {
@@ -68,7 +68,8 @@ book.fragments = (() => {
       side: [],
       words: `Lane ${lane} holds ${places}. To fetch ${of === 'C' ? 'Q' : of} it supplies ` +
         `${of === 'K' || of === 'V' ? 'key' : 'row'} ${here.row}, columns ${8 * here.chunk} to ` +
-        `${8 * here.chunk + 7}; lanes ${lane & ~7} to ${lane | 7} fetch together, in ${passes === 1 ? 'one pass' : `${passes} passes`}.`,
+        `${8 * here.chunk + 7}; lanes ${lane & ~7} to ${lane | 7} fetch together, in ` +
+        (passes === 1 ? 'one pass.' : `${passes} passes.`),
     };
   }
 

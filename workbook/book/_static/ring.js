@@ -70,7 +70,8 @@ book.ring = (() => {
     const now = lanes.flatMap(l => of_step(l, step)), keys = step + 1 < R, sums = back && step > 0 && R > 1;
     const has = step % R ? `the keys of the rank ${step > 1 ? `${step} places ` : ''}before it` : 'its own keys';
     const gradients = `${keys ? ', with' : ', and sends on'} the gradients of the step before`;
-    const moves = (keys ? ', and sends them on' : '') + (!sums ? '' : step < R ? gradients : ': gradients return to their owner');
+    const moves = (keys ? ', and sends them on' : '') +
+      (!sums ? '' : step < R ? gradients : ': gradients return to their owner');
     let hidden = '';
     if (now.length && wire) {
       const {from, to, rank, bare} = most(now, m => m.bare), steps = [...new Set(now.flatMap(m => m.steps))].sort();
