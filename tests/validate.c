@@ -1,8 +1,8 @@
-// validate.c - what the suites of keys cannot see of the validator, the text of cases, and their inputs.
+// validate.c - what the suites of keys cannot see of the validator and the text of cases. That inputs are as hostile as
+// their names say, wrong solutions prove (01: no_max, m_starts_at_0, max_of_this_tile_only).
 #include "case/case.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdio.h>
 
 static char memory[64] __attribute__((aligned(64)));
@@ -63,38 +63,4 @@ Test(validate, text_that_is_no_case)
     refused(wb_case_parse(problem, "input=weird", &c), WB_BAD_ARGUMENT, " stairs ");
     refused(wb_case_parse(wb_find_problem("flash_decode"), "Nq=1,Nk=5,D=16,lens=long", &c), WB_BAD_ARGUMENT,
             "lens=long");
-}
-
-// Inputs are what their names promise: mean 0 and variance 1, and the stated logits.
-Test(validate, inputs_are_as_described)
-{
-    const wb_problem *problem = wb_find_problem("tiled_attention");
-    wb_case c = {.shape = {.q_len = 64, .kv_len = 256, .head_dim = 64}, .seed = 5};
-    wb_tensor t[WB_MAX_TENSORS];
-    static float Q[64 * 64], K[256 * 64];
-    static const double at[WB_INPUTS][2] = {
-        // the logits of the first key and of the last; 0 where nothing is said
-        [WB_HUGE] = {140, 140}, [WB_TINY] = {-140, -140},  [WB_EARLY_MAX] = {8},
-        [WB_LATE_MAX] = {0, 8}, [WB_FALLING] = {200},      [WB_RISING] = {0, 199},
-        [WB_STAIRS] = {0, 30},  [WB_TOWER] = {1000, 1000}, [WB_ABYSS] = {-30000, -30000}};
-    for (wb_input kind = 0; kind < WB_INPUTS; kind++) {
-        if (!wb_input_is_everywhere(kind)) continue;
-        c.input = kind;
-        c = wb_case_defaults(problem, c);
-        wb_case_tensors(problem, &c, t);
-        wb_case_fill(problem, &c, &t[2], Q);
-        wb_case_fill(problem, &c, &t[3], K);
-        double logit[256] = {0}, mean = 0, square = 0;
-        for (int j = 0; j < 256; j++)
-            for (int i = 0; i < 64; i++)
-                for (int d = 0; d < 64; d++) logit[j] += (double)c.shape.scale * Q[i * 64 + d] * K[j * 64 + d] / 64;
-        for (int i = 0; i < 256 * 64; i++) mean += K[i] / (256 * 64), square += K[i] * K[i] / (256 * 64);
-        if (kind == WB_NORMAL)
-            cr_expect(fabs(mean) < 0.03 && fabs(square - 1) < 0.05, "mean %g, square %g", mean, square);
-        const double first = at[kind][0], last = at[kind][1];
-        cr_expect(fabs(logit[0] - first) < 4 + fabs(first) / 20, "input %d: the logit of key 0 is %g, but should be %g",
-                  kind, logit[0], first);
-        cr_expect(fabs(logit[255] - last) < 4 + fabs(last) / 20,
-                  "input %d: the logit of the last key is %g, but should be %g", kind, logit[255], last);
-    }
 }

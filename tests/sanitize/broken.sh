@@ -1,8 +1,8 @@
 #!/bin/sh
-# broken.sh LIST_ENTRY - a broken kernel, an entry of tests/sanitize/LIST.diff, is reported by the check build as the
-# kind and with the lines that its entry names. known: the kind of report; line: text of each source line that the first
-# report must show; shows: what else it says; section: what it says to read; case: what to run. "nothing": a kernel that
-# does what others do wrong, and is right.
+# broken.sh NN_ENTRY - a broken kernel, an entry of NN.diff here, an edit of the key, is reported by the check build as
+# the kind and with the lines that its entry names. known: the kind of report; line: text of each source line that the
+# first report must show; shows: what else it says; section: what it says to read; case: what to run. "nothing": a
+# kernel that does what others do wrong, and is right.
 set -u
 . tests/prove/frame.sh
 entry=$1 number=${1%%_*} limit=${WB_TIMEOUT:-600}
