@@ -229,7 +229,7 @@ struct sum_tiles {
     unsigned number;
 };
 
-__global__ void sum_kernel(fragments<64> *sum, unsigned *counters, const float *x, sum_hazard chosen)
+__global__ void sum_kernel(fragments<64> *sum, unsigned *counters, sum_hazard chosen)
 {
 #ifdef __CUDACC__
     constexpr sum_hazard wrong = SUM_RIGHT;
@@ -264,11 +264,8 @@ __global__ void sum_kernel(fragments<64> *sum, unsigned *counters, const float *
         }
         return;
     }
-    const int row0 = 16 * warp_in_group();
+    const reg_tile<16, 64> mine = {};
     for (int i = 0; i < 2; i++) {
-        reg_tile<16, 64> mine;
-        const float *from = x + (2 * s.number + (unsigned)i) * 64 * 64;
-        each(mine, [&](float &v, element e) { v = from[(row0 + e.row) * 64 + e.col]; });
         s.empty.wait(i ^ 1);
         store(s.x, mine);
         if (wrong != SUM_WITHOUT_FENCE) writes_visible();
@@ -277,18 +274,14 @@ __global__ void sum_kernel(fragments<64> *sum, unsigned *counters, const float *
     }
 }
 
-enum { BLOCKS = 6 };
-static float summands[2 * BLOCKS][64 * 64];
-
-// A sum [64, 64] of the summands in this order, two of each block, added by the copy engine. One thing is wrong.
+// A sum [64, 64] in the order of the blocks, two tiles of each of six, added by the copy engine. One thing is wrong.
 static void add_up(sum_hazard hazard)
 {
     unsigned zeros[2] = {};
-    const on_device<float> x_device(summands[0], sizeof summands / sizeof(float));
     const on_device<unsigned> counters(zeros, 2);
     fragments<64> *total;
     check(cudaMalloc((void **)&total, sizeof *total), "cudaMalloc");
-    sum_kernel<<<BLOCKS, 256, sizeof(sum_tiles)>>>(total, counters.at, x_device.at, hazard);
+    sum_kernel<<<6, 256, sizeof(sum_tiles)>>>(total, counters.at, hazard);
     check(cudaFree(total), "cudaFree");
 }
 
