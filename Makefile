@@ -77,6 +77,8 @@ step-%: $B/wb FORCE  ## step-04: changes from your file of the problem before to
 	@workbook/loop/step.sh $*
 predict-%: $B/wb FORCE  ## predict-04 GUESS=0.5: answers make next's question; shows your number and the counted one
 	@workbook/loop/predict.sh $*
+report: $B/wb  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
+	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 handin: $B/wb  ## tests what you have started, and packs what counts: build/handin.tar.gz, OUT=FILE
 	@workbook/loop/handin.sh $(BACKEND) $(if $(filter OUT,$(COMMANDED)),"$$OUT",build/handin.tar.gz) $(NUMBERS)
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled
@@ -170,7 +172,7 @@ clean:  ## remove build/
 	rm -rf build
 
 FORCE:
-.PHONY: FORCE help setup demo progress next book test watch ring sanitize lab handin bench plot \
+.PHONY: FORCE help setup demo progress next book test watch ring sanitize lab report handin bench plot \
   duel record bundle compile-gpu train which gpt-oss lib install uninstall torch wheel bench-host class-copy \
   grade grade-all gradescope check check-all class-test new-problem tables format lib-takes \
   check-format clean

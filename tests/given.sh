@@ -78,6 +78,7 @@ watch P
 next P
 mask-06 N
 new-problem N,NAME,FROM
+report OUT
 uninstall PREFIX,DESTDIR
 END
 exit $failed

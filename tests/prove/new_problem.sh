@@ -57,7 +57,8 @@ check "the skeleton as shipped is not started" says 'not started' made test-20
 echo '// begun' >>problems/20/sum_copy.cu
 check "the skeleton earns nothing" says '^Score: .*, beyond 0/[0-9]+\)' made test-20 SANITIZE=0
 check "progress shows it" says '^20  sum_copy +unfinished +0 / 100' made progress
-check "the report has it" grep '== 20 sum_copy' build/grade/report.txt
+check "report" made report OUT="$scratch/report.html"
+check "has it" grep '20 sum_copy' "$scratch/report.html"
 check "reset-20" made reset-20
 check "puts it back" cmp problems/20/sum_copy.cu "$scratch/20.cu"
 check "the solution of 21 is correct in a case" \

@@ -27,7 +27,8 @@ static bool show_text(const outcome *o, const char *what)
                  {"message", failure ? failure->message : ""},
                  {"state", o->state},
                  {"report", o->report},
-                 {"coverage", o->coverage}};
+                 {"coverage", o->coverage},
+                 {"run", text_of("%s %s %s %s", o->date, o->backend, o->seed, o->machine)}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(what, texts[i].name) != 0) continue;
         const size_t length = strlen(texts[i].text);
