@@ -218,33 +218,67 @@ static bool is_operand(int from, int end)
     return !is_one_of(from - 1, "|++|--|#|");
 }
 
-static int function_of[TOKENS];  // by token: where the function around it begins, or -1
+static int after_template(int t)  // the token behind <...> at t, or t
+{
+    if (!is(t, "<") || is_spaced(t)) return t;
+    for (int k = t + 1, depth = 1; k < count && k < t + 40; k++) {
+        if (is(k, "<")) depth++;
+        if (is(k, ">") && --depth == 0) return k + 1;
+        if (is_one_of(k, "|;|{|}|(|)|")) break;
+    }
+    return t;
+}
 
-static int statement_end(int t)
+// By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
+static int block_of[TOKENS], function_of[TOKENS];
+static int list_of[TOKENS];  // the innermost bracket around it, which may be of a template's parameters; 0: none
+
+static int declared_until(int t)  // the end of the statement around t
 {
     while (t < count && !is(t, ";") && !is(t, "}")) t = all[t].mate > t ? all[t].mate + 1 : t + 1;
     return t;
 }
 
-static void find_functions(void)
+static void find_blocks(void)
 {
-    for (int t = 0; t < count; t++) function_of[t] = -1;
-    for (int t = 0; t < count; t++)
-        for (int k = t; function_of[t] < 0 && is(t, "{") && (is(t - 1, ")") || is(t - 1, "const")) && k < all[t].mate;)
-            function_of[++k] = t;
+    int open[200], end[200], depth = 0;
+    for (int t = 0; t < count; t++) {
+        while (depth > 0 && end[depth - 1] <= t) depth--;
+        block_of[t] = depth ? open[depth - 1] : -1;
+        if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
+            const int last = is(t, "(") ? all[t].mate : after_template(t);
+            for (int k = t + 1; k < last; k++) list_of[k] = t;
+        }
+        function_of[t] = -1;
+        for (int k = depth - 1; k >= 0; k--)
+            if (is(open[k], "{") && (is(open[k] - 1, ")") || is(open[k] - 1, "const"))) function_of[t] = open[k];
+        if (depth == 200 || all[t].mate < t) continue;
+        const int behind = all[t].mate + 1;
+        if (is(t, "{")) open[depth] = t, end[depth++] = all[t].mate;
+        if (is(t, "(") && is(t - 1, "for"))  // its names are known in the body as well
+            open[depth] = t, end[depth++] = is(behind, "{") ? all[behind].mate : declared_until(behind);
+    }
 }
 
-// Whether the word at token w may be known at token t: it stands before it in its function, among its parameters, or
-// outside of all brackets. A name of an inner block is not, which the compiler tells.
+// Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
 static bool is_known(int w, int t)
 {
-    int head = function_of[t] - 1;  // behind what stands before the function
+    const int function = function_of[t];
+    int head = function - 1;  // behind what stands before the function
     while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
-    for (int k = t - 1, depth = 0; k >= 0; k--) {
-        if (is_one_of(k, "|)|]|}|")) depth++;
-        if (is_one_of(k, "|(|[|{|")) depth--;
-        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|") || (is(k + 1, "=") && statement_end(k) > t)) continue;
-        if (function_of[k] == function_of[t] || k > head || depth <= 0) return true;
+    for (int k = t - 1; k >= 0; k--) {
+        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|")) continue;
+        if (is(k + 1, "=") && declared_until(k) > t) continue;
+        const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
+        if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
+        if (function_of[k] != function) continue;
+        if (list_of[k] && !is(list_of[k] - 1, "for") &&
+            (kind(k - 1) == 'i' || (is_one_of(k - 1, "|&|*|") && !is_spaced(k - 1)))) {
+            const int body = all[list_of[k]].mate + 1;  // a parameter of a lambda, or so it seems
+            if (is(body, "{") && (t < body || t > all[body].mate)) continue;
+        }
+        for (int block = block_of[t]; block >= 0; block = block_of[block])
+            if (block == block_of[k]) return true;
     }
     return false;
 }
@@ -474,7 +508,7 @@ static void find_mine(const char *skeleton)
     }
     for (int t = 0; t < count; t++)
         if (is(t, "constexpr"))  // no function of choice.h is
-            for (int l = all[t].line; l <= all[statement_end(t)].line; l++) mine[l] = false;
+            for (int l = all[t].line; l <= all[declared_until(t)].line; l++) mine[l] = false;
 }
 
 static int by_place(const void *a, const void *b)
@@ -492,7 +526,7 @@ bool changes_read(const char *source, const char *skeleton)
     text = strdup(source);
     change_count = 1;
     read_tokens();
-    find_functions();
+    find_blocks();
     find_mine(skeleton);
     find_operands();
     find_conditions();

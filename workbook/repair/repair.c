@@ -391,15 +391,17 @@ static int try_all(void)
 }
 
 // What a change comes to: if a condition around it is then the same in all cases, this is what it says.
-static const change *comes_to(int found)
+static const change *comes_to(const change *c)
 {
-    const change *const c = &changes[found], *constant = c;
-    probe(found, 0, case_count);
-    for (int id = 1; id < change_count; id++) {
-        const change *const x = &changes[id];
-        const bool around = x->at <= c->at && c->end <= x->end && x != c, is_true = !strcmp(x->put, "true");
-        if (around && (is_true || !strcmp(x->put, "false")) && !values[id] && values[id + (is_true ? 1 : -1)])
-            constant = x;
+    const change *constant = c;
+    for (int all = 0; all < 2 && (constant != c || !all); all++) {  // probing is dear: the first case may show enough
+        probe((int)(c - changes), all ? 0 : first, all ? case_count : first + 1);
+        constant = c;
+        for (int id = 1; id < change_count; id++) {
+            const change *const x = &changes[id];
+            const int by = !strcmp(x->put, "true") ? 1 : !strcmp(x->put, "false") ? -1 : 0;
+            if (by && x != c && x->at <= c->at && c->end <= x->end && !values[id] && values[id + by]) constant = x;
+        }
     }
     return constant;
 }
@@ -479,7 +481,7 @@ int main(int argc, char **argv)
         return unshare(), 1;
     }
     const int found = try_all();
-    const change *const c = found ? comes_to(found) : NULL;
+    const change *const c = found ? comes_to(&changes[found]) : NULL;
     const bool constant = found && (c != &changes[found] || is_constant(c));
     unshare();
     if (!found && tried < order_count && (*gaps || strpbrk(lines, "123456789")))
