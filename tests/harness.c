@@ -9,9 +9,7 @@
 #include "case/small_cases.h"
 
 #include <dlfcn.h>
-#ifdef __GLIBC__
 #include <malloc.h>
-#endif
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -174,7 +172,6 @@ static bool part_untouched(report *r, const worker_run *whole, int rank, bool ou
     if (worker_exchange(run)->overrun) {
         say_rank(r, whole, rank);
         say_overrun(r, run);
-        say_case(r, whole);
         return false;
     }
     for (int k = 0; k < run->count; k++) {
@@ -188,7 +185,6 @@ static bool part_untouched(report *r, const worker_run *whole, int rank, bool ou
         say(r, "%s ", t->output ? "the function refused the arguments, but wrote" : "the function changed an input:");
         say_place(r, whole, &whole->tensors[k],
                   run == whole ? i : wb_shard_place(&whole->c, &whole->tensors[k], rank, i));
-        say_case(r, whole);
         return false;
     }
     return true;
@@ -513,7 +509,6 @@ static bool judge_outputs(report *r, const worker_run *run)
         }
     }
     if (picture_of >= 0) say_picture(r, run, picture_of, &outputs[picture_of]);
-    if (!right) say_case(r, run);
     for (int k = 0; k < run->count; k++) free(outputs[k].want), free(outputs[k].tolerance);
     return right;
 }
@@ -584,7 +579,6 @@ static bool judge_ending(report *r, const worker_run *run)
                "'stream'");
     else
         return true;
-    say_case(r, run);
     return false;
 }
 
@@ -613,7 +607,6 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
             say_theirs(r, x->device_message, sizeof x->device_message);
     else
         return part_untouched(r, run, rank, true);
-    say_case(r, run);
     return false;
 }
 
@@ -639,25 +632,25 @@ static bool judge_products(report *r, const worker_run *run)
         "the outputs are correct, but the asynchronous products of hopper.cuh performed only %.3g multiplications; Q "
         "K^T and P V of this case need %.3g",
         did, wanted);
-    say_case(r, run);
     return false;
 }
 
-// All of it is right, or, where a refusal is wanted, that is what came.
+// All of it is right, or, where a refusal is wanted, that is what came. If not, the report ends with the case.
 static bool judge(report *r, const worker_run *run, const refusal *wanted)
 {
-    if (wanted) {
-        for (int rank = 0; rank < worker_count(run); rank++)
-            if (!judge_refusal(r, run, wanted, rank)) return false;
-        return true;
-    }
-    if (run->c.dry && on_cpu_backend()) return judge_ending(r, run);
-    return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run) && judge_products(r, run);
+    const bool dry = run->c.dry && on_cpu_backend();
+    bool right =
+        wanted || (judge_ending(r, run) &&
+                   (dry || (judge_untouched(r, run, false) && judge_outputs(r, run) && judge_products(r, run))));
+    for (int rank = 0; wanted && right && rank < worker_count(run); rank++) right = judge_refusal(r, run, wanted, rank);
+    if (!right) say_case(r, run);
+    return right;
 }
 
 // Ends the test with the report if there is one, and with it all that its workers have started.
 static void conclude(report *r, worker_run *run)
 {
+    if (r->used && !*r->given) say_case(r, run);
     if (run) worker_end(run);
     if (r->used) worker_retire(WORKER_SHARED), worker_retire(WORKER_SECOND);
     if (r->used) cr_assert_fail("%s%c%s", r->given, RECORD_GIVEN, r->text);
@@ -809,7 +802,6 @@ void check_worked(wb_case c, const char *name, const double *numbers, int count,
             say(&r, "the worked example: ");
             say_place(&r, &run, &run.tensors[k], (size_t)i);
             say(&r, " is %.6g, but should be %.6g, as computed by hand", got, numbers[i]);
-            say_case(&r, &run);
             break;
         }
         conclude(&r, &run);
@@ -841,7 +833,6 @@ void check_doubles(wb_case c)
             if (b == 2 * a) continue;
             say_place(&r, &once, &once.tensors[k], i);
             say(&r, " is %.9g, but %.9g when dO is doubled: gradients must be linear in dO", a, b);
-            say_case(&r, &twice);
             break;
         }
     worker_end(&once);
@@ -891,11 +882,9 @@ void check_descends(wb_case c)
             norm += g * g;
         }
     const double step = 1e-3, slope = (loss_at(&run, step) - loss_at(&run, -step)) / (2 * step);
-    if (!(norm > 0) || !(fabs(slope - norm) <= 0.01 * norm)) {
+    if (!(norm > 0) || !(fabs(slope - norm) <= 0.01 * norm))
         say(&r, "a step along dQ, dK and dV%s should change sum(dO * O) by %.5g per unit, but changes it by %.5g",
             problem()->sink_logits ? " (and dsinks)" : "", norm, slope);
-        say_case(&r, &run);
-    }
     conclude(&r, &run);
 }
 
@@ -912,7 +901,6 @@ static void judge_same(report *r, const worker_run *first, const worker_run *sec
                 element(&first->tensors[k], worker_tensor(first, k), i),
                 element(&first->tensors[k], worker_tensor(second, k), i));
             if (second->c.order) say(r, ". In the second run threads, warps and blocks ran in another order");
-            say_case(r, second);
             return;
         }
 }
@@ -970,6 +958,7 @@ void check_same_twice(wb_case c)
         c.order = cpu && !problem()->on_host ? orders[n] : 0;
         worker_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : cpu ? WORKER_ALONE : WORKER_SECOND);
         if (judge_ending(&r, &second)) judge_same(&r, &first, &second);
+        if (r.used) say_case(&r, &second);
         worker_end(&second);
     }
     conclude(&r, &first);
@@ -1031,12 +1020,11 @@ static bool judge_sent(report *r, const worker_run *run)
                 "needs all keys of earlier chunks, its own under the mask, and none of later ones",
                 rank, (double)x->attended, back ? "wb_attention_backward" : "wb_attention", pairs_of(c, rank));
     }
-    if (r->used) say_case(r, run);
     return !r->used;
 }
 
 // What comes next is under way while what is there is worked on. Seen on the cpu backend.
-static bool judge_overlap(report *r, const worker_run *run)
+static void judge_overlap(report *r, const worker_run *run)
 {
     const wb_case *c = &run->c;
     const bool back = wb_is_backward(run->problem);
@@ -1058,16 +1046,14 @@ static bool judge_overlap(report *r, const worker_run *run)
                       "own work for this step"
                     : "waits for the products before it, but no product is queued between it and the next message");
     }
-    if (r->used) say_case(r, run);
-    return !r->used;
 }
 
 // A workspace does not grow with keys, sequences or ranks, but for what lies rounded.
-static bool judge_workspace(report *r, const worker_run *run)
+static void judge_workspace(report *r, const worker_run *run)
 {
     enum { MOST = 32 << 20 };
     const uint64_t bytes = worker_exchange(run)->workspace_bytes, least = worker_exchange(run)->workspace_least;
-    if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return true;
+    if (bytes <= (run->c.ranks ? least + least / 20 : least < MOST ? least : MOST)) return;
     say(r, "the workspace has %llu bytes, but needs only ", (unsigned long long)bytes);
     if (run->c.ranks)
         say(r, "%llu with two ranks and equal shards: it must not grow with ranks. Is all of K or V gathered?",
@@ -1075,8 +1061,6 @@ static bool judge_workspace(report *r, const worker_run *run)
     else
         say(r, "%llu for one sequence of one page: it must not grow with sequences or pages, nor exceed %d bytes",
             (unsigned long long)least, MOST);
-    say_case(r, run);
-    return false;
 }
 
 // ------------------------ random cases
@@ -1210,9 +1194,7 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     may_not_wait = true;
     if (on_cpu_backend() && !problem()->on_host)
         c.order = 1;  // on one host thread, so that what is counted is no stack
-#ifdef __GLIBC__
     malloc_trim(0);  // the worker's peak begins with what this process has: session.h
-#endif
     run_judged(&run, &c, WORKER_ALONE, NULL);
     const wb_exchange *x = worker_exchange(&run);
     if (x->device_kept > 0)
@@ -1231,10 +1213,7 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
         say(&r, "the peak resident memory is %.1f MiB, but the limit is %.1f: is a matrix of scores stored?",
             (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
     }
-    if (r.used)
-        say_case(&r, &run);
-    else if (run.c.page || run.c.ranks > 1)
-        judge_workspace(&r, &run);
+    if (!r.used && (run.c.page || run.c.ranks > 1)) judge_workspace(&r, &run);
     conclude(&r, &run);
 }
 
@@ -1330,7 +1309,6 @@ void check_triangle(wb_case c)
     else if (asked.of_last > 2 * asked.of_first)
         say(&r, "the last block multiplies %.1f times as much as the first: start with the rows that see most keys",
             (double)asked.of_last / (double)asked.of_first);
-    if (r.used) say_case(&r, &run);
     conclude(&r, &run);
 }
 
@@ -1350,7 +1328,6 @@ void check_fetches(wb_case c)
             "eight rows, at line %d: the rows of lanes %d and %d lie in the same four banks",
             (unsigned long long)asked.fetches, (unsigned long long)asked.passes, asked.worst, asked.worst_line,
             asked.worst_lanes[0], asked.worst_lanes[1]);
-    if (r.used) say_case(&r, &run);
     conclude(&r, &run);
 }
 

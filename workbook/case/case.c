@@ -896,67 +896,60 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
 
 // ------------------------ call
 
+#define CALL(...) ((wb_status(*)(__VA_ARGS__))function)
+#define FORWARD   bf16 *, float *, const bf16 *, const bf16 *, const bf16 *
+#define BACKWARD  bf16 *, bf16 *, bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const bf16 *, const float *
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const p[], wb_stream stream)
 {
-    typedef wb_status row_sum(float *, const bf16 *, const bf16 *, int, int, wb_stream);
-    typedef wb_status host_forward(float *, float *, const float *, const float *, const float *,
-                                   const attention_shape *);
-    typedef wb_status forward(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const attention_shape *,
-                              wb_stream);
-    typedef wb_status backward(bf16 *, bf16 *, bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const bf16 *,
-                               const float *, const bf16 *, const attention_shape *, wb_stream);
-    typedef wb_status sink_forward(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const float *,
-                                   const attention_shape *, wb_stream);
-    typedef wb_status sink_backward(bf16 *, bf16 *, bf16 *, float *, float *, const bf16 *, const bf16 *, const bf16 *,
-                                    const float *, const bf16 *, const float *, const bf16 *, const attention_shape *,
-                                    wb_stream);
-    typedef wb_status masked_forward(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const block_mask *,
-                                     const attention_shape *, wb_stream);
-    if (problem->signature == WB_BLOCK_MASK) {
-        const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p[5], p[6], p[7], p[8], p[9]};
-        const block_mask *given = strcmp(c->null, "mask") == 0 ? NULL : &mask;
-        return ((masked_forward *)function)(p[0], p[1], p[2], p[3], p[4], given, &c->shape, stream);
-    }
-    typedef wb_status decode(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const int *, const int *,
-                             void *, size_t, const decode_shape *, wb_stream);
-    typedef wb_status decode_int8(bf16 *, float *, const bf16 *, const int8_t *, const int8_t *, const float *,
-                                  const float *, const int *, const int *, void *, size_t, const decode_shape *,
-                                  wb_stream);
-    if (problem->signature == WB_DECODE) {
-        const decode_shape shape = wb_decode_shape(c);
-        const wb_workspace *w = p[problem->int8_cache ? 9 : 7];
+    const attention_shape *s = &c->shape;
+    const wb_signature takes = problem->signature;
+    const int at = problem->int8_cache ? 9 : takes == WB_DECODE ? 7 : takes == WB_RING ? 5 : 10;
+    const bool has_workspace = takes == WB_DECODE || wb_has_ranks(problem);
+    const wb_workspace *w = has_workspace ? p[at] : NULL;
+    decode_shape shape = {0};
+    block_mask mask = {0};
+    switch (takes) {
+    case WB_ROW_SUM:
+        return CALL(float *, const bf16 *, const bf16 *, int, int, wb_stream)(p[0], p[1], p[2], c->rows, c->cols,
+                                                                              stream);
+    case WB_BLOCK_MASK:
+        mask = (block_mask){c->q_tile, c->kv_tile, c->masks, p[5], p[6], p[7], p[8], p[9]};
+        return CALL(FORWARD, const block_mask *, const attention_shape *,
+                    wb_stream)(p[0], p[1], p[2], p[3], p[4], strcmp(c->null, "mask") == 0 ? NULL : &mask, s, stream);
+    case WB_DECODE:
+        shape = wb_decode_shape(c);
         if (problem->int8_cache)
-            return ((decode_int8 *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], w->at, w->bytes,
-                                             &shape, stream);
-        return ((decode *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], w->at, w->bytes, &shape, stream);
+            return CALL(bf16 *, float *, const bf16 *, const int8_t *, const int8_t *, const float *, const float *,
+                        const int *, const int *, void *, size_t, const decode_shape *, wb_stream)(
+                p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], w->at, w->bytes, &shape, stream);
+        return CALL(FORWARD, const int *, const int *, void *, size_t, const decode_shape *,
+                    wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], w->at, w->bytes, &shape, stream);
+    case WB_FP8:
+        return CALL(bf16 *, float *, const uint8_t *, const uint8_t *, const uint8_t *, const int8_t *, const int8_t *,
+                    const int8_t *, int, const attention_shape *,
+                    wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], c->levels, s, stream);
+    case WB_RING:
+        return CALL(FORWARD, void *, size_t, const attention_shape *, const wb_ring *,
+                    wb_stream)(p[0], p[1], p[2], p[3], p[4], w->at, w->bytes, s, p[6], stream);
+    case WB_RING_BACKWARD:
+        return CALL(BACKWARD, const bf16 *, void *, size_t, const attention_shape *, const wb_ring *, wb_stream)(
+            p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], w->at, w->bytes, s, p[11], stream);
+    case WB_BACKWARD:
+        if (problem->sink_logits)
+            return CALL(bf16 *, bf16 *, bf16 *, float *, float *, const bf16 *, const bf16 *, const bf16 *,
+                        const float *, const bf16 *, const float *, const bf16 *, const attention_shape *,
+                        wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], s, stream);
+        return CALL(BACKWARD, const bf16 *, const attention_shape *, wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5],
+                                                                                p[6], p[7], p[8], p[9], s, stream);
+    default:
+        if (problem->on_host)
+            return CALL(float *, float *, const float *, const float *, const float *,
+                        const attention_shape *)(p[0], p[1], p[2], p[3], p[4], s);
+        if (problem->sink_logits)
+            return CALL(FORWARD, const float *, const attention_shape *, wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5],
+                                                                                    s, stream);
+        return CALL(FORWARD, const attention_shape *, wb_stream)(p[0], p[1], p[2], p[3], p[4], s, stream);
     }
-    typedef wb_status fp8(bf16 *, float *, const uint8_t *, const uint8_t *, const uint8_t *, const int8_t *,
-                          const int8_t *, const int8_t *, int, const attention_shape *, wb_stream);
-    if (problem->signature == WB_FP8)
-        return ((fp8 *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], c->levels, &c->shape, stream);
-    typedef wb_status ring(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, void *, size_t,
-                           const attention_shape *, const wb_ring *, wb_stream);
-    if (problem->signature == WB_RING) {
-        const wb_workspace *w = p[5];
-        return ((ring *)function)(p[0], p[1], p[2], p[3], p[4], w->at, w->bytes, &c->shape, p[6], stream);
-    }
-    typedef wb_status ring_backward(bf16 *, bf16 *, bf16 *, float *, const bf16 *, const bf16 *, const bf16 *,
-                                    const bf16 *, const float *, const bf16 *, void *, size_t, const attention_shape *,
-                                    const wb_ring *, wb_stream);
-    if (problem->signature == WB_RING_BACKWARD) {
-        const wb_workspace *w = p[10];
-        return ((ring_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], w->at, w->bytes,
-                                           &c->shape, p[11], stream);
-    }
-    if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
-    if (problem->signature == WB_BACKWARD && problem->sink_logits)
-        return ((sink_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11],
-                                           &c->shape, stream);
-    if (problem->signature == WB_BACKWARD)
-        return ((backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], &c->shape, stream);
-    if (problem->on_host) return ((host_forward *)function)(p[0], p[1], p[2], p[3], p[4], &c->shape);
-    if (problem->sink_logits) return ((sink_forward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], &c->shape, stream);
-    return ((forward *)function)(p[0], p[1], p[2], p[3], p[4], &c->shape, stream);
 }
 
 double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c)

@@ -21,12 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
 // What a test has said, in memory that it shares with this process.
 typedef struct told {
@@ -94,25 +92,15 @@ void criterion_continue_test(void) {}
 void cri_asserts_passed_incr(void);
 void cri_asserts_passed_incr(void) {}
 
-void criterion_skip_test(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    mine->skipped = true;
-    add(format, arguments);
-    va_end(arguments);
-    end_test();
-}
-
-void criterion_test_die(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    mine->failed = true;
-    add(format, arguments);
-    va_end(arguments);
-    end_test();
-}
+#define ENDS(how)                                                                                                      \
+    va_list arguments;                                                                                                 \
+    va_start(arguments, format);                                                                                       \
+    add(format, arguments);                                                                                            \
+    va_end(arguments);                                                                                                 \
+    mine->how = true;                                                                                                  \
+    end_test()
+void criterion_skip_test(const char *format, ...) { ENDS(skipped); }
+void criterion_test_die(const char *format, ...) { ENDS(failed); }
 
 void criterion_internal_test_setup(void) {}
 void criterion_internal_test_main(void (*test)(void)) { test(); }
@@ -200,9 +188,7 @@ static void start(const struct criterion_test *test, const struct criterion_suit
     if (job->pid < 0) abort();
     job_count++;
     if (job->pid) return;
-#ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
     if (record) close(fileno(record));  // neither a test nor what it starts can say anything for others
     mine = job->said;
     if (suite->data && suite->data->init) suite->data->init();

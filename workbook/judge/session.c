@@ -11,14 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#endif
 
 double session_timeout(void)
 {
@@ -29,18 +27,10 @@ double session_timeout(void)
 
 int session_memory(size_t bytes)
 {
-#ifdef __linux__
     const int file = memfd_create("workbook", MFD_ALLOW_SEALING);
     if (file < 0 || ftruncate(file, (off_t)bytes) ||
         fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         return -1;
-#else
-    char name[] = "/tmp/workbook-XXXXXX";
-    const int file = mkstemp(name);
-    if (file < 0) return -1;
-    unlink(name);
-    if (ftruncate(file, (off_t)bytes)) return -1;
-#endif
     return file;
 }
 
@@ -65,7 +55,6 @@ static void keep_coverage(const session *s)
 static void take_two_processors(void)
 {
     setenv("CUDACPU_THREADS", "2", 0);
-#ifdef __linux__
     cpu_set_t all, two;
     CPU_ZERO(&two);
     if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) <= 2) return;
@@ -73,15 +62,12 @@ static void take_two_processors(void)
     for (int i = 0; CPU_COUNT(&two) < 2; i++)
         if (CPU_ISSET(i, &all) && --before < 0) CPU_SET(i, &two);
     sched_setaffinity(0, sizeof two, &two);
-#endif
 }
 
 static void become_worker(const char *path, int socket, int output, int counts)
 {
-    setpgid(0, 0);  // so that what it starts can be ended with it
-#ifdef __linux__
+    setpgid(0, 0);                     // so that what it starts can be ended with it
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // an endless loop would outlive a test that was interrupted
-#endif
     take_two_processors();
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
@@ -249,7 +235,6 @@ static wb_answer ask(const session_turn turns[], int count, const wb_problem *pr
 // this signal.
 static void ask_where(const session_turn *turn)
 {
-#ifdef __linux__
     enum { LOOKS = 500 };  // of 10 ms
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/task", (long)turn->s->pid);
@@ -259,7 +244,6 @@ static void ask_where(const session_turn *turn)
     if (threads) closedir(threads);
     for (int n = 0; n < LOOKS && (n < LOOKS / 10 || turn->said->count) && !has_ended(turn->s); n++)
         take_output(turn->s, turn->said), usleep(10000);
-#endif
 }
 
 session_outcome session_end(session *s, bool at_once, session_said *said, int *status)
@@ -280,11 +264,7 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
     kill(s->pid, SIGKILL);
     struct rusage usage = {.ru_maxrss = 0};
     while (wait4(s->pid, status, 0, &usage) < 0 && errno == EINTR) {}
-#ifdef __APPLE__
-    s->peak = (size_t)usage.ru_maxrss;
-#else
     s->peak = (size_t)usage.ru_maxrss * 1024;
-#endif
     take_output(s, said);
     if (s->output >= 0) close(s->output);
     keep_coverage(s);

@@ -32,7 +32,7 @@ double session_timeout(void);  // seconds of its own that a worker has for each 
 // Whether it answered or ended by itself; used up its time; or got none of the machine: then nothing is known of it.
 typedef enum session_outcome { SESSION_IN_TIME, SESSION_LATE, SESSION_STARVED } session_outcome;
 
-// An anonymous file that a worker can map; on Linux its size is sealed. -1, with errno, if the system has none.
+// An anonymous file that a worker can map, whose size is sealed. -1, with errno, if the system has none.
 int session_memory(size_t bytes);
 
 // Starts the program; false, with errno, if the system cannot.

@@ -14,7 +14,6 @@ double spent_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-#ifdef __linux__
 typedef struct tree {
     double cpu;  // of all processes, and of those that they have waited for
     bool awake;  // a thread runs, waits for a processor or for a disk
@@ -56,14 +55,12 @@ static bool add_process(tree *t, long process, int depth)
     if (threads) closedir(threads);
     return true;
 }
-#endif
 
 void spent_look(spent_time *s, pid_t root, bool asleep)
 {
     const double now = spent_now(), since = now - s->looked;
     s->looked = now;
     s->awake = false;
-#ifdef __linux__
     tree t = {0};
     if (add_process(&t, root, 0)) {
         const double more = t.cpu > s->seen ? t.cpu - s->seen : 0;  // less: what ended was waited for by nobody
@@ -74,8 +71,6 @@ void spent_look(spent_time *s, pid_t root, bool asleep)
         if (asleep && !t.awake) s->seconds += since < SPENT_LOOK ? since : SPENT_LOOK;
         return;
     }
-#endif
-    (void)root;
     if (asleep) s->seconds += since;
 }
 

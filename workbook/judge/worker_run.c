@@ -6,9 +6,7 @@
 #include "session.h"
 
 #include <errno.h>
-#ifdef __GLIBC__
 #include <malloc.h>
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,9 +230,7 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
 // time would cost more than to fill them.
 static void lay_out(worker_run *run)
 {
-#ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, 32 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);
-#endif
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
     run->bytes = wb_exchange_layout(run->tensors, run->count, &run->c, guard, run->zones);
