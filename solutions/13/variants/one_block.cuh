@@ -6,7 +6,7 @@
 // All their threads meet; `mine`, in shared memory, as block `rank` has it. The CPU layer has clusters of one block.
 #ifdef __CUDACPU__
 TILE_FN void cluster_meets() {}
-template <class T> TILE_FN const T &in_block(const T &mine, int rank) { return mine; }
+template <class T> TILE_FN const T &in_block(const T &mine, int) { return mine; }
 #else
 TILE_FN void cluster_meets()
 {
