@@ -43,8 +43,8 @@ void oracle_gather(const decode_shape *shape, const double *cache, const int *ta
 // O [D] and L of a query whose keys and values are the first `keys` rows of K and V, all of them seen; with none O = 0,
 // L = -infinity. abs_V and logit as above. The keys that query i of Nq sees, of a sequence of kv_len: kv_len - Nq + i +
 // 1, or none.
-void oracle_decode_row(const decode_shape *shape, const double *q, const double *K, const double *V, int keys, double *O,
-                       double *L, double *abs_V, double *logit);
+void oracle_decode_row(const decode_shape *shape, const double *q, const double *K, const double *V, int keys,
+                       double *O, double *L, double *abs_V, double *logit);
 int oracle_decode_keys(const decode_shape *shape, int kv_len, int i);
 
 // An element of a gradient, a sum over query-key pairs, and what its tolerance is made of: three sums of absolute

@@ -45,8 +45,8 @@ typedef struct wb_exchange {
     uint64_t device_kept;      // how much of that it still held when its work was done: a leak
     uint64_t workspace_bytes;  // what the function asked for
     uint64_t workspace_least;  // and what for one sequence of one page; of a ring, for two ranks with as many rows each
-    int64_t overrun;      // 0, or the first byte written outside of a buffer: n before it (-n), or the n-th past its end
-    int overrun_of;       // of which tensor; their number: of the workspace
+    int64_t overrun;  // 0, or the first byte written outside of a buffer: n before it (-n), or the n-th past its end
+    int overrun_of;   // of which tensor; their number: of the workspace
     uint64_t host_bytes;  // by how much the call raised the process's peak of resident memory
     uint64_t attended;    // of a rank: pairs of queries and keys, in all heads, for which it has called wb_attention
 } wb_exchange;
