@@ -680,8 +680,8 @@ static float worked(const wb_case *c, char of, size_t j, size_t d)
 
 static bool among(size_t j, int from, int count) { return (int)j >= from && (int)j < from + count; }
 
-// Elements d0, d0 + 1, ... of a row, `count` of them. Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction
-// u of +-1, so that q . k is about c(j) D: c = t / (scale D).
+// Elements d0, d0 + 1, ... of a row, `count` of them. Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed
+// direction u of +-1, so that q . k is about c(j) D: c = t / (scale D).
 static void attention_row(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t row, size_t d0, size_t count,
                           float *x)
 {
