@@ -4,7 +4,7 @@
 // 10 has better kernels for D 64 and 128. With D 16 and 32 both products are small, and the exponentials decide: one a
 // pair, 16 a clock and multiprocessor. So three warpgroups share them, and a step is long, 192 queries by 128 keys:
 // what else it costs is shared by more pairs.
-// Random shapes that it is chosen for: 8 of 319 forward passes (records of `make duel`, 2026-11-28).
+// Random shapes that it is chosen for: 8 of 375 forward passes (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

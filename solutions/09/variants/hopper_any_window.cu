@@ -7,7 +7,7 @@
 //
 // The items of work for sinks that are seen from afar are as many for each tile of keys: one that has no queries left
 // fetches its tile and passes the sum on, which drawn cases take amiss where sinks are many.
-// Random shapes that it is chosen for: 102 of 175 backward passes with a window, 16 of 27 with sinks (records of `make
+// Random shapes that it is chosen for: 120 of 215 backward passes with a window, 16 of 34 with sinks (records of `make
 // duel`, 2026-11-28).
 //
 // exempt: memory drawn_sizes hidden_tiles_are_not_loaded

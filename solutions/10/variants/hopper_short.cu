@@ -5,7 +5,7 @@
 //
 // 07 and 11 include this file for their windows (#define WINDOWS): then the walk ends where the window begins, and
 // goes on at the sinks.
-// Random shapes that it is chosen for: 36 of 319 forward passes (records of `make duel`, 2026-11-28).
+// Random shapes that it is chosen for: 59 of 375 forward passes (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

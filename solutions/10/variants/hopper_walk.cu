@@ -2,7 +2,7 @@
 // queries overlaps the beginning of the next, which pays off if the loop over the keys is short. Two warpgroups and
 // tiles of 64 keys, or 128. hopper_walk_wide.cu has three warpgroups, 192 queries together; hopper_walk_narrow.cu has
 // one, with two or three blocks per SM (D 128, 64).
-// Random shapes that it is chosen for: 22 of 319 forward passes (records of `make duel`, 2026-11-28).
+// Random shapes that it is chosen for: 27 of 375 forward passes (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"

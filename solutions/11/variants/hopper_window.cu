@@ -1,6 +1,6 @@
 // hopper_window.cu - flash_sink_logits by 07's kernel for short windows on a Hopper GPU, with the logits instead of
 // sink tokens: D = 64, W <= 129, groups of a multiple of 4. Everything else uses the reference solution.
-// Random shapes that it is chosen for: 3 of 103 with sink logits (records of `make duel`, 2026-11-28).
+// Random shapes that it is chosen for: 4 of 123 with sink logits (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
 #include "tile.cuh"

@@ -5,7 +5,7 @@
 // large as in problem 10: the next two of the block's lists, wherever they are. An odd list ends with its last tile a
 // second time, of which nobody sees anything. The bits of a step are asked for before its products, and each lane
 // keeps those of its rows in registers.
-// Random shapes that it is chosen for: 49 of 66 masks given as data (records of `make duel`, 2026-11-28).
+// Random shapes that it is chosen for: 63 of 81 masks given as data (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
 #include "hopper.cuh"
