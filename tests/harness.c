@@ -1194,7 +1194,8 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     may_not_wait = true;
     if (on_cpu_backend() && !problem()->on_host)
         c.order = 1;  // on one host thread, so that what is counted is no stack
-    malloc_trim(0);  // the worker's peak begins with what this process has: session.h
+    // The worker's peak begins with what this process has: session.h.
+    malloc_trim(0);
     run_judged(&run, &c, WORKER_ALONE, NULL);
     const wb_exchange *x = worker_exchange(&run);
     if (x->device_kept > 0)
