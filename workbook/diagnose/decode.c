@@ -118,7 +118,8 @@ void look_at_merge(const record *r)
         double *O_of[PARTS], L_of[PARTS];
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, name_of(row));
+        if (!see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, name_of(row)))
+            for (int n = 0; n < 2; n++) fit_merge[n].mute = fit_logs[n].mute = true;  // its weights are wrong
     }
 }
 

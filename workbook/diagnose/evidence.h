@@ -117,8 +117,8 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
 // What is behind an L that is infinite where it should be finite: "" if it is not.
 const char *overflow_of(double L, double right);
 
-// A row's O and L from those of parts.
-void see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
+// A row's O and L from those of parts. false: there is one, and neither fits, so what is wrong came before.
+bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
                double slack, const char *where);
 
 // The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one

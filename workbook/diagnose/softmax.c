@@ -53,6 +53,13 @@ static bool each_lane_has_its_own(const char *q, const step *t, const double *x,
     return own;
 }
 
+// Whether row i of a tile sees the key of column c; past the last key of a head begins another's.
+static bool is_seen(const product *S, int i, int c)
+{
+    const int key = S->b_row[c], first = S->b_row[0];
+    return sees(S->a_row[i], key_of(key)) && (e.kv_len || first < 0 || key_head_of(key) == key_head_of(first));
+}
+
 // Weights that are still their scores, beside others that are powers of two.
 static bool are_still_scores(const char *q, const step *t, int i)
 {
@@ -61,7 +68,7 @@ static bool are_still_scores(const char *q, const step *t, int i)
     double least = INFINITY, most = -INFINITY;
     for (int c = 0; c < S->cols; c++) {
         const double P = PV->a[i * PV->depth + c], S_here = S->after[i * S->cols + c], m = S_here * s2 - log2(P);
-        if (!sees(S->a_row[i], key_of(S->b_row[c]))) continue;
+        if (!is_seen(S, i, c)) continue;
         if (near_to(P, S_here, 5e-3) || near_to(P, S_here * s2, 5e-3)) {
             if (still++ == 0) column = c;
         } else if (P > 1e-30)
@@ -85,7 +92,7 @@ static double subtracted(const step *t, int i, int *weights)
     *weights = 0;
     for (int c = 0; c < S->cols && c < 256; c++) {
         const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
-        const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
+        const bool seen = is_seen(S, i, c);
         if (!isfinite(P) && seen) {
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
                  "%s has a weight that is %s in the tile that starts at key %d: the number subtracted from its "
@@ -300,7 +307,7 @@ static void look_at_hidden(const char *q, const step *t, int i, double run)
     double weight = 0, least = INFINITY, most = -INFINITY;
     for (int c = 0; c < S->cols; c++) {
         const double P = t->P->a[i * t->P->depth + c];
-        const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
+        const bool seen = is_seen(S, i, c);
         visible += seen, zeros += seen && P == 0, hidden_nan += !seen && isnan(P);
     }
     if (visible && visible == zeros && hidden_nan)
@@ -357,8 +364,14 @@ static void look_at_row(int i)
             const double score = S->after[i * S->cols + c] * s2;
             weights += PV->a[i * PV->depth + c];
             if (S->b_row[c] >= 0) seen.all = fmax(seen.all, score);
-            if (sees(row, key_of(S->b_row[c]))) visible++, tile = fmax(tile, score);
+            if (is_seen(S, i, c)) visible++, tile = fmax(tile, score);
         }
+        if (isfinite(weights) && isfinite(PV->before[i * e.s->head_dim]) && isnan(PV->after[i * e.s->head_dim]) &&
+            steps[t].first + S->cols > keys_of(row))
+            find(BY_VALUE, "V past the last key", "bound|bounds|tail",
+                 "O of %s becomes NaN in the tile that starts at key %d, whose weights are finite. The tile has %d "
+                 "rows, but only %d keys are left: 0 times a row of V that is no key's may be NaN",
+                 q, steps[t].first, S->cols, keys_of(row) - steps[t].first);
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
         look_at_hidden(q, &steps[t], i, run);
         const double now = subtracted(&steps[t], i, &given);
