@@ -40,7 +40,7 @@ judged "$table"
 check "an unknown GPU gets none" grep -q 'no verdict: the peaks of this GPU are unknown' "$said"
 
 [ "${BACKEND:-cpu}" = cpu ] || exit $failed # what follows is so on sm_90, and on the layer, which plays one
-"$out/bench" 08 --impl "library=$out/lib/libworkbook_all.so" --shape B=1,Hq=2,Nq=800,D=64 \
+"$out/bench" 08 --impl "library=$out/lib/libworkbook_all.so" --shape B=1,Hq=2,Nq=400,D=32 \
     --shape B=1,Hq=2,Nq=100,D=64 --out "$table" >"$said" 2>&1
 workspaces=$(awk -F'\t' '$2 == "library" { printf "%d ", ($19 - $20 > 0) }' "$table")
 check "the workspace of a library function is counted" [ "$workspaces" = "1 0 " ]
