@@ -4,7 +4,7 @@
 // All changes (changes.c) are compiled into one worker (choice.h): BUILT is written, the command BUILD makes WB_WORKER
 // of it, and what does not compile is dropped, line by line. Each change is then tried on the cheapest wrong case,
 // unless no value there would have been another; if that is right, on all others: CASE, those of diagnose/cases.c, and
-// drawn ones.
+// drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009).
 //
 // FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose
 // names, and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
@@ -390,17 +390,24 @@ static int try_all(void)
     return found;
 }
 
+// Whether x makes a condition around c constant.
+static bool decides_around(const change *x, const change *c)
+{
+    return x != c && x->at <= c->at && c->end <= x->end && (!strcmp(x->put, "true") || !strcmp(x->put, "false"));
+}
+
 // What a change comes to: if a condition around it is then the same in all cases, this is what it says.
 static const change *comes_to(const change *c)
 {
     const change *constant = c;
-    for (int all = 0; all < 2 && (constant != c || !all); all++) {  // probing is dear: the first case may show enough
-        probe((int)(c - changes), all ? 0 : first, all ? case_count : first + 1);
+    int around = 0;
+    for (int id = 1; id < change_count; id++) around += decides_around(&changes[id], c);
+    for (int all = 0; around && all < 2 && (constant != c || !all); all++) {
+        probe((int)(c - changes), all ? 0 : first, all ? case_count : first + 1);  // dear: one case may show enough
         constant = c;
         for (int id = 1; id < change_count; id++) {
             const change *const x = &changes[id];
-            const int by = !strcmp(x->put, "true") ? 1 : !strcmp(x->put, "false") ? -1 : 0;
-            if (by && x != c && x->at <= c->at && c->end <= x->end && !values[id] && values[id + by]) constant = x;
+            if (decides_around(x, c) && !values[id] && values[id + (!strcmp(x->put, "true") ? 1 : -1)]) constant = x;
         }
     }
     return constant;
