@@ -19,12 +19,12 @@ export WB_TIMEOUT=20 # of a mistake that never ends, each case
 judge "$out/tests/${n}_test" "$worker" cpu >/dev/null
 by_itself=$("$out/wb" show "$record" FAIL | xargs | tr ' ' '|')
 tab=$(printf '\t')
-while IFS=$tab read -r id line of put; do
+while IFS=$tab read -r id line of put shown; do
     WB_REPAIR=$PWD/$built.$id judge --first "$out/tests/${n}_test" "$worker" cpu \
         --filter "*/!(none${by_itself:+|$by_itself})" >/dev/null
     [ $? -ne 1 ] || continue
     survived=$((survived + 1))
-    echo "SURVIVED: line $line of $source: \`$put\` in place of \`$of\`"
+    echo "SURVIVED: line $line of $source: \`$put\` in place of \`$of\`; $shown shows it"
 done <"$built.ids"
 rm -f "$built".[0-9]*
 drawn=$(grep -c . "$built.ids")

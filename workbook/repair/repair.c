@@ -413,16 +413,17 @@ static const change *comes_to(const change *c)
     return constant;
 }
 
-// Whether the change that is on makes a case wrong, again and again.
-static bool changes_a_result(void)
+// A case that the change that is on makes wrong, again and again; NULL: it makes none.
+static const wb_case *changed_by_it(void)
 {
     for (int n = 0; n < case_count; n++)
-        if (!wrong[n] && is_wrong(n) && is_wrong(n)) return true;
-    return false;
+        if (!wrong[n] && is_wrong(n) && is_wrong(n)) return &cases[n];
+    return NULL;
 }
 
 // For who asks what a suite finds (tests/prove/edits.sh, kills.sh): so many of the changes that change a result, drawn
-// by a seed, a line each, and for each a file BUILT.ID that turns it on in the worker that finds its name in WB_REPAIR.
+// by a seed, a line each with the case, and for each a file BUILT.ID that turns it on in the worker that finds its name
+// in WB_REPAIR.
 static int choose(int count, uint64_t seed, const char *built)
 {
     static bool seen[REPAIR_IDS];
@@ -432,13 +433,15 @@ static int choose(int count, uint64_t seed, const char *built)
         const int id = 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count);
         if (seen[id] || !*changes[id].put) continue;
         seen[id] = true, shared->on = id;
-        if (!changes_a_result()) continue;
-        char name[4096];
+        const wb_case *const c = changed_by_it();
+        if (!c) continue;
+        char name[4096], text[WB_CASE_TEXT];
+        wb_case_print(problem, c, text);
         snprintf(name, sizeof name, "%s.%d", built, id);
         FILE *file = fopen(name, "w");
         if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
         fclose(file);
-        printf("%d\t%d\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put);
+        printf("%d\t%d\t%s\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put, text);
         drawn++;
     }
     return unshare(), 0;
