@@ -23,20 +23,21 @@ fi
 # What is not of one problem: the losses of reference/gpt_oss.py, what reference/duel.py has found, all seeds together.
 case $number in
 gpt_oss | duel)
-    tables=$number charts=loss most=1
-    [ "$number" = gpt_oss ] || tables='duel_seed*' charts='sorted work predicted' most=99
+    tables=$number charts=loss
+    [ "$number" = gpt_oss ] || tables='duel_seed*' charts='sorted work predicted'
     newest=$(for table in $(ls -t build/"$backend"/results/$tables.tsv 2>/dev/null); do
         [ -s "$table" ] && echo "$table" && break
     done)
     data=$newest kind='measured here:'
-    [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | head -n $most | xargs) kind='recorded:'
+    [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | xargs) kind='recorded:'
     if ! awk '!/^#/ && $1 != "kind" { n++ } END { exit !n }' ${data:-/dev/null}; then
         echo "plot: no chart of $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
         exit 1
     fi
     of=${data%% *} gpu=$(field "${data%% *}" gpu)
     source="$kind ${gpu:-CPU execution layer}, $(field "$of" date), commit $(field "$of" commit)"
-    source="$source, $([ "$number" = duel ] && echo "$(echo "$data" | wc -w) seed(s)" || field "$of" software)"
+    seeds=$(cat $data | grep -c '^# seed: ')
+    source="$source, $([ "$number" = duel ] && echo "$seeds seed(s)" || field "$of" software)"
     draw plots/$number.gp build/plots/$number "chart_data='$data'; source='$(echo "$source" | plain)'"
     for chart in $charts; do echo "drawn: build/plots/${number}_$chart.svg and .png"; done
     exit 0 ;;
