@@ -106,9 +106,9 @@ for table in "$speed" "$memory"; do
     [ "$table" != "$memory" ] || memory=build/plots/${name}_all.tsv
 done
 for kind in $kinds; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
-draw plots/problems.gp "build/plots/$name" "number='$number'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; \
-    memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; \
-    long_source='$long_source'; peers_where='problem=$number,'"
+draw plots/problems.gp "build/plots/$name" "number='$number'; speed_data='$speed'; speed_source='$speed_source'; \
+    memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; \
+    error_source='$error_source'; long_source='$long_source'; peers_where='problem=$number,'"
 for kind in $kinds; do
     case $kind in memory*) of=$memory_source ;; errors) of=$error_source ;; *) of=$speed_source ;; esac
     case $of in recorded*) of="$of; without yours" ;; esac
