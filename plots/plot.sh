@@ -11,10 +11,7 @@ number=${1:?usage: plot.sh NN [BACKEND]} backend=${2:-cpu}
 if [ "$number" = all ]; then
     shift 2
     for of in "$@" roofline gpt_oss duel; do
-        case $of in
-        gpt_oss) ls plots/data/h200/gpt_oss.tsv >/dev/null 2>&1 || continue ;;
-        duel) ls plots/data/h200/duel_seed*.tsv >/dev/null 2>&1 || continue ;;
-        esac
+        case $of in gpt_oss | duel) ls plots/data/h200/"$of"*.tsv >/dev/null 2>&1 || continue ;; esac
         plots/plot.sh "$of" "$backend" || exit 1
     done
     exit 0
@@ -25,10 +22,8 @@ case $number in
 gpt_oss | duel)
     tables=$number charts=loss
     [ "$number" = gpt_oss ] || tables='duel_seed*' charts='sorted work predicted'
-    newest=$(for table in $(ls -t build/"$backend"/results/$tables.tsv 2>/dev/null); do
-        [ -s "$table" ] && echo "$table" && break
-    done)
-    data=$newest kind='measured here:'
+    data=$(find build/"$backend"/results -name "$tables.tsv" -size +0 2>/dev/null | xargs -r ls -t | head -n 1)
+    kind='measured here:'
     [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | xargs) kind='recorded:'
     if ! awk '!/^#/ && $1 != "kind" { n++ } END { exit !n }' ${data:-/dev/null}; then
         echo "plot: no chart of $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
@@ -78,10 +73,8 @@ pick peak_bytes memory
 memory=$data memory_source=$source
 # Of 14 and 16.
 errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source=
-if [ -n "$errors" ]; then
-    error_source="recorded: $(field "$errors" device)$(field "$errors" gpu), $(field "$errors" date), commit"
-    error_source=$(echo "$error_source $(field "$errors" commit)" | plain)
-fi
+[ -z "$errors" ] || error_source=$(echo "recorded: $(field "$errors" device)$(field "$errors" gpu)," \
+    "$(field "$errors" date), commit $(field "$errors" commit)" | plain)
 [ -n "$speed$memory$errors" ] || exit 1
 
 # What others reach on the GPU that the times are from.
