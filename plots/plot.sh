@@ -11,10 +11,7 @@ number=${1:?usage: plot.sh NN [BACKEND]} backend=${2:-cpu}
 if [ "$number" = all ]; then
     shift 2
     for of in "$@" roofline gpt_oss duel; do
-        case $of in
-        gpt_oss) ls plots/data/h200/gpt_oss.tsv >/dev/null 2>&1 || continue ;;
-        duel) ls plots/data/h200/duel_seed*.tsv >/dev/null 2>&1 || continue ;;
-        esac
+        case $of in gpt_oss | duel) ls plots/data/h200/"$of"*.tsv >/dev/null 2>&1 || continue ;; esac
         plots/plot.sh "$of" "$backend" || exit 1
     done
     exit 0
@@ -23,20 +20,19 @@ fi
 # What is not of one problem: the losses of reference/gpt_oss.py, what reference/duel.py has found, all seeds together.
 case $number in
 gpt_oss | duel)
-    tables=$number charts=loss most=1
-    [ "$number" = gpt_oss ] || tables='duel_seed*' charts='sorted work predicted' most=99
-    newest=$(for table in $(ls -t build/"$backend"/results/$tables.tsv 2>/dev/null); do
-        [ -s "$table" ] && echo "$table" && break
-    done)
-    data=$newest kind='measured here:'
-    [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | head -n $most | xargs) kind='recorded:'
+    tables=$number charts=loss
+    [ "$number" = gpt_oss ] || tables='duel_seed*' charts='sorted work predicted'
+    data=$(find build/"$backend"/results -name "$tables.tsv" -size +0 2>/dev/null | xargs -r ls -t | head -n 1)
+    kind='measured here:'
+    [ -n "$data" ] || data=$(ls plots/data/h200/$tables.tsv 2>/dev/null | xargs) kind='recorded:'
     if ! awk '!/^#/ && $1 != "kind" { n++ } END { exit !n }' ${data:-/dev/null}; then
         echo "plot: no chart of $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
         exit 1
     fi
     of=${data%% *} gpu=$(field "${data%% *}" gpu)
     source="$kind ${gpu:-CPU execution layer}, $(field "$of" date), commit $(field "$of" commit)"
-    source="$source, $([ "$number" = duel ] && echo "$(echo "$data" | wc -w) seed(s)" || field "$of" software)"
+    seeds=$(cat $data | grep -c '^# seed: ')
+    source="$source, $([ "$number" = duel ] && echo "$seeds seed(s)" || field "$of" software)"
     draw plots/$number.gp build/plots/$number "chart_data='$data'; source='$(echo "$source" | plain)'"
     for chart in $charts; do echo "drawn: build/plots/${number}_$chart.svg and .png"; done
     exit 0 ;;
@@ -77,10 +73,8 @@ pick peak_bytes memory
 memory=$data memory_source=$source
 # Of 14 and 16.
 errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source=
-if [ -n "$errors" ]; then
-    error_source="recorded: $(field "$errors" device)$(field "$errors" gpu), $(field "$errors" date), commit"
-    error_source=$(echo "$error_source $(field "$errors" commit)" | plain)
-fi
+[ -z "$errors" ] || error_source=$(echo "recorded: $(field "$errors" device)$(field "$errors" gpu)," \
+    "$(field "$errors" date), commit $(field "$errors" commit)" | plain)
 [ -n "$speed$memory$errors" ] || exit 1
 
 # What others reach on the GPU that the times are from.
@@ -105,9 +99,9 @@ for table in "$speed" "$memory"; do
     [ "$table" != "$memory" ] || memory=build/plots/${name}_all.tsv
 done
 for kind in $kinds; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
-draw plots/problems.gp "build/plots/$name" "number='$number'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; \
-    memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; \
-    long_source='$long_source'; peers_where='problem=$number,'"
+draw plots/problems.gp "build/plots/$name" "number='$number'; speed_data='$speed'; speed_source='$speed_source'; \
+    memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; \
+    error_source='$error_source'; long_source='$long_source'; peers_where='problem=$number,'"
 for kind in $kinds; do
     case $kind in memory*) of=$memory_source ;; errors) of=$error_source ;; *) of=$speed_source ;; esac
     case $of in recorded*) of="$of; without yours" ;; esac

@@ -4,6 +4,7 @@
 // suites prove, and events bench.sh.
 #include "in_a_child.h"
 #include "layer_requests.h"
+#include "on_device.cuh"
 
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -24,29 +25,6 @@
 #define lane (threadIdx.x % 32)
 
 static const char *error_name(int error) { return cudaGetErrorName((cudaError_t)error); }
-
-// A device array that is copied back at the end.
-template <class T> struct results {
-    T *device, *host;
-    size_t count;
-    results(T *out, size_t length) : host(out), count(length)
-    {
-        cudaMalloc(&device, count * sizeof(T));
-        cudaMemset(device, 0, count * sizeof(T));
-    }
-    ~results()
-    {
-        cudaMemcpy(host, device, count * sizeof(T), cudaMemcpyDeviceToHost);
-        cudaFree(device);
-    }
-};
-
-// One launch, with these blocks, threads and so on, whose kernel takes nothing but the array.
-#define RUN(kernel, out, count, ...)                                                                                   \
-    do {                                                                                                               \
-        results r(out, count);                                                                                         \
-        kernel<<<__VA_ARGS__>>>(r.device);                                                                             \
-    } while (0)
 
 #define EXPECT(got, want, ...)                                                                                         \
     do {                                                                                                               \
@@ -77,8 +55,8 @@ static void all_right(void (*kernel)(seen *), int blocks, int threads, size_t sh
 {
     std::vector<seen> all((size_t)blocks * (size_t)threads);
     {
-        results<seen> r(all.data(), all.size());
-        kernel<<<blocks, threads, shared>>>(r.device);
+        const on_device<seen> r(all);
+        kernel<<<blocks, threads, shared>>>(r.at);
     }
     for (size_t i = 0; i < all.size(); i++)
         cr_assert(all[i].looks > 0 && !all[i].line,
@@ -97,8 +75,11 @@ __global__ void indices(int *out)
 
 Test(cpu_layer, indices_in_three_dimensions)
 {
-    int out[12][24];
-    RUN(indices, &out[0][0], 12 * N, dim3(2, 3, 2), dim3(4, 2, 3));
+    int out[12][24] = {};
+    {
+        const on_device<int> r(&out[0][0], 12 * N);
+        indices<<<dim3(2, 3, 2), dim3(4, 2, 3)>>>(r.at);
+    }
     for (int b = 0; b < 12; b++)
         for (int t = 0; t < 24; t++) EXPECT(out[b][t], 1000 * b + t, "block %d, thread %d", b, t);
 }
@@ -121,15 +102,15 @@ static int count_evaluations() { return ++evaluated; }
 
 Test(cpu_layer, arguments_are_copied_for_each_thread_and_evaluated_once)
 {
-    float out[8];
+    float out[8] = {};
     {
-        results<float> r(out, 8);
+        const on_device<float> r(out, 8);
         pair p = {1, 2};
         evaluated = 0;
-        arguments<<<1, 2>>>(r.device, p, count_evaluations(), 0);
-        arguments<<<1, 2>>>(r.device + 2, {3, 4},  // a brace
+        arguments<<<1, 2>>>(r.at, p, count_evaluations(), 0);
+        arguments<<<1, 2>>>(r.at + 2, {3, 4},  // a brace
                             0, NULL);
-        arguments<<<1, 4>>>(first_of<float *, int>(r.device + 4, 0), p,  // a comma inside < >
+        arguments<<<1, 4>>>(first_of<float *, int>(r.at + 4, 0), p,  // a comma inside < >
                             count_evaluations(), out);
     }
     EXPECT(evaluated, 2, "two launches");
@@ -292,11 +273,11 @@ __global__ void atomics(sums *out)
 
 Test(cpu_layer, atomics)
 {
-    sums s;
+    sums s = {};
+    s.u[0] = ~0u;
     {
-        results<sums> r(&s, 1);
-        cudaMemset(&r.device->u[0], 0xff, 4);
-        atomics<<<7, 96>>>(r.device);
+        const on_device<sums> r(&s, 1);
+        atomics<<<7, 96>>>(r.at);
     }
     const double out[] = {s.f, s.d}, want[] = {336, 168};
     const int i[] = {672, 671, -671, 7, -1344};
@@ -686,10 +667,10 @@ __global__ void at_sixteen(large_row *rows) { rows->x[threadIdx.x] = make_float4
 
 Test(cpu_layer, sixteen_bytes_are_aligned_enough)
 {
-    float out[36];
+    float out[36] = {};
     {
-        results<float> r(out, 36);
-        at_sixteen<<<1, 8>>>(reinterpret_cast<large_row *>(r.device + 4));
+        const on_device<float> r(out, 36);
+        at_sixteen<<<1, 8>>>(reinterpret_cast<large_row *>(r.at + 4));
     }
     for (int i = 0; i < 36; i++) EXPECT(out[i], i < 4 ? 0 : 1 + i % 4, "element %d", i);
 }

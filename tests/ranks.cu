@@ -1,6 +1,6 @@
 // ranks.cu - what the CPU execution layer says of several ranks (cpu/flight.h, cpu/nccl.cpp): each of its sentences
-// once, with the line that made the mistake. What is ordered and what may meet is drawn in ranks_drawn.cu; whole rings
-// are problems 17 and 18, and sums of floats and doubles what train_ranks.sh trains with.
+// once, with the line that made the mistake; and of each two kinds of work, ordered in each way and not at all, whether
+// they may meet. Whole rings are problems 17 and 18, and sums of floats and doubles what train_ranks.sh trains with.
 //
 // A mistake is a number, and the lines that it is to be told by are marked: // @mark.
 #include "in_a_child.h"
@@ -16,6 +16,7 @@ Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu
     X(NO_WAIT, "a buffer was touched before it arrived", "receive")                                                    \
     X(NO_ROOM, "a message overwrites what is still needed", "receive")                                                 \
     X(ALL_SEND_FIRST, "deadlock between ranks", "send")                                                                \
+    X(ONE_MESSAGE_LESS, "deadlock between ranks", "send")                                                              \
     X(ZEROED, "a send buffer was overwritten in flight", "zeroed")                                                     \
     X(RESULTS_EARLY, "two operations are not in order", "results")                                                     \
     X(OTHER_SIZE, "a message of another size", "receive")                                                              \
@@ -83,8 +84,9 @@ static void ring(float *total, float *mine, int r, ncclComm_t comm, cudaStream_t
             const size_t out = wrong == SENDS_PAST ? 2 * NUMBERS : NUMBERS;
             const size_t in = wrong == OTHER_SIZE ? NUMBERS / 2 : NUMBERS;
             if (wrong != ALL_SEND_FIRST) NCCL(ncclGroupStart());
-            NCCL(ncclSend(from, out, ncclFloat, peer, comm, wire));   // @send
-            NCCL(ncclRecv(into, in, ncclFloat, before, comm, wire));  // @receive
+            NCCL(ncclSend(from, out, ncclFloat, peer, comm, wire));  // @send
+            if (wrong != ONE_MESSAGE_LESS || r != 1)
+                NCCL(ncclRecv(into, in, ncclFloat, before, comm, wire));  // @receive
             if (wrong != ALL_SEND_FIRST) NCCL(ncclGroupEnd());
             CUDA(cudaEventRecord(arrived[to], wire));
             if (wrong == ZEROED) CUDA(cudaMemsetAsync(here, 0, 64, stream));  // @zeroed
@@ -196,5 +198,156 @@ Test(ranks, no_such_rank)
     const int status = try_ranks(NO_SUCH_RANK, 3);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 3, "status %#x:\n%s", (unsigned)status, printed);
     check_printed("ncclSend(): rank 3 is not one of the 3 ranks");
+}
+
+// ------------------------ two pieces of work
+
+// What a piece does with the first array: these read it, the others write to it.
+enum work { KERNEL_READS, COPY_READS, TO_HOST, SENDS, KERNEL_WRITES, COPY_WRITES, SETS, FROM_HOST, RECEIVES, FREES };
+static bool writes(int work) { return work >= KERNEL_WRITES; }
+
+// How the first piece comes before the second. From EVENT_BEFORE on it does not.
+enum order {
+    SAME_STREAM,
+    EVENT,
+    EVENT_AND_HOST,
+    STREAM_AND_HOST,
+    DEVICE_AND_HOST,
+    THIRD_STREAM,
+    GROUP_OF_MESSAGES,
+    DEFAULT_THEN_BLOCKING,
+    BLOCKING_THEN_DEFAULT,
+    EVENT_BEFORE,
+    OTHER_STREAM_AND_HOST,
+    DEFAULT_THEN_OTHER,
+    NOTHING,
+    ORDERS
+};
+static struct {
+    int first, second, order, apart;
+} pair_of;
+
+__global__ void put(float *to, const float *from)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    to[i] = from[i];
+}
+
+// x[0] is what both pieces touch, each has another one besides. A report has a line for each: ten times the order, and
+// which of both it is.
+static void queue(int work, int id, float *const *x, int offset, cudaStream_t stream, ncclComm_t comm)
+{
+    static float host[NUMBERS];
+    const cudacpu::call_site site = {"pair", 10 * pair_of.order + id};
+    float *mine = x[0] + offset, *other = x[id] + offset;
+    const size_t count = (size_t)(NUMBERS / (1 + pair_of.apart)), bytes = count * sizeof *host;
+    if (work == KERNEL_READS || work == KERNEL_WRITES) {
+        cudacpu::kernel what = CUDACPU_KERNEL(put);
+        what.site = site;
+        float *to = work == KERNEL_READS ? other : mine, *from = work == KERNEL_READS ? mine : other;
+        cudacpu::launch(what, cudacpu::launch_config((int)count / 32, 32, 0, stream), [=] { put(to, from); });
+    } else if (work == SENDS || work == RECEIVES) {
+        NCCL(ncclGroupStart());
+        NCCL(ncclSend(work == SENDS ? mine : other, count, ncclFloat, 0, comm, stream, site));
+        NCCL(ncclRecv(work == SENDS ? other : mine, count, ncclFloat, 0, comm, stream, site));
+        NCCL(ncclGroupEnd());
+    } else if (work == COPY_READS || work == COPY_WRITES) {
+        float *to = work == COPY_READS ? other : mine, *from = work == COPY_READS ? mine : other;
+        CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream, site));
+    } else if (work == TO_HOST)
+        CUDA(cudaMemcpyAsync(host, mine, bytes, cudaMemcpyDeviceToHost, stream, site));
+    else if (work == FROM_HOST)
+        CUDA(cudaMemcpyAsync(mine, host, bytes, cudaMemcpyHostToDevice, stream, site));
+    else if (work == SETS)
+        CUDA(cudaMemsetAsync(mine, 0, bytes, stream, site));
+    else
+        CUDA(cudaFreeAsync(mine, stream, site));
+}
+
+static void queue_pair(ncclComm_t comm)
+{
+    const int order = pair_of.order;
+    float *x[6];
+    cudaEvent_t event[2];
+    cudaStream_t s[4];  // the first piece's, the second's, another, one that the default stream waits for
+    for (float *&p : x) CUDA(cudaMalloc(&p, NUMBERS * sizeof *p));
+    for (cudaEvent_t &e : event) CUDA(cudaEventCreate(&e));
+    for (int n = 0; n < 4; n++)
+        CUDA(cudaStreamCreateWithFlags(&s[n], n < 3 ? cudaStreamNonBlocking : cudaStreamDefault));
+    cudaStream_t first = s[0], second = order == SAME_STREAM ? s[0] : s[1];
+    if (order == DEFAULT_THEN_BLOCKING || order == DEFAULT_THEN_OTHER) first = nullptr;
+    if (order == DEFAULT_THEN_BLOCKING) second = s[3];
+    if (order == BLOCKING_THEN_DEFAULT) first = s[3], second = nullptr;
+    CUDA(cudaMemsetAsync(x[5], 0, 4, s[2]));  // while that has not run, what has is not forgotten
+    CUDA(cudaEventRecord(event[0], first));
+    queue(pair_of.first, 1, x, 0, first, comm);
+    if (order != EVENT_BEFORE) CUDA(cudaEventRecord(event[0], first));
+    if (order == EVENT || order == EVENT_BEFORE) CUDA(cudaStreamWaitEvent(second, event[0], 0));
+    if (order == EVENT_AND_HOST) CUDA(cudaEventSynchronize(event[0]));
+    if (order == STREAM_AND_HOST) CUDA(cudaStreamSynchronize(first));
+    if (order == OTHER_STREAM_AND_HOST) CUDA(cudaStreamSynchronize(s[2]));
+    if (order == DEVICE_AND_HOST) CUDA(cudaDeviceSynchronize());
+    if (order == THIRD_STREAM) {
+        CUDA(cudaStreamWaitEvent(s[2], event[0], 0));
+        CUDA(cudaEventRecord(event[1], s[2]));
+        CUDA(cudaStreamWaitEvent(second, event[1], 0));
+    }
+    if (order == GROUP_OF_MESSAGES) {
+        NCCL(ncclGroupStart());
+        NCCL(ncclSend(x[3], 1, ncclFloat, 0, comm, first));
+        NCCL(ncclRecv(x[4], 1, ncclFloat, 0, comm, second));
+        NCCL(ncclGroupEnd());
+    }
+    queue(pair_of.second, 2, x, pair_of.apart * NUMBERS / 2, second, comm);
+    CUDA(cudaDeviceSynchronize());
+    for (float *p : x)
+        if (p != x[0] || pair_of.second != FREES) CUDA(cudaFree(p));
+    for (cudaStream_t stream : s) CUDA(cudaStreamDestroy(stream));
+    for (cudaEvent_t e : event) CUDA(cudaEventDestroy(e));
+}
+
+// The pairs that may meet, one order of each and all orders of copies, or those that may not, one after the other.
+static bool next_pair(bool meets)
+{
+    do {
+        if (++pair_of.second > FREES) pair_of.second = 0, pair_of.first++;
+        if (pair_of.first > RECEIVES) pair_of.first = 0, pair_of.order++;
+        if (pair_of.order == ORDERS) pair_of.order = 0, pair_of.apart++;
+        if (pair_of.apart == 2) return false;
+        const bool ordered = pair_of.order < EVENT_BEFORE || pair_of.first == TO_HOST;
+        const bool may_meet = !ordered && !pair_of.apart && (writes(pair_of.first) || writes(pair_of.second));
+        if (may_meet && pair_of.order != NOTHING && pair_of.first != COPY_WRITES) continue;
+        if (may_meet == meets && !(pair_of.apart && pair_of.second == FREES)) return true;
+    } while (true);
+}
+static void from_the_beginning() { pair_of = {0, -1, 0, 0}; }
+
+Test(ranks, pairs_that_are_ordered_or_apart)
+{
+    const int status = run_in_a_child([] {
+        play_ranks(1, [](void *board, int) {
+            ncclComm_t comm = wb_rank_begin(board, 0, 1);
+            for (from_the_beginning(); next_pair(false);) queue_pair(comm);
+            wb_rank_end();
+        });
+    });
+    cr_assert(status == 0, "status %#x\n%s", (unsigned)status, printed);
+}
+
+Test(ranks, pairs_that_may_meet)
+{
+    for (from_the_beginning(); next_pair(true);) {
+        const int status = run_in_a_child([] {
+            play_ranks(1, [](void *board, int) {
+                queue_pair(wb_rank_begin(board, 0, 1));
+                wb_rank_end();
+            });
+        });
+        check_reported(status);
+        char of_first[32], of_second[32];
+        snprintf(of_first, sizeof of_first, "pair:%d", 10 * pair_of.order + 1);
+        snprintf(of_second, sizeof of_second, "pair:%d", 10 * pair_of.order + 2);
+        check_printed(of_first), check_printed(of_second);
+    }
 }
 #endif

@@ -157,7 +157,6 @@ suites() {
     done
     for program in "$out"/tests/[!0-9]*_test; do
         own=$(basename "$program" _test)
-        case "$backend $own" in "cuda layer" | "cuda ranks_drawn") continue ;; esac # of the CPU layer
         [ -x "$program" ] && step 60 "own suite $own" "$out/wb" suite "$program" none "$backend"
     done
 }

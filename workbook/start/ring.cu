@@ -1,6 +1,6 @@
 // ring.cu - flash_ring, or with BACKWARD flash_ring_backward (ring_backward.cu), on this machine, each rank a process
 // of this program; on GPUs each has one, and NCCL carries. It draws a sequence, has it attended to, looks at drawn
-// rows, and on GPUs times it.
+// rows, and on GPUs times it. NCCL's connections are not protected: the network between ranks must be trusted.
 //
 //   ring RANKS=4 [N=4096 D=128 B=1 HEADS=32/8 CAUSAL=0 SEED=7 RUNS=10]
 //   ring ... TO=FILE AS=key      a row of a table is written behind the last of FILE (bench/ring.sh)
