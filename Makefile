@@ -22,7 +22,7 @@ endif
 
 demo:  ## see it work: every reference solution against its naive baseline, and charts
 	@QUIET=1 ./setup.sh
-	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(NUMBERS:%=$B/solutions/%.so) $(RINGS:%=$B/solutions/%)
+	@+$(BUILD) -j"$$JOBS" $B/bench $(NUMBERS:%=$B/solutions/%.so) $(RINGS:%=$B/solutions/%)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 setup:  ## install what is missing (setup.sh); offers to compile the test machinery
 	@./setup.sh
@@ -48,7 +48,7 @@ hint-%: $B/wb FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 ne
 	@$< hint $*
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once and print its results
 	@+$(BUILD) -s $B/$(IMPL)/$*_worker
-	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
+	@$B/$(IMPL)/$*_worker $${CASE:+--case "$$CASE"}
 ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17 or 18 on RANKS ranks; checks the results
 	@workbook/start/ring.sh $(BACKEND) $(IMPL) $(call given,N D HEADS CAUSAL RUNS PASS)
 sanitize-%: $B/wb FORCE  ## sanitize-03: checks every memory access: races, stray accesses, barriers
@@ -73,7 +73,7 @@ start-%: $B/wb FORCE  ## start-04: the shipped file with your code from the prob
 	@workbook/loop/reset.sh $* start
 diff-%: $B/wb FORCE  ## diff-03: your file against the reference solution; asks first, unless YES=1
 	@workbook/loop/diff.sh $*
-step-%: $B/wb FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: reference solutions)
+step-%: $B/wb FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: solutions)
 	@workbook/loop/step.sh $*
 predict-%: $B/wb FORCE  ## predict-04 GUESS=0.5: answers make next's question; shows your number and the counted one
 	@workbook/loop/predict.sh $*
@@ -109,7 +109,7 @@ bundle:  ## this workbook and the libraries it links, for a GPU machine that lac
 compile-gpu:  ## compile everything for four generations of GPUs; needs no GPU
 	@ls $(wildcard $(addsuffix /*.cu,workbook workbook/* reference problems/* solutions/* \
 	    solutions/*/variants)) | \
-	    xargs -P "$$WB_JOBS" -n 1 workbook/bench/compile_gpu.sh
+	    xargs -P "$$JOBS" -n 1 workbook/bench/compile_gpu.sh
 
 # -------------------------------------------------------------------------------- use the kernels
 

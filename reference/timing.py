@@ -20,7 +20,7 @@ def heading(on_gpu, software=None):
     print("# backend:", "cuda" if on_gpu else "cpu")
     if on_gpu:
         print("# gpu:", torch.cuda.get_device_name())
-        print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
+        print("# driver:", asked("", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
     print(f"# date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC")
     print(f"# software: PyTorch {torch.__version__}, {software or f'cuDNN {torch.backends.cudnn.version()}'}")
     print("# command: python3", os.path.relpath(sys.argv[0], os.path.dirname(__file__) + "/.."), *sys.argv[1:])

@@ -1,17 +1,17 @@
 #!/bin/sh
 # book.sh - make book: no warning, no link that leads nowhere, no page wider than a screen, a search that finds; and
-# what the figures that move compute and say (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and
+# what the figures that move compute and say (book/probe.js). Wants a browser (chromium), and
 # python3-venv for what builds the book, which is fetched from PyPI; status 77 where there is none. `book.sh --stills`
 # draws the figures' still pictures anew.
 set -u
 . tests/prove/frame.sh
 trap 'exit 2' INT TERM
-browser=${WB_BROWSER:-}
+browser=
 for candidate in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || ! command -v $candidate >/dev/null || browser=$candidate
 done
 [ -n "$browser" ] && python3 -c 'import ensurepip' 2>/dev/null ||
-    { echo "there is no chromium (WB_BROWSER=PROGRAM names another), or no python3-venv"; exit 77; }
+    { echo "there is no chromium, or no python3-venv"; exit 77; }
 
 ${MAKE:-make} --no-print-directory book >"$said" 2>&1
 verdict $? "the book is made without a warning"

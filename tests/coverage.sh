@@ -8,11 +8,11 @@ set -u
 grep -q '^GCOV := .' build/tools.mk || exit 77
 source=$out/planted/planted/flash_forward.cu
 marked() { sed -n "/[/][/] $1\$/=" "$source" | sort; }
-export WB_COVERAGE="$scratch/counted"
-mkdir "$WB_COVERAGE" && cp "$out/planted/planted/03_counted.gcno" "$WB_COVERAGE/c.gcno" &&
-    judge "$out/tests/03_test" "$out/planted/planted/03_counted_worker" "$BACKEND" \
+counted=$scratch/counted
+mkdir "$counted" && cp "$out/planted/planted/03_counted.gcno" "$counted/c.gcno" &&
+    judge --coverage "$counted" "$out/tests/03_test" "$out/planted/planted/03_counted_worker" "$BACKEND" \
         --filter '*/worked_by_hand' >"$said" 2>&1
-workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward solutions/03/flash_forward.cu >"$said"
+workbook/loop/coverage.sh "$counted" "$source" flash_forward solutions/03/flash_forward.cu >"$said"
 tr -c '0-9-' '\n' <"$said" | awk -F- '/[0-9]/ { for (n = $1 + 0; n <= ($2 == "" ? $1 : $2); n++) print n }' |
     sort >"$scratch/told"
 [ "$(marked never | comm -12 "$scratch/told" - | grep -c .)" = 12 ]
@@ -24,8 +24,8 @@ verdict $? "no given line is reported"
 [ -z "$(marked unseen | comm -12 "$scratch/told" -)" ]
 verdict $? "a condition written as arithmetic is not reported"
 check "directives that change lines or counters are reported" grep -q 'these lines may falsify .*: [0-9]' "$said"
-echo 1 >>"$WB_COVERAGE/served" # as if one had been cleared
-rm -rf "$WB_COVERAGE/sum"
-workbook/loop/coverage.sh "$WB_COVERAGE" "$source" flash_forward >"$said"
+echo 1 >>"$counted/served" # as if one had been cleared
+rm -rf "$counted/sum"
+workbook/loop/coverage.sh "$counted" "$source" flash_forward >"$said"
 check "a call that the counters lack is reported" grep -q 'what ran is unknown: of [0-9]* calls' "$said"
 exit $failed

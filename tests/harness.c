@@ -34,13 +34,13 @@ bool on_cpu_backend(void)
 
 static const char *given_case(void)
 {
-    const char *text = getenv("WB_CASE");
+    const char *text = getenv("CASE");
     return text && *text ? text : NULL;
 }
 
 uint64_t run_seed(void)
 {
-    const char *seed = getenv("WB_SEED");
+    const char *seed = getenv("SEED");
     return seed && *seed ? strtoull(seed, NULL, 0) : 1;
 }
 
@@ -1410,6 +1410,7 @@ void check_overlap(wb_case c)
 static void check_small_cases(void)
 {
     wb_case cases[16];
+    session_exact = true;
     const int count = wb_small_cases(problem(), cases, 16);
     for (int i = 0; i < count; i++) cases[i].seed = run_seed(), check_case_alone(cases[i]);
 }
@@ -1454,7 +1455,7 @@ void check_given_case(void)
     conclude(&r, &run);
 }
 
-// With WB_CASE only given_case runs, without it everything else.
+// With CASE only given_case runs, without it everything else.
 ReportHook(PRE_ALL)(struct criterion_test_set *set)
 {
     FOREACH_SET(struct criterion_suite_set * suite, set->suites)

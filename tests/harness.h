@@ -7,18 +7,18 @@
 //
 // What suites of attention ask alike stands in contract.h.
 //
-// Environment: WB_WORKER the worker's path; WB_SEED other inputs; WB_BACKEND cpu or cuda; WB_TIMEOUT how many seconds
+// Environment: WB_WORKER the worker's path; SEED other inputs; WB_BACKEND cpu or cuda; WB_TIMEOUT how many seconds
 // of its own (spent.h) a worker has for a case, 20 unless set; WB_PROBLEM_SECONDS for all together; WB_SPENT the file
-// that says how many they had (after three without an answer no more are run); WB_CASE one case, which then is the only
-// thing checked, behind others if colons stand between, or `small`, those of small_cases.h; WB_EXACT buffers that end
-// with their tensors, for workers that look at every access.
+// that says how many they had (after three without an answer no more are run); CASE one case, which then is the only
+// thing checked, behind others if colons stand between, or `small`, those of small_cases.h, in buffers that end with
+// their tensors, for workers that look at every access.
 #pragma once
 
 #include "case/case.h"
 
 #include <criterion/criterion.h>
 
-// Names the problem of a file, and gives it the test that WB_CASE runs and, last, that of random cases.
+// Names the problem of a file, and gives it the test that CASE runs and, last, that of random cases.
 #define TEST_PROBLEM(name) TEST_PROBLEM_FOR(name, 0)
 
 // The same for a function that runs on the CPU layer and on GPUs of this major compute capability: on any other GPU its
@@ -118,7 +118,7 @@ uint64_t multiplied_in(wb_case c);
 // the ring turns to, and of a backward all gradients of K and V; none calls wb_attention or wb_attention_backward for
 // pairs of chunks that it need not look at; from three ranks on, and in a backward from two, a product may run under
 // each message, and half of them under some; nobody waits for the device; and check_case. All but the last on the cpu
-// backend, which counts. The case that is printed asks the same when it is given (WB_CASE).
+// backend, which counts. The case that is printed asks the same when it is given (CASE).
 void check_ranks(wb_case c);
 
 // Whether so many ranks can be tried here; if not, that is said, once. On the cpu backend they always can.
@@ -149,5 +149,5 @@ memory_use measure_memory(wb_case c);
 
 void check_given_case(void);
 
-uint64_t run_seed(void);    // WB_SEED, for what a test draws itself
+uint64_t run_seed(void);    // SEED, for what a test draws itself
 bool on_cpu_backend(void);  // shapes are scaled down there

@@ -84,7 +84,7 @@ check "each shape has a kernel that supports it, and each kernel a shape" \
 while read -r name case kernel; do
     number=${name%%[_/]*} worker=$out/lib/${name}_worker
     case $name in */*) worker=$out/variants/$number/variants/${name#*/}/${number}_worker ;; esac
-    WB_CASE=$case judge "$out/tests/${number}_test" "$worker" "$BACKEND" >"$said" 2>&1
+    CASE=$case judge "$out/tests/${number}_test" "$worker" "$BACKEND" >"$said" 2>&1
     verdict $? "the library's kernel of $name, $case${kernel:+: $kernel}"
 done <<END
 $(cat "$scratch/cases")

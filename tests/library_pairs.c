@@ -51,7 +51,7 @@ static bool is_right(const char *name, adds_pair *add, unsigned seed, int drawn,
 
 int main(void)
 {
-    const unsigned seed = getenv("WB_SEED") ? (unsigned)atoi(getenv("WB_SEED")) : 1;
+    const unsigned seed = getenv("SEED") ? (unsigned)atoi(getenv("SEED")) : 1;
     bool right = is_right("wb_attention_backward", wb_attention_backward, seed, 4, false);
     if (wb_device_capability() == 9) {
         right &= is_right("flash_gqa_backward_add_hopper", flash_gqa_backward_add_hopper, seed + 1, 16, true);

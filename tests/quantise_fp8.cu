@@ -113,7 +113,7 @@ static void check_one(const attention_shape &s, bool spread, int wanted)
 
 Test(quantise_fp8, drawn_shapes)
 {
-    const char *seed = getenv("WB_SEED");
+    const char *seed = getenv("SEED");
     if (seed) dice_state += strtoull(seed, nullptr, 0);
     for (int k = 0; k < 40; k++) {
         attention_shape s = {

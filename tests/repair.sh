@@ -1,14 +1,14 @@
 #!/bin/sh
-# repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (WB_SEED repeats) it names the
+# repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (SEED repeats) it names the
 # lines, and of several places in a line the right one.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-seed=${WB_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
+seed=${SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
 echo "seed $seed"
 repair() { # SOURCE CASE
-    WB_WORKER=$out/repaired/${n}_worker WB_BACKEND=cpu "$out/repair" --seconds 3600 "$1" $out/repaired/$n.cu \
+    WB_WORKER=$out/repaired/${n}_worker "$out/repair" --seconds 3600 "$1" $out/repaired/$n.cu \
         "$MAKE --no-print-directory BACKEND=cpu $out/repaired/${n}_worker" $n "$2" 2>/dev/null
 }
 mkdir -p $out/repaired

@@ -32,7 +32,7 @@ says() { grep -qE -- "$1" "$said"; }
 asked() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" says "$pattern"; }
 refused() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" eval '[ $status -ne 0 ] && says "$pattern"'; }
 has_lines() { [ "$(grep -cE -- "$1" "$said")" -eq "$2" ]; }
-tested() { MAKE=true WB_JOBS=1 "$wb" test "$BACKEND" problems "$@"; }
+tested() { MAKE=true JOBS=1 "$wb" test "$BACKEND" problems "$@"; }
 same() { cmp -s "$1" "$2"; }
 
 # ------------------------ progress and next
@@ -220,7 +220,7 @@ says "cp build/grade/passed/03.cu $mine restores it" && same build/grade/passed/
 verdict $? "a file that passed is kept, and named when another fails"
 cp "$scratch/mine" $mine && touch problems/03/other.cuh
 asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \
-    env MAKE=true WB_JOBS=1 workbook/loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
+    env MAKE=true JOBS=1 workbook/loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
 check "handin: of each problem the one file" [ "$(tar -tzf "$scratch/in.tar.gz")" = "$mine" ]
 echo '#include "other.cuh"' >>$mine
 run workbook/loop/handin.sh "$BACKEND" "$scratch/none.tar.gz" 03

@@ -5,9 +5,9 @@ set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
 wb=$out/wb program=$scratch/03_test record=$scratch/record
-unset WB_CASE WB_TEST WB_SEED WB_LIST VERBOSE
+unset CASE TEST SEED VERBOSE
 mkdir "$scratch/tmp"
-export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
+export JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
 status=0
 objects="$out/machinery/judge/record.o $out/machinery/score/results.o"
 # shellcheck disable=SC2086
@@ -17,7 +17,7 @@ ${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.
     -lcriterion -lcjson -o "$program" || exit 1
 
 show() { echo "      exit status $status, said and recorded:"; sed 's/^/      /' "$said" "$record"; }
-run() { "$wb" suite "$@" "$program" none cpu >"$said" 2>&1; status=$?; }
+run() { "$wb" suite --record "$record" "$@" "$program" none cpu >"$said" 2>&1; status=$?; }
 shown() { "$wb" show "$record" "$1" | tr '\n' ' '; }
 
 run
@@ -42,19 +42,20 @@ check "exempt tests may fail" [ $status -eq 0 ]
 run --first
 check "--first ends with the first failure" [ "$(shown tests)" = "passes fails " ]
 run
-"$wb" suite "$program" none cpu --filter 'ends/passes' >"$said" 2>&1
+"$wb" suite --record "$record" "$program" none cpu --filter 'ends/passes' >"$said" 2>&1
 check "one that passes" [ $? -eq 0 ]
-"$wb" suite "$program" none cpu --filter 'ends/nothing' >"$said" 2>&1
+"$wb" suite --record "$record" "$program" none cpu --filter 'ends/nothing' >"$said" 2>&1
 check "nothing ran: exit status 2" [ $? -eq 2 ]
 
 printf '%s\n' '03 one_tile good' '03 many_tiles secret' '04 one_tile secret' '03 broken' >"$scratch/cases"
-"$wb" suite --cases "$scratch/cases" "$program" none cpu --filter 'ends/@(passes|given_case)' >"$said" 2>&1
+"$wb" suite --record "$record" --cases "$scratch/cases" \
+    "$program" none cpu --filter 'ends/@(passes|given_case)' >"$said" 2>&1
 check "a private case fails: exit status 1" [ $? -eq 1 ]
 private='^ok	private case 1	.*	one_tile$\|^FAIL	private case 2	.*	many_tiles$'
 check "private cases join the record" [ "$("$wb" show "$record" rows | grep -c "$private")" -eq 2 ]
 check "and are counted" grep -qx '  private cases: 1 of 2 correct' "$said"
 check "but not told" eval '! grep -q secret "$said" "$record"'
-WB_CASE=bad run
+CASE=bad run
 check "one case alone" [ "$(shown tests)" = "given_case " ]
 
 SUITE_HOW="give no answer" run
@@ -76,7 +77,7 @@ check "the names of all tests" [ "$("$wb" list "$program" | tr '\n' ' ')" = \
     "passes fails early crashes exits again has_no_verdict cannot_judge kills " ]
 
 rm -f "$record"
-SUITE_NUMBER=$scratch/number SUITE_HOW=wait "$wb" suite "$program" none cpu >"$said" 2>&1 &
+SUITE_NUMBER=$scratch/number SUITE_HOW=wait "$wb" suite --record "$record" "$program" none cpu >"$said" 2>&1 &
 until [ -s "$scratch/number" ] || ! kill -0 "$!"; do sleep 0.1; done
 kill "$!"
 wait "$!"

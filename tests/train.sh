@@ -6,9 +6,9 @@ set -u
 . tests/prove/frame.sh
 out=build/cpu/train
 export OPENBLAS_NUM_THREADS=1
-unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL WB_SEED
+unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL
 runs=$scratch/runs # build/cpu/train is whoever's who trains meanwhile
-builds() { $MAKE --no-print-directory -j"${WB_JOBS:-2}" WERROR=1 "$@" >"$said" 2>&1; }
+builds() { $MAKE --no-print-directory -j"${JOBS:-2}" WERROR=1 "$@" >"$said" 2>&1; }
 builds BACKEND=cpu train-test || { verdict 1 "train compiles"; exit 1; }
 
 "$out/check" >"$said" 2>&1

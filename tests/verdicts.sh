@@ -21,7 +21,7 @@ verdicts() { # SOURCE NN SUITE CASE
     while IFS="$(printf '\t')" read -r name test want; do
         [ -n "$want" ] || { want=$test test=; } # tabs are blanks to read
         if [ -n "$test" ]; then given= ; else given=$4; fi
-        (export HOSTILE="$name" WB_TIMEOUT=2 WB_CASE="$given"
+        (export HOSTILE="$name" WB_TIMEOUT=2 CASE="$given"
         judge "$out/tests/$2_test" "$out/hostile/$2_worker" "$BACKEND" ${test:+--filter "$3/$test"}) >"$said" 2>&1
         status=$?
         of=$("$out/wb" show "$record" case)
@@ -32,7 +32,7 @@ verdicts() { # SOURCE NN SUITE CASE
     done <"$scratch/attacks"
     [ $tried -gt 0 ] && [ $tried -eq "$(grep -c '^ATTACK(' "$1")" ]
     verdict $? "$tried attacks of $1, all of its list"
-    WB_CASE=$4 judge "$out/tests/$2_test" "$out/hostile/$2_worker" "$BACKEND" >"$said" 2>&1
+    CASE=$4 judge "$out/tests/$2_test" "$out/hostile/$2_worker" "$BACKEND" >"$said" 2>&1
     verdict $? "and without an attack it passes"
 }
 verdicts tests/hostile/hostile.c 01 tiled_attention B=1,Hq=2,Nq=40,D=16,seed=1
@@ -72,7 +72,7 @@ fi
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
 says() { # NN/WRONG CASE: what make test-NN prints for a wrong solution
     number=${1%/*}
-    WB_CASE=$2 judge --shown build/cpu/problems/${number}_worker "$out/tests/${number}_test" \
+    CASE=$2 judge --shown build/cpu/problems/${number}_worker "$out/tests/${number}_test" \
         "$out/wrong/$1/${number}_worker" cpu >"$said" 2>&1
 }
 if [ "$BACKEND" = cpu ]; then # whose layer sees launches

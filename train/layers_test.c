@@ -65,6 +65,22 @@ static void output(const char *name, const void *array, size_t n, bool is_act)
 #define REALS(x, n) output(#x, x, n, false)
 #define ACTS(x, n)  output(#x, x, n, true)
 
+static void attention_layout(void)
+{
+    const pieces cut = {B, T, 9, {0, 300}};  // one begins a sequence, the other does not
+    enum { ALL = B * HEADS * (T + 9) * D, APART = (T + 9) * D, RUN = 2 * D, MANY = 3 };
+    act *const columns = acts(N * STRIDE), *const heads = acts(ALL);
+    to_heads(heads, columns, STRIDE, &cut, HEADS, D, 1);
+    ACTS(heads, ALL);
+    act *const back = acts(N * STRIDE), *const given = acts(ALL);
+    from_heads(back, given, STRIDE, &cut, HEADS, D, -1);
+    ACTS(back, N * STRIDE);
+    act *const runs = acts(MANY * B * HEADS * RUN);
+    copy_runs(heads + D, APART, runs, RUN, RUN, B * HEADS);
+    add_runs(heads + 2 * D, APART, runs, B * HEADS * RUN, MANY, RUN, B * HEADS);
+    ACTS(heads, ALL);
+}
+
 int main(int count, char **arguments)
 {
     writes = count == 3 && strcmp(arguments[1], "write") == 0;
@@ -108,18 +124,7 @@ int main(int count, char **arguments)
     ACTS(rounded_dstream, N * W);
     REALS(dg, W);
 
-    const pieces cut = {B, T, 9, {0, 300}};  // one begins a sequence, the other does not
-    enum { ALL = B * HEADS * (T + 9) * D, APART = (T + 9) * D, RUN = 2 * D, MANY = 3 };
-    act *const columns = acts(N * STRIDE), *const heads = acts(ALL);
-    to_heads(heads, columns, STRIDE, &cut, HEADS, D, 1);
-    ACTS(heads, ALL);
-    act *const back = acts(N * STRIDE), *const given = acts(ALL);
-    from_heads(back, given, STRIDE, &cut, HEADS, D, -1);
-    ACTS(back, N * STRIDE);
-    act *const runs = acts(MANY * B * HEADS * RUN);
-    copy_runs(heads + D, APART, runs, RUN, RUN, B * HEADS);
-    add_runs(heads + 2 * D, APART, runs, B * HEADS * RUN, MANY, RUN, B * HEADS);
-    ACTS(heads, ALL);
+    attention_layout();
 
     act *const gu = acts(N * 2 * H), *const a = new_array(N * H * sizeof(act)),
                *const dgu = new_array(N * 2 * H * sizeof(act));

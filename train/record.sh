@@ -209,9 +209,10 @@ context() {
 }
 names=$(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk)
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -j"${WB_JOBS:-$(nproc)}" BACKEND=cuda \
+${MAKE:-make} --no-print-directory -j"${JOBS:-$(nproc)}" BACKEND=cuda \
     $out/train $out/layers_host $out/layers_device $(printf "$out/wrong_layers/%s/layers_host " $names) \
-    build/cuda/lib/libworkbook.so $(for n in 07 09; do echo build/cuda/solutions/$n.so $variants/$n/variants/hopper/$n.so; done) || exit 2
+    build/cuda/lib/libworkbook.so \
+    $(for n in 07 09; do echo build/cuda/solutions/$n.so $variants/$n/variants/hopper/$n.so; done) || exit 2
 cat problems/[0-9][0-9]/README.md >$out/lessons.txt
 # As make does it: Python's NCCL, where the system has none.
 WB_NCCL=${WB_NCCL:-$(sed -n 's/^PYTHON_NCCL := //p' build/tools.mk)}

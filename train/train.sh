@@ -54,7 +54,7 @@ mkdir -p "$run"
 kernels="$forward $backward"
 [ "$impl" != naive ] || [ -n "${WRONG:-}" ] || kernels=
 # shellcheck disable=SC2086
-$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="$backend" "$out/train" $kernels $ring >"$run/build.log" 2>&1 ||
+$MAKE --no-print-directory -j"${JOBS:-2}" BACKEND="$backend" "$out/train" $kernels $ring >"$run/build.log" 2>&1 ||
     { cat "$run/build.log"; say "this does not compile"; }
 
 text=${TEXT:-$runs/lessons.txt}

@@ -41,7 +41,7 @@ BACKEND ?= $(if $(and $(NVCC),$(HAVE_GPU)),cuda,cpu)
 PYTHON ?= python3
 MARCH ?= native
 # As many as there are cores for this: an allocation's, not the machine's.
-JOBS ?= $(or $(WB_JOBS),$(SLURM_CPUS_PER_TASK),$(CORES),2)
+JOBS ?= $(or $(SLURM_CPUS_PER_TASK),$(CORES),2)
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -86,22 +86,17 @@ SOURCES := '*.c' '*.h' '*.cu' '*.cuh' '*.cpp'
 FORMATTED = $(shell git ls-files $(SOURCES) 2>/dev/null || find . -path ./build -prune -o -type f -print | \
   grep -E '[.](c|h|cu|cuh|cpp)$$')
 
-export BACKEND MAKE
+export BACKEND MAKE JOBS
 # Python's, where the system has none (nccl/nccl.cu).
 ifneq ($(PYTHON_NCCL),)
 export WB_NCCL ?= $(PYTHON_NCCL)
 endif
-export WB_CASE := $(CASE)
-export WB_TEST := $(TEST)
-export WB_SEED := $(SEED)
-export WB_JOBS := $(JOBS)
-export WB_CASES := $(CASES)
 
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
 # they want to have built, and go on without it: no script holds up another make. Where no -j was typed it takes all
 # cores.
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s) $(if \
-  $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j"$$WB_JOBS")
+  $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j"$$JOBS")
 BUILT := $(filter build/% everything hostile own variants judges check-machinery train-test train-layers \
   train-ranks suites wb,$(MAKECMDGOALS))
 ifndef WB_BUILDING

@@ -15,7 +15,7 @@ in=$class/submissions out=$class/grades canary=$class/canary
 swapper=
 trap 'kill $swapper 2>/dev/null; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM HUP
-unset SANITIZE WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS WB_SEED WB_CASES
+unset SANITIZE WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS SEED CASES
 rm -rf "$class"
 mkdir -p "$in" "$out" "$canary" "$class/tmp"
 echo alive >"$canary/canary"
@@ -167,7 +167,7 @@ own=$scratch/own name=$(file_of 02)
 cp -al "$base" "$own" &&
     sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
-    WB_JOBS=1 WB_SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
+    JOBS=1 SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
 (cd "$own" && SANITIZE=0 REPAIR=0 $make --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
 report_of "$class/own/02" >"$scratch/graded" && report_of "$own/build/grade/02" | diff - "$scratch/graded" >"$said" &&
     grep -q 'not written yet' "$scratch/graded"
@@ -223,7 +223,7 @@ tries=600
 while [ -n "$(left_running)" ] && [ $tries -gt 0 ]; do sleep 0.1; tries=$((tries - 1)); done
 [ -z "$(left_running)" ] && [ -d "$out/reports/felix" ] && ! [ -e "$out/reports/felix/record" ]
 verdict $? "an interrupt ends what is running"
-grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=2 WB_DIAGNOSE_SECONDS=2
+grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=2
 verdict $? "and the same command goes on"
 bombs_reported "$out/reports"
 bomb "$class/jon" 01 keeps_the_compiler_busy
@@ -274,7 +274,7 @@ exec chrt -i 0 sh -c 'while :; do :; done'
 END
 chmod +x "$scratch/worker"
 core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
-WB_TIMEOUT=0.5 WB_CASE=Nq=1,Nk=3,D=16 taskset -c "$core" "$base/build/cpu/wb" suite \
+WB_TIMEOUT=0.5 CASE=Nq=1,Nk=3,D=16 taskset -c "$core" "$base/build/cpu/wb" suite \
     "$base/build/cpu/tests/01_test" "$scratch/worker" cpu >"$said" 2>&1
 [ $? -eq 3 ] && grep -q 'could not be judged: no answer in 15 s, in which the worker ran for 0\.[0-4] s' "$said"
 verdict $? "a worker that waits for a processor spends nothing"
@@ -351,13 +351,13 @@ mkdir "$there" && export AUTOGRADER="$there/autograder"
 source=$AUTOGRADER/source submission=$AUTOGRADER/submission results=$AUTOGRADER/results/results.json
 
 echo "02 rows rows=19,cols=77" >"$there/held"
-WB_CASES=$there/held WB_SEED=5 SANITIZE=1 workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
+CASES=$there/held SEED=5 SANITIZE=1 workbook/class/gradescope.sh "$there/autograder.zip" >"$said" 2>&1
 verdict $? "the autograder is packed"
 ! bsdtar -tf "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'
 verdict $? "there is no reference solution in it"
 sed -n 's/^    \(0[1-9] [a-zA-Z_]* [BHNr][a-z]*=\)/\1/p' workbook/class/README.md >"$there/odd"
 printf '02 row rows=19,cols=77\n02 rows rows=-7,cols=banana\n' >>"$there/odd"
-WB_CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" >"$said" 2>&1
+CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" >"$said" 2>&1
 [ $? -eq 2 ] && ! [ -e "$there/odd.zip" ] && [ "$(grep -c 'line [0-9]' "$said")" -eq 2 ] &&
     [ "$(wc -l <"$there/odd")" -ge 4 ] && grep -q ': there is no checkpoint row of problem 02' "$said" &&
     grep -q "line $(wc -l <"$there/odd"): the reference solution does not pass.*'cols=banana'" "$said"

@@ -16,7 +16,7 @@ silent() { # ARGUMENTS: of a kernel in plain CUDA, of which nothing is seen, it 
 if [ "${3:-}" = suite ]; then
     left=$out/proofs/key/$n.tried test=$out/tests/${n}_test
     if [ "$left" -nt "$WB_WORKER" ] && [ "$left" -nt "$test" ]; then cat "$left" >"$tried"
-    else WB_TRIED=$tried "$out/wb" suite "$test" "$WB_WORKER" cpu >/dev/null 2>&1; fi
+    else "$out/wb" suite --tried "$tried" "$test" "$WB_WORKER" cpu >/dev/null 2>&1; fi
 fi
 awk -v n="$n" -v seed="$(cksum <"$WB_WORKER" | cut -c 1-7)" -v count=12 -f tests/diagnose/drawn.awk >>"$tried"
 silent "$n"

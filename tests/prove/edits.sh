@@ -7,7 +7,7 @@ set -u
 right_with_any_seed
 n=$1 count=$2 source=$(ls solutions/"$1"/*.c*) survived=0
 built=$out/repaired/$1.cu worker=$out/repaired/$1_worker
-seed=${SEED:-$WB_SEED}
+seed=$SEED
 mkdir -p $out/repaired build/shipped && workbook/loop/shipped.sh "$n" "build/shipped/$n" || exit 1
 exec 9>"$out/repaired.lock" && flock 9 # tests/repair.sh writes there, too
 rm -f "$built".[0-9]*

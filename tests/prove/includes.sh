@@ -2,7 +2,7 @@
 # includes.sh - every #include "..." of the workbook is one that workbook/rooms.txt allows. What students and attackers
 # write (tests/class, tests/hostile, tests/honest) is not looked at, for it is tested as it is.
 set -u
-files=$(find problems solutions workbook reference tests train -type f -name '*.*' | grep -E '[.](c|h|cu|cuh|cpp)$')
+files=$(find problems solutions workbook reference tests train -type f -name '*.*' | grep -E '[.](c|h|inc|cu|cuh|cpp)$')
 # shellcheck disable=SC2086
 { ls -d workbook/*/ | sed 's|^|folder |'; echo "$files" |
     sed 's|^|file |'; grep -HE '^[ \t]*#[ \t]*include[ \t]*"' $files; } |

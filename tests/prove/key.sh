@@ -8,9 +8,8 @@ impl=$1 number=$2 grade=$ROW.grade
 mkdir -p "$grade"
 record=$grade/$number.json
 if [ "$impl" = solutions ]; then right_with_any_seed; else export WB_TIMEOUT=5; fi
-export WB_TRIED="$ROW.new"
-rm -f "$WB_TRIED"
-judge "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
+rm -f "$ROW.new"
+judge --tried "$ROW.new" "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
 case $impl$? in
 solutions0) ;;
 problems1)
@@ -23,4 +22,4 @@ awk -F '\t' -v number="$number" -v keys=$([ "$impl" = solutions ] && echo 1 || e
     $1 == number { won = $4; of = $5 }
     END { print won " of " of " points"; exit !(of > 0 && won == keys * of) }' "$grade/scores.tsv" || exit 1
 counts
-mv "$WB_TRIED" "$ROW.tried"
+mv "$ROW.new" "$ROW.tried"

@@ -4,16 +4,15 @@
 # row a test: problem, test, seconds that the reference solution takes, mistakes that it finds, how many of these no
 # cheaper test finds, and which; and a row of those that none finds. Leaves build/cpu/kills/NN.tsv: mistake, test, ok or
 # FAIL.
-#   WB_JOBS=n  so many at once
+#   JOBS=n     so many at once
 set -u
 edits=$1 B=build/cpu out=build/cpu/kills
 shift
 mkdir -p $out
-make="${MAKE:-make} --no-print-directory -s -k -j${WB_JOBS:-2} BACKEND=cpu"
+make="${MAKE:-make} --no-print-directory -s -k -j${JOBS:-2} BACKEND=cpu"
 # The suite with one worker; of a mistake that never ends each case may take two seconds.
 judge() { # NN NAME WORKER
-    WB_TIMEOUT=${TIMEOUT:-2} WB_BACKEND=cpu WB_RESULTS="$out/$1.$2.json" \
-        $B/wb suite "$B/tests/$1_test" "$3" cpu >/dev/null 2>&1
+    WB_TIMEOUT=${TIMEOUT:-2} $B/wb suite --record "$out/$1.$2.json" "$B/tests/$1_test" "$3" cpu >/dev/null 2>&1
     $B/wb show "$out/$1.$2.json" rows |
         awk -F '\t' -v OFS='\t' -v name="$2" '$1 != "SKIP" { print name, $2, $1, $3 }' >"$out/$1.$2.tsv"
     rm -f "$out/$1.$2.json"
@@ -41,7 +40,7 @@ for n; do
         [ "$edits" = 0 ] || cut -f 1 "$made.ids" | sort -un | while read -r id; do
             echo "$n edit:$id $B/repaired/${n}_worker $PWD/$B/repaired/$n.cu.$id"
         done
-    } | xargs -P "${WB_JOBS:-2}" -L 1 sh -c 'WB_REPAIR=${3:-} exec sh tests/prove/kills.sh one "$0" "$1" "$2"'
+    } | xargs -P "${JOBS:-2}" -L 1 sh -c 'WB_REPAIR=${3:-} exec sh tests/prove/kills.sh one "$0" "$1" "$2"'
     cat $out/"$n".edit:none.tsv $out/"$n".*.tsv 2>/dev/null >$out/"$n".tsv
     rm -f $out/"$n".*.tsv
     awk -F '\t' -v OFS='\t' -v n="$n" '

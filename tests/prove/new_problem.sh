@@ -6,7 +6,7 @@ set -u
 . tests/prove/frame.sh
 backend=${BACKEND:-cpu} copy=$scratch/workbook
 out=build/$backend
-unset MAKEFLAGS MAKELEVEL WB_BUILDING WB_CASE WB_TEST WB_SEED WB_CASES
+unset MAKEFLAGS MAKELEVEL WB_BUILDING CASE TEST SEED CASES
 show() { tail -n 20 "$said" | sed 's/^/      /'; }
 check() { what=$1; shift; "$@" >"$said" 2>&1; verdict $? "$what"; }
 made() { ${MAKE:-make} --no-print-directory BACKEND="$backend" "$@"; }
@@ -69,7 +69,7 @@ made "$out/wrong/21/O_not_rescaled/21_worker" "$out/tests/21_test" >"$said" 2>&1
 check "a copied wrong solution is caught" \
     env out="$out" BACKEND="$backend" ROW="$scratch/row" sh tests/prove/caught.sh 21 O_not_rescaled
 check "and its bug is named" says 'O is not rescaled' \
-    env WB_BACKEND="$backend" WB_WORKER="$out/wrong/21/O_not_rescaled/21_worker" "$out/diagnose" 21
+    env WB_WORKER="$out/wrong/21/O_not_rescaled/21_worker" "$out/diagnose" 21
 check "bench-20" made bench-20
 for row in key naive; do check "has rows of $row" grep "^20.$row" "$out/results/20_sum_copy.tsv"; done
 check "plot-20" made plot-20

@@ -72,14 +72,14 @@ begun=$(date +%s)
 awk -F '\t' '$6 == "due" { print $5 }' "$PROOFS/plan" | tr ' ' '\n' | grep '^[B@]' |
     sort -u | sed "s|^B/|$out/|; s|^@||" >"$PROOFS/build"
 # shellcheck disable=SC2046
-WERROR=1 workbook/loop/alone.sh $MAKE --no-print-directory -s -k -j"$WB_JOBS" $(cat "$PROOFS/build") \
+WERROR=1 workbook/loop/alone.sh $MAKE --no-print-directory -s -k -j"$JOBS" $(cat "$PROOFS/build") \
     >"$PROOFS/build.log" 2>&1
 built=$?
 [ $built -eq 0 ] || { echo "FAIL  a prerequisite does not build:"; grep -v '^  [A-Z]*	' "$PROOFS/build.log" |
     head -n 40; }
 echo "      built in $(($(date +%s) - begun)) s"
 # make is the engine: each row that is due is a target.
-$MAKE --no-print-directory -s -k -j"$WB_JOBS" --output-sync=target -f - 2>"$PROOFS/make.log" <<'END'
+$MAKE --no-print-directory -s -k -j"$JOBS" --output-sync=target -f - 2>"$PROOFS/make.log" <<'END'
 rows := $(shell cat $(PROOFS)/due)
 all: $(rows)
 $(rows):

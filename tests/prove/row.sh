@@ -11,8 +11,8 @@ IFS=$tab read -r _ number claim command inputs _ <<END
 $plan
 END
 mkdir -p "${record%/*}"
-unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES CASE TEST SEED CASES WB_CASE WB_TEST WB_SEED WB_CASES SUBMISSION
-export WB_JOBS=1 ROW=$PROOFS/$name OMP_WAIT_POLICY=passive WERROR=1
+unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES CASE TEST SEED CASES SUBMISSION
+export JOBS=1 ROW=$PROOFS/$name OMP_WAIT_POLICY=passive WERROR=1
 
 # What it is proved of: its row, the compiler, programs that were built, files that belong to the workbook.
 content() {

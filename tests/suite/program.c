@@ -20,7 +20,7 @@ static bool asked(const char *how)
 Test(ends, passes)
 {
     struct stat is;
-    cr_assert(!getenv("WB_RESULTS") && !getenv("WB_TOLD") && getenv("SUITE_TOLD"));
+    cr_assert(!getenv("WB_TOLD") && getenv("SUITE_TOLD"));
     for (int i = 0; i < 256; i++) cr_assert(fstat(i, &is) || is.st_ino != strtoul(getenv("SUITE_TOLD"), NULL, 10));
 }
 
@@ -61,7 +61,7 @@ Test(ends, kills)
     if (asked("kill")) kill(getppid(), SIGKILL);
     if (asked("wait")) sleep(3600);
 }
-Test(ends, given_case) { cr_assert_str_eq(getenv("WB_CASE"), "good"); }
+Test(ends, given_case) { cr_assert_str_eq(getenv("CASE"), "good"); }
 
 ReportHook(PRE_ALL)(struct criterion_test_set *set)
 {
@@ -76,7 +76,7 @@ ReportHook(PRE_ALL)(struct criterion_test_set *set)
     {
         FOREACH_SET(struct criterion_test * test, suite->tests)
         {
-            if ((strcmp(test->name, "given_case") == 0) != (getenv("WB_CASE") != NULL)) test->data->disabled = true;
+            if ((strcmp(test->name, "given_case") == 0) != (getenv("CASE") != NULL)) test->data->disabled = true;
         }
     }
 }

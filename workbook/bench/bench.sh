@@ -25,7 +25,7 @@ for number; do
         variants=$(awk -v list=solutions/03/slow.diff -v tell=names -f workbook/loop/edit.awk |
             sed "s|.*|$out/slow/&/03.so|")
     # shellcheck disable=SC2086
-    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/wb" "$out/bench" \
+    if ! $MAKE --no-print-directory -j"$JOBS" BACKEND="$backend" "$out/wb" "$out/bench" \
         "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1

@@ -64,7 +64,7 @@ void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **arg
     const time_t now = time(NULL);
     ask(NULL, "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo", model, sizeof model);
     ask("WB_COMMIT", "git describe --always --dirty --abbrev=10 2>/dev/null", commit, sizeof commit);
-    ask("WB_DRIVER", "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", driver, sizeof driver);
+    ask(NULL, "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", driver, sizeof driver);
     strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
     fprintf(
         out,

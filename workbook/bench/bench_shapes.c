@@ -74,6 +74,26 @@ static void add_masks(list *l, bool timed)
     for (int n = 256; n <= 16384; n *= 2) add_masked(l, 1, 16, 2, n, n, 16, WB_MASK_DOCUMENTS, 64, 128);
 }
 
+static void add_backward(list *l)
+{
+    if (l->problem->window) {
+        for (int n = 1024; n <= 65536; n *= 2) add_attention(l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
+        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 16, 256, 4, 0);   // 4096: the original's
+        add_attention(l, 1, 16, 16, 4096, 16, 256, 4, 0);
+        add_attention(l, 1, 16, 1, 4096, 16, 256, 4, 0);
+        for (int n = 1024; n <= 65536 && l->problem->sink_logits; n *= 4)
+            add_attention(l, 1, 64, 8, n, 64, n, 0, 0);  // every other layer of gpt-oss has no window
+    } else {
+        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
+            for (int n = 256; n <= 16384; n *= 2) add_attention(l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, 0);
+        for (int D = 128; D >= 64; D /= 2) add_attention(l, 2, 64, 8, 4096, D, 0, 0, 0);
+        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 64, 0, 0, 0);  // memory against N
+        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 16, 0, 0, 0);  // 4096: the original's
+        add_attention(l, 1, 16, 16, 4096, 16, 0, 0, 0);
+        add_attention(l, 1, 16, 1, 4096, 16, 0, 0, 0);
+    }
+}
+
 int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES])
 {
     list l = {problem, cases, 0};
@@ -108,21 +128,8 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_cas
         const bool backward = problem->signature == WB_BACKWARD;  // takes the emulator thrice as long
         const int D = backward && !problem->window ? 64 : 16;
         for (int n = 128; n <= (backward ? 1024 : 2048); n *= 2) add_attention(&l, 1, 2, 1, n, D, 64, 4, 0);
-    } else if (problem->signature == WB_BACKWARD && problem->window) {
-        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
-        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 256, 4, 0);   // 4096: the original's
-        add_attention(&l, 1, 16, 16, 4096, 16, 256, 4, 0);
-        add_attention(&l, 1, 16, 1, 4096, 16, 256, 4, 0);
-        for (int n = 1024; n <= 65536 && problem->sink_logits; n *= 4)
-            add_attention(&l, 1, 64, 8, n, 64, n, 0, 0);  // every other layer of gpt-oss has no window
     } else if (problem->signature == WB_BACKWARD) {
-        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
-            for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, 0);
-        for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 0);
-        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 64, 0, 0, 0);  // memory against N
-        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 0, 0, 0);  // 4096: the original's
-        add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 0);
-        add_attention(&l, 1, 16, 1, 4096, 16, 0, 0, 0);
+        add_backward(&l);
     } else if (problem->mask == WB_CAUSAL_OPTIONAL) {
         for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
             for (int n = 1024; n <= 16384; n *= 4)

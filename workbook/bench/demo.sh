@@ -37,7 +37,7 @@ all() { # WHAT NN...: printed in this order, whichever is done first
         # shellcheck disable=SC2086
         [ -z "$alone" ] || printf '%s\n' $alone | xargs -n 1 "$0" --one "$what" "$backend" "$said"
         [ -z "$together" ] ||
-            printf '%s\n' $together | xargs -n 1 -P "$WB_JOBS" "$0" --one "$what" "$backend" "$said"
+            printf '%s\n' $together | xargs -n 1 -P "$JOBS" "$0" --one "$what" "$backend" "$said"
     } | for number; do
         [ -z "$(ring_of "$number")" ] || continue
         until [ -e "$said/$number.status" ]; do read -r _ || exit 1; done

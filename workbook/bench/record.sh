@@ -7,13 +7,13 @@
 #   peers     reference/peers.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
 #   torch     the tests of reference/flash_workbook, likewise, with pytest
 #   gpt_oss   reference/gpt_oss.py, if transformers is there too
-#   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
+#   duel      reference/duel.py, likewise: of one SEED, 300 seconds long
 #   sanitize  the reference solutions of 02 and 03 in the check build (cuda: compute-sanitizer)
 # no PART: all of them, in this order.
 #
 # All that was printed is added to OUTDIR/results.txt. Of the cuda backend plots/data/<gpu> gets the TSVs. Exit status:
-# 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong. WB_RECORD_SECONDS: for everything,
-# 3600 unless set; what would begin later counts as failed. WB_NUMBERS="02 03": the suites and benches of these alone.
+# 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong. LIMIT: for everything,
+# 3600 unless set; what would begin later counts as failed. P="02 03": the suites and benches of these alone.
 set -u
 . workbook/loop/source.sh
 all='suites bench peers torch gpt_oss duel sanitize'
@@ -28,13 +28,14 @@ parts=${*:-$all}
 name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
-numbers=$(printf '%s\n' ${WB_NUMBERS:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
+numbers=$(printf '%s\n' ${P:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
 [ -n "$numbers" ] || { echo "record: there are no suites here" >&2; exit 2; }
 python=${PYTHON:-python3}
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 export PATH
 mkdir -p "$tables"
-seconds=${WB_RECORD_SECONDS:-3600} begun=$(date +%s)
+seconds=${LIMIT:-3600} begun=$(date +%s)
+export LIMIT=300 # of the duel
 ok=0 failed='' not_run=''
 
 say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
@@ -46,7 +47,6 @@ if [ "$backend" = cuda ]; then
     gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
     driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
     gpu=${gpu:-unknown} driver=${driver:-unknown}
-    [ "$driver" = unknown ] || export WB_DRIVER="$driver"
 fi
 commit=${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}
 head_lines() { printf '# gpu: %s\n# driver: %s\n# date: %s UTC\n# commit: %s\n# backend: %s\n# command: record %s\n' \
@@ -79,7 +79,7 @@ step() { # SECONDS NAME COMMAND...
     [ "$limit" -lt $left ] || limit=$left
     rm -f "$log.json"
     # In braces: bash would say "Killed".
-    { WB_RESULTS=$log.json timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null
+    { timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     say "$(tr '\r' '\n' <"$log")"
     took=$(($(date +%s) - from)) detail=$(passed)
@@ -138,7 +138,8 @@ exempt_of() { sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2")
 
 suite_on() { # NN WORKER WHAT EXEMPT
     exempt=$4
-    step 300 "suite $1${3:+ on $3}" "$out/wb" suite --exempt "$exempt" "$out/tests/$1_test" "$2" "$backend"
+    step 300 "suite $1${3:+ on $3}" "$out/wb" suite --record "$log.json" --exempt "$exempt" \
+        "$out/tests/$1_test" "$2" "$backend"
     exempt=
 }
 suites() {
@@ -157,7 +158,7 @@ suites() {
     done
     for program in "$out"/tests/[!0-9]*_test; do
         own=$(basename "$program" _test)
-        [ -x "$program" ] && step 60 "own suite $own" "$out/wb" suite "$program" none "$backend"
+        [ -x "$program" ] && step 60 "own suite $own" "$out/wb" suite --record "$log.json" "$program" none "$backend"
     done
 }
 
@@ -241,7 +242,7 @@ sanitize() {
 
 # Whatever does not compile fails again, under its own name, where it is missing.
 seconds=$((seconds + 1200))
-step 1200 build "${MAKE:-make}" --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND="$backend" everything
+step 1200 build "${MAKE:-make}" --no-print-directory -k -j"${JOBS:-2}" BACKEND="$backend" everything
 seconds=$((seconds - 1200 + $(date +%s) - begun))
 for part in $parts; do $part; done
 finish 0

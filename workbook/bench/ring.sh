@@ -20,7 +20,7 @@ for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
     programs="$programs $ring/$program"
 done
 # shellcheck disable=SC2046
-$MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') \
+$MAKE --no-print-directory -j"$JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') \
     >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
 
 gpus=0 gpu=none driver=-

@@ -30,7 +30,7 @@ try as_it_is ""
 grep -v '^#\|^ *$' "$file" >"$folder/edits"
 while read -r name edit; do try "$name" "$edit"; done <"$folder/edits"
 libraries=$(ls -d "$folder"/*/ | sed "s|\$|$number.so|")
-$MAKE --no-print-directory -k -j"$WB_JOBS" BACKEND="$backend" "$out/bench" $libraries >"$folder/log" 2>&1 ||
+$MAKE --no-print-directory -k -j"$JOBS" BACKEND="$backend" "$out/bench" $libraries >"$folder/log" 2>&1 ||
     grep -E 'error' "$folder/log" | head -n 5
 for library in $libraries; do
     name=$(basename "$(dirname "$library")")

@@ -85,21 +85,7 @@ typedef struct wb_case {
     wb_input input;
     wb_logits logits;
     float sink_logit;
-    char null[16];  // "K": the function is given a null pointer for K
-    // every tensor starts this many bytes past a multiple of 256; beyond 256 one of them alone
-    int offset;
-    int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
-    int nan_head;            // n + 1: V of head n, of B Hkv, is NaN whole, which no other head's results may show
-    // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and another call meanwhile, on
-    // another, before or after; of flash_ring a call before, on the same streams and in the same
-    // buffers, with other contents
-    int late;
-    int watched;  // 1: touching keys that should be skipped ends the run: layer_requests.h
-    // 1: scores under which no product runs end the run: layer_requests.h; of flash_ring 1: what it
-    // sends, and under what, is asked, too
-    int overlapped;
-    int order;          // in which order threads run that nothing orders: layer_requests.h
-    int products;       // numbers of room for an output more, a record of the products of matrices: layer_requests.h
+    char null[16];      // "K": the function is given a null pointer for K
     wb_mask_name mask;  // of flash_block_mask, and the fields of its struct
     int mask_size, masks, q_tile, kv_tile;
     int page;              // of flash_decode: keys in a page; 16 unless given
@@ -109,21 +95,11 @@ typedef struct wb_case {
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
-    // the CPU layer emulates a GPU of so many multiprocessors; a problem on the host is given from 1 to 40
-    // threads by it; 0: as many as always
-    int processors;
-    int shared_kb;  // ... with so many KB of shared memory for a block; 0: with those of an H200
-    int prior;      // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
-    int shared;     // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones
-    // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
-    // table; of flash_block_mask, what follows its lists
-    int cut;
-    int dry;          // 1: the CPU layer looks at launches and runs none of their blocks
-    int place;        // 1: buffers begin where those of the process's last such case did
-    int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
-    int levels;       // of flash_fp8
-    int ranks;        // of flash_ring: how many take part; 1 unless given
-    int part;         // ... 0: tensors are the whole sequence's; r + 1: what rank r has of them
+    int levels;           // of flash_fp8
+    int ranks;            // of flash_ring: how many take part; 1 unless given
+    int part;             // ... 0: tensors are the whole sequence's; r + 1: what rank r has of them
+#define WB_CONDITION(name, ...) int name;
+#include "case/conditions.inc"
 } wb_case;
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8, WB_E4M3 } wb_type;

@@ -97,10 +97,8 @@ wb_case wb_random_case(const wb_problem *p, uint64_t seed, int n, double most)
     attention_shape *const shape = &c.shape;
     const bool decode = p->signature == WB_DECODE, ranks = wb_has_ranks(p);
 
-    c.offset = ANY(s, {0, 0}, {1, 15}) * (p->signature == WB_ROW_SUM ? 4 : 16);
-    c.late = !p->on_host && !ranks && ANY(s, {0, 0}, {0, 0}, {0, 0}, {1, 1});
-    c.order = p->on_host ? 0 : ANY(s, {0, 0}, {0, 0}, {1, 1}, {2, 1000000});
-    c.processors = ANY(s, {0, 0}, {1, 7}, {8, 99}, {100, 300});
+#define WB_CONDITION(name, most, ...) c.name = __VA_ARGS__;
+#include "case/conditions.inc"
     if (p->signature == WB_ROW_SUM) {
         c.rows = ANY(s, {1, 1}, {2, 15}, {16, 130}, {131, 2000});
         c.cols = ANY(s, {1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 3000});
@@ -161,24 +159,24 @@ bool wb_simpler_case(const wb_problem *p, wb_case *c, int step)
     const bool square = s->kv_len == s->q_len;
     const int group = s->kv_heads > 0 ? s->q_heads / s->kv_heads : 1;
     switch (step) {
-    case 0: c->late = 0; break;
-    case 1: c->order = 0; break;
-    case 2: c->nan_head = 0; break;
-    case 3: s->batch = 1, c->masks = c->masks > 0; break;
-    case 4: s->q_heads = group, s->kv_heads = 1; break;
-    case 5: s->q_heads = s->kv_heads; break;
-    case 6: c->input = WB_NORMAL; break;
-    case 7: c->offset = 0; break;
-    case 8: c->processors = 0; break;
-    case 9: c->lens = WB_LENS_SAME, c->shared = 0; break;
-    case 10: c->ranks = c->ranks > 2 ? 2 : c->ranks; break;
-    case 11: s->sinks = 0; break;
-    case 12: c->logits = WB_LOGITS_NORMAL; break;
-    case 13:
+#define WB_CONDITION(name, ...)                                                                                        \
+    case WB_WITHOUT_##name:                                                                                            \
+        c->name = 0;                                                                                                   \
+        break;
+#include "case/conditions.inc"
+    case WB_SIMPLER_SHAPE: s->batch = 1, c->masks = c->masks > 0; break;
+    case WB_SIMPLER_SHAPE + 1: s->q_heads = group, s->kv_heads = 1; break;
+    case WB_SIMPLER_SHAPE + 2: s->q_heads = s->kv_heads; break;
+    case WB_SIMPLER_SHAPE + 3: c->input = WB_NORMAL; break;
+    case WB_SIMPLER_SHAPE + 4: c->lens = WB_LENS_SAME; break;
+    case WB_SIMPLER_SHAPE + 5: c->ranks = c->ranks > 2 ? 2 : c->ranks; break;
+    case WB_SIMPLER_SHAPE + 6: s->sinks = 0; break;
+    case WB_SIMPLER_SHAPE + 7: c->logits = WB_LOGITS_NORMAL; break;
+    case WB_SIMPLER_SHAPE + 8:
         s->q_len = (s->q_len + 1) / 2, s->kv_len = square ? s->q_len : s->kv_len, c->rows = (c->rows + 1) / 2;
         break;
-    case 14: s->kv_len = square ? s->kv_len : (s->kv_len + 1) / 2, c->cols = (c->cols + 1) / 2; break;
-    case 15: s->head_dim = p->head_dims[0]; break;
+    case WB_SIMPLER_SHAPE + 9: s->kv_len = square ? s->kv_len : (s->kv_len + 1) / 2, c->cols = (c->cols + 1) / 2; break;
+    case WB_SIMPLER_SHAPE + 10: s->head_dim = p->head_dims[0]; break;
     }
     if (p->signature == WB_ROW_SUM) c->shape = was.shape;
     return memcmp(&was, c, sizeof was) != 0;

@@ -16,9 +16,14 @@ enum { WB_RANDOM_CASES = 8 };  // that a suite tries of a seed
 // than its shape takes, batches, heads and then lengths become fewer.
 wb_case wb_random_case(const wb_problem *problem, uint64_t seed, int n, double most);
 
-// Takes the simplest value of one more field, or half of a length; false if step says nothing of this case. From 0 to
-// WB_SIMPLER - 1.
-enum { WB_SIMPLER = 16 };
+// Does without a condition, takes the simplest value of one more field, or half of a length; false if step says nothing
+// of this case. From 0 to WB_SIMPLER - 1.
+enum {
+#define WB_CONDITION(name, ...) WB_WITHOUT_##name,
+#include "case/conditions.inc"
+    WB_SIMPLER_SHAPE,
+    WB_SIMPLER = WB_SIMPLER_SHAPE + 11
+};
 bool wb_simpler_case(const wb_problem *problem, wb_case *c, int step);
 
 #ifdef __cplusplus

@@ -40,7 +40,7 @@ wb_tensor wb_shard_of(const wb_case *c, const wb_tensor *whole)
     const size_t rows = whole->count / width / length_of(whole) * (size_t)wb_rank_rows(c, c->part - 1);
     t.dim[0] = t.dim[1] = 1, t.dim[2] = width == 1 ? 1 : rows, t.dim[3] = width == 1 ? rows : width;
     t.count = rows * width;
-    t.bytes = t.count * wb_type_bytes(t.type);
+    t.bytes = whole->bytes / whole->count * t.count;
     return t;
 }
 
@@ -56,8 +56,8 @@ size_t wb_shard_place(const wb_case *c, const wb_tensor *whole, int rank, size_t
 
 void wb_shard_copy(const wb_case *c, const wb_tensor *whole, void *data, int rank, void *shard, bool join)
 {
-    const size_t row = width_of(whole) * wb_type_bytes(whole->type), length = (size_t)rows_of(c);
-    const size_t heads = whole->count * wb_type_bytes(whole->type) / row / length;
+    const size_t row = whole->bytes / whole->count * width_of(whole), length = (size_t)rows_of(c);
+    const size_t heads = whole->bytes / row / length;
     char *mine = shard;
     if (length != length_of(whole)) return;  // no sequence: to be refused
     for (int half = 0; half < 2; half++) {

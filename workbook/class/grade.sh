@@ -6,7 +6,7 @@
 # container exists for one submission.
 #
 # WB_BASE: what it is judged with, build/grades/base, made if it is not there (grade_base.sh). --again: even if OUT
-# has the grade of the same sources. Limits: see below. WB_SEED, WB_CASES, SANITIZE=1, COVERAGE=1: see wb/test.c.
+# has the grade of the same sources. Limits: see below. SEED, CASES, SANITIZE=1, COVERAGE=1: see wb/test.c.
 #
 # Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
 # runs there, and what runs there sees no test, no oracle and no reference solution.
@@ -23,13 +23,13 @@ busy() { fail 4 "could not be judged: $*. No points are lost: grade it again whe
 
 again=
 [ "${1:-}" != --again ] || { again=yes; shift; }
-case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
+case ${1:-} in --unsafe | --container) isolation=$1; shift ;; esac
 [ "${1:-}" != -- ] || shift
 [ $# -eq 2 ] && [ -n "$1" ] || fail 2 "name the submission: make grade SUBMISSION=handed-in/ada"
-one=${WB_CASE:-}${WB_TEST:-}
+one=${CASE:-}${TEST:-}
 case ${one:+one}${P:+P} in '' | oneP) ;; *) fail 2 "P= needs CASE= or TEST=, and these need P=" ;; esac
-[ -z "$one" ] || [ -n "${WB_SEED:-}" ] || WB_SEED=$(cat "$home/build/grades/seed" 2>/dev/null) # as the class was graded
-export WB_SEED
+[ -z "$one" ] || [ -n "${SEED:-}" ] || SEED=$(cat "$home/build/grades/seed" 2>/dev/null) # as the class was graded
+export SEED
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=${1%/} out=$2
 if ! [ -e "$submission" ] && ! [ -L "$submission" ]; then # ada is ada.zip
@@ -39,23 +39,23 @@ fi
 case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 base=$(realpath -m "${WB_BASE:-$home/build/grades/base}")
-if [ -n "${WB_CASES:-}" ]; then
-    WB_CASES=$(realpath "$WB_CASES")
-    "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
+if [ -n "${CASES:-}" ]; then
+    CASES=$(realpath "$CASES")
+    "$home/workbook/class/cases.sh" "$CASES" || exit 2
 fi
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
-if [ -n "${WB_CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ]; then
-    ! $(sandbox_as) test -r "$WB_CASES" ||
-        fail 1 "every user, and so every submission, can read the case file: chmod 600 $WB_CASES"
+if [ -n "${CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ]; then
+    ! $(sandbox_as) test -r "$CASES" ||
+        fail 1 "every user, and so every submission, can read the case file: chmod 600 $CASES"
 fi
 
 # Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
 : "${WB_TIMEOUT:=20}" "${WB_PROBLEM_SECONDS:=300}"          # for a case; for the tests of a problem
-: "${WB_COMPILE_SECONDS:=60}" "${WB_TOTAL_SECONDS:=1800}"   # to compile a problem; for the whole submission
+: "${WB_COMPILE_SECONDS:=60}"                              # to compile a problem
 : "${WB_MEMORY_MB:=4096}"                                   # address space of a worker
-: "${WB_JOBS:=${SLURM_CPUS_PER_TASK:-$(nproc)}}"            # tests at once
-export WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS WB_TOTAL_SECONDS WB_MEMORY_MB WB_JOBS
+: "${JOBS:=${SLURM_CPUS_PER_TASK:-$(nproc)}}"               # tests at once
+export WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS WB_MEMORY_MB JOBS
 export SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
 
 # Its folders lie where every user may look, since the sandbox's user is none that has a name.
@@ -183,8 +183,8 @@ for number in $numbers; do
     printf '%s ' "$number"
     {
         grep "^$number " "$base/fingerprints"
-        [ -z "${WB_CASES:-}" ] || awk -v number="$number" '$1 == number' "$WB_CASES"
-        echo "${WB_SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_COMPILE_SECONDS|$WB_TOTAL_SECONDS|$WB_MEMORY_MB"
+        [ -z "${CASES:-}" ] || awk -v number="$number" '$1 == number' "$CASES"
+        echo "${SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_COMPILE_SECONDS|$WB_MEMORY_MB"
         echo "$sandbox|$SANITIZE|$COVERAGE"
         cat "$tree/problems/$number"/*.c*
     } | sha256sum
@@ -210,16 +210,18 @@ for old in 00.note record prints failure report.txt results.json scores.tsv; do 
 for number in $numbers; do
     case $kept in *"$number"*) ;; *) rm -f "$out/$number.json" ;; esac
 done
+shown=${SEED:-1}
+[ -z "${WB_UNTIL:-}" ] || shown=the_instructors
 {
     printf 'Submission %s, graded %s, SEED=%s, workbook %s\n' "$(basename "$1")" \
-        "$(date -u '+%Y-%m-%d %H:%M UTC')" "${WB_SEED_SHOWN:-${WB_SEED:-1}}" "$(cut -c 1-12 "$base/fingerprint")"
+        "$(date -u '+%Y-%m-%d %H:%M UTC')" "$shown" "$(cut -c 1-12 "$base/fingerprint")"
     [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason"
 } | plain >"$out/00.note"
 build=workbook/class/grade_build.sh
 export sandbox sandbox_uid WB_SPENT="$scratch/spent"
 cd "$tree" || exit 1
 # shellcheck disable=SC2086
-attended $((2 * WB_TOTAL_SECONDS + 600)) /dev/null build/cpu/wb test --grade "$out" "$build" cpu problems $numbers \
+attended $((2 * sandbox_seconds + 600)) /dev/null build/cpu/wb test --grade "$out" "$build" cpu problems $numbers \
     >"$out/log" 2>&1
 judged=$?
 cd "$home" || exit 1

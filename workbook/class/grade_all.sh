@@ -1,6 +1,6 @@
 #!/bin/sh
 # grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a
-# folder or an archive, WB_JOBS at once, and goes on after any failure. OUT, build/grades if not given, gets
+# folder or an archive, JOBS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any.
 #                    One whose rows would change stays, with its reports: they are shown, and REPLACE=1 replaces them
 #   roster.csv       with ROSTER=FILE: the points by its names (score/roster.awk)
@@ -16,7 +16,7 @@ set -u
 umask 077  # grades are for nobody else's eyes
 home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
 usage() { echo "grade-all: $*" >&2; exit 2; }
-case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
+case ${1:-} in --unsafe | --container) isolation=$1; shift ;; esac
 [ $# -ge 1 ] && [ -n "$1" ] ||
     usage "name the folder of submissions: make grade-all SUBMISSIONS=dir [JOBS=n] [OUT=dir]"
 [ -d "$1" ] || usage "there is no folder $1"
@@ -27,14 +27,14 @@ if [ -n "${AGAIN:-}" ]; then # ada is ada.zip
     set -- "$submissions/$AGAIN" "$submissions/$AGAIN".*
     [ -e "$1" ] || [ -e "${2:-}" ] || usage "AGAIN=$AGAIN: there is no such submission in $submissions"
 fi
-[ -z "${WB_CASES:-}" ] || WB_CASES=$(realpath "$WB_CASES")
-[ -z "${WB_CASES:-}" ] || cmp -s "$WB_CASES" "$out/cases" ||
-    { "$home/workbook/class/cases.sh" "$WB_CASES" ask && cp "$WB_CASES" "$out/cases"; } || exit 2
-export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
+[ -z "${CASES:-}" ] || CASES=$(realpath "$CASES")
+[ -z "${CASES:-}" ] || cmp -s "$CASES" "$out/cases" ||
+    { "$home/workbook/class/cases.sh" "$CASES" ask && cp "$CASES" "$out/cases"; } || exit 2
+export CASES="${CASES:-}" isolation="${isolation:-}"
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
 
-graders=${WB_JOBS:-2}
+graders=${JOBS:-2}
 case $graders in [1-9] | [1-9][0-9]) ;; *) usage "JOBS=$graders: must be a number from 1 to 99" ;; esac
 # One grader at a time; what one has graded the next finds done.
 exec 9>"$out/lock"
@@ -52,8 +52,8 @@ if [ -s "$out/grades.csv" ]; then
     mkdir -p "$work" && cp -Rpu "$out/reports" "$work/" || exit 1
 fi
 # What suites draw nobody has seen before: a class has one seed, its first grading's.
-[ -n "${WB_SEED:-}" ] || [ -s "$out/seed" ] || od -An -N3 -tu4 /dev/urandom | tr -d ' ' >"$out/seed" || exit 1
-export WB_SEED="${WB_SEED:-$(cat "$out/seed")}"
+[ -n "${SEED:-}" ] || [ -s "$out/seed" ] || od -An -N3 -tu4 /dev/urandom | tr -d ' ' >"$out/seed" || exit 1
+export SEED="${SEED:-$(cat "$out/seed")}"
 scratch=$(mktemp -d) || exit 1
 all=
 stop() {
@@ -77,14 +77,14 @@ count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 others=$(listed ! \( "$@" \) -printf '%P\0' | LC_ALL=C sort -z | tr '\n\0' '?\n' | paste -s -d , - | sed 's/,/, /g')
 [ -z "$others" ] ||
     printf 'grade-all: ignored, neither folders nor archives: %s\n' "$others" | "$base/build/cpu/wb" plain
-echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in $out/reports"
+echo "grade-all: $count submissions, $graders at once, SEED=$SEED; reports in $out/reports"
 
 # Each grader keeps to cores of its own, so that a submission cannot take time from another.
 : >"$scratch/failed"
 : >"$scratch/busy"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
-export WB_BASE="$base" home submissions work scratch cores share WB_JOBS=$share AGAIN="${AGAIN:-}" alone=
+export WB_BASE="$base" home submissions work scratch cores share JOBS=$share AGAIN="${AGAIN:-}" alone=
 one='
     name=${1#./}
     set -- $cores
@@ -92,7 +92,7 @@ one='
     mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
     again=
     case $name in "$AGAIN" | "$AGAIN".*) again=--again ;; esac
-    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again "$submissions/$name" \
+    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again $isolation "$submissions/$name" \
         "$work/reports/$name" 2>&1)
     status=$?
     if [ $status -eq 0 ]; then
@@ -120,7 +120,7 @@ grade_these() { # NAMES GRADERS
 }
 grade_these "$scratch/names" "$graders"
 if [ -s "$scratch/busy" ]; then
-    alone=yes share=$(echo "$cores" | wc -w) WB_JOBS=$share
+    alone=yes share=$(echo "$cores" | wc -w) JOBS=$share
     grade_these "$scratch/busy" 1
 fi
 

@@ -47,7 +47,7 @@ log=$new/build/base.log
 while sleep 10 >/dev/null 2>&1; do echo "grade: $(find "$new/build" -type f | wc -l) files built" >&2; done 9>&- &
 telling=$!
 trap 'kill $telling 2>/dev/null; rm -rf "$new"' EXIT
-${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 9>&- ||
+${MAKE:-make} -C "$new" --no-print-directory -j"${JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 9>&- ||
     { tail -n 40 "$log" >&2; exit 1; }
 kill $telling
 

@@ -36,7 +36,7 @@ to_compile='
 build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below build/cpu
     program=$1 worker=$GRADE_SCRATCH/workers/$(echo "$1" | tr / _)
     shift
-    awk -v most="$WB_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" ||
+    awk -v most="$sandbox_seconds" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" ||
         { echo "the time for this submission is used up"; exit 1; }
     sandbox_room
     if [ "$sandbox" = bwrap ]; then kit=/kit shown=/worker; else kit=$GRADE_SCRATCH/kit shown=$worker; fi
@@ -86,8 +86,9 @@ for program in "check/problems/${number}_worker" "check/problems/${number}_threa
     3) tail -n 1 look.built; exit 3 ;;
     *) echo "  the check build does not compile"; head -n 40 look.built; exit 1 ;;
     esac
-    (cd "$tree" && WB_CASE=small WB_EXACT=1 WB_TIMEOUT=$((3 * WB_TIMEOUT)) WB_RESULTS=$GRADE_SCRATCH/look.results \
-        build/cpu/wb suite "build/cpu/tests/${number}_test" "build/cpu/$program" cpu) >look.said 2>&1
+    (cd "$tree" && CASE=small WB_TIMEOUT=$((3 * WB_TIMEOUT)) build/cpu/wb suite \
+        --record "$GRADE_SCRATCH/look.results" \
+        "build/cpu/tests/${number}_test" "build/cpu/$program" cpu) >look.said 2>&1
     case $? in
     0) continue ;;
     3) sed -n 's/^  harness: could not be judged: //p' look.said | tail -n 1; exit 3 ;;

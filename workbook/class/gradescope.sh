@@ -18,11 +18,11 @@ cp workbook/class/run_autograder "$scratch/"
 # Run once, as root, when the image of the autograder is built: the tools, and the workbook's trusted programs.
 printf '#!/bin/bash\ncd %s && ./setup.sh --grade && workbook/class/grade_base.sh build/grades/base\n' \
     /autograder/source/workbook >"$scratch/setup.sh"
-if [ -n "${WB_CASES:-}" ]; then
-    workbook/class/cases.sh "$(realpath "$WB_CASES")" ask && cp "$WB_CASES" "$scratch/private_cases" || exit 2
+if [ -n "${CASES:-}" ]; then
+    workbook/class/cases.sh "$(realpath "$CASES")" ask && cp "$CASES" "$scratch/private_cases" || exit 2
 fi
-seed=${WB_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')} # as of a class (grade_all.sh)
-echo "WB_SEED=$seed SANITIZE=${SANITIZE:-0} limit=$limit" >"$scratch/settings"
+seed=${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')} # as of a class (grade_all.sh)
+echo "SEED=$seed SANITIZE=${SANITIZE:-0} limit=$limit" >"$scratch/settings"
 mkdir -p "$(dirname "$zip")"
 points=$(awk -F ' *[|] *' '$3 ~ /^[0-9]+$/ { sum += $3 } END { print sum + 0 }' "$scratch/workbook/README.md")
 at=$(realpath "$zip") && (cd "$scratch" && zip -q -r "$at" .) || exit 1

@@ -13,10 +13,12 @@
 #
 # bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr,
 # read only, and what the words add; a /tmp in memory, which a worker has not; no terminal. It ends with whoever
-# started it. limits, where WB_ISOLATION is container (this one exists for one submission) or unsafe: it sees the
+# started it. limits, where $isolation is --container (this one exists for one submission) or unsafe: it sees the
 # machine's files as its user does, another one than that of the judge. Only root can give it one; where it would be the
 # judge's own, nothing is graded, unless unsafe.
 # Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
+
+sandbox_seconds=1800 # of a processor, for all of a submission
 
 quoted() {
     for word; do
@@ -86,19 +88,19 @@ sandbox_find() {
     command -v setpriv >/dev/null ||
         { echo "grade: grading needs setpriv: ./setup.sh --grade installs it" >&2; exit 3; }
     sandbox_uid=$(sandbox_user) sandbox=limits why=
-    if [ "${WB_ISOLATION:-auto}" != container ] && command -v bwrap >/dev/null; then
+    if [ "${isolation:-}" != --container ] && command -v bwrap >/dev/null; then
         # Whether it can do here all that is asked of it: a kernel may forbid namespaces, to everyone or in a container.
         why=$(eval "$(sandbox_bwrap 1) -- true" 2>&1) && { sandbox=bwrap; return; }
         why=$(echo "$why" | head -n 1)
     fi
-    case ${WB_ISOLATION:-auto},$sandbox_uid in
-    unsafe,0)
+    case ${isolation:-},$sandbox_uid in
+    --unsafe,0)
         echo "grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change" \
             "the grader, and forge its points. Only time, memory and system calls are limited." >&2 ;;
-    unsafe,*)
+    --unsafe,*)
         echo "grade: UNSAFE, without bubblewrap: a submission is user $sandbox_uid and sees what every user sees" >&2 ;;
-    container,[1-9]*) ;;
-    container,0)
+    --container,[1-9]*) ;;
+    --container,0)
         echo "grade: --container works without bubblewrap, but only root can give the submission another user" >&2
         exit 3 ;;
     *)

@@ -28,23 +28,10 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-// Input tensor `name` as numbers; null if there is none.
-static double *numbers(const worker_run *run, const char *name)
-{
-    for (int k = 0; k < run->count; k++) {
-        const wb_tensor *t = &run->tensors[k];
-        if (t->output || strcmp(t->name, name)) continue;
-        double *values = allocate(t->count * sizeof *values);
-        wb_get_all(t->type, original_tensor(run, k), t->count, values);
-        return values;
-    }
-    return NULL;
-}
-
 static void expect_row_sum(const worker_run *run, expected *y)
 {
     const int rows = run->c.rows, cols = run->c.cols;
-    double *x = numbers(run, "x"), *w = numbers(run, "w");
+    double *x = worker_numbers(run, "x"), *w = worker_numbers(run, "w");
     oracle_row_sum(x, w, rows, cols, y->want, y->tolerance);
     for (int i = 0; i < rows; i++) y->tolerance[i] = tolerance_row_sum(y->tolerance[i], cols);
     free(x);
@@ -149,8 +136,8 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     const wb_problem *problem = run->problem;
     const attention_shape *s = &run->c.shape;
     const wb_type type = run->tensors[0].type;
-    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V");
-    double *sinks = numbers(run, "sink_logits");
+    double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V");
+    double *sinks = worker_numbers(run, "sink_logits");
     const wb_named_mask *mask = problem->signature == WB_BLOCK_MASK ? &wb_case_mask_of(&run->c)->named : NULL;
     const int heads = s->batch * s->q_heads, D = s->head_dim;
     const double work = 2.0 * heads * D * wb_case_visible_pairs(problem, &run->c);
@@ -179,26 +166,6 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
             if (parts) L->tolerance[row] += tolerance_parts_L(L->want[row], parts);
         }
     excuse_queries(run, O);
-    free(Q), free(K), free(V), free(sinks);
-}
-
-// O and L of a backward, for inputs: the oracle's, rounded.
-void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L)
-{
-    const attention_shape *s = &run->c.shape;
-    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V");
-    double *sinks = numbers(run, "sink_logits");
-    const oracle_inputs in = {run->problem, s, Q, K, V, sinks, .mask = NULL};
-    const size_t D = (size_t)s->head_dim;
-#pragma omp parallel for collapse(2) schedule(dynamic, 16)
-    for (int bh = 0; bh < s->batch * s->q_heads; bh++)
-        for (int i = 0; i < s->q_len; i++) {
-            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            double o[WB_MAX_HEAD_DIM], l;
-            oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
-            for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
-            L[row] = (float)l;
-        }
     free(Q), free(K), free(V), free(sinks);
 }
 
@@ -244,8 +211,9 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     const attention_shape *s = &run->c.shape;
     expected *dQ = &outputs[0], *dK = &outputs[1], *dV = &outputs[2];
     expected *delta = &outputs[wb_tensor_named(run->tensors, run->count, "delta")];
-    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V"), *O = numbers(run, "O"),
-           *L = numbers(run, "L"), *dO = numbers(run, "dO"), *sinks = numbers(run, "sink_logits");
+    double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V"),
+           *O = worker_numbers(run, "O"), *L = worker_numbers(run, "L"), *dO = worker_numbers(run, "dO"),
+           *sinks = worker_numbers(run, "sink_logits");
     const oracle_inputs in = {run->problem, s, Q, K, V, sinks, O, L, dO, NULL};
     const double work = 16.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int every = 1 + (int)(work / expect_budget), D = s->head_dim;
@@ -288,7 +256,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
 // What a cache of int8 stands for: K or V, each row times its scale.
 static void dequantise(const worker_run *run, const char *scales, double *cache)
 {
-    double *scale = numbers(run, scales);
+    double *scale = worker_numbers(run, scales);
     const size_t *dim = run->tensors[wb_tensor_named(run->tensors, run->count, "K")].dim;
     for (size_t row = 0; scale && row < dim[0] * dim[1] * dim[2]; row++) {
         const size_t h = row % dim[2], r = row / dim[2] % dim[1], page = row / dim[2] / dim[1];
@@ -304,7 +272,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
     const decode_shape shape = wb_decode_shape(&run->c), *s = &shape;
     const int *table = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "page_table"));
     const int *kv_len = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "kv_len"));
-    double *Q = numbers(run, "Q"), *K = numbers(run, "K"), *V = numbers(run, "V");
+    double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V");
     dequantise(run, "K_scale", K), dequantise(run, "V_scale", V);
     const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len;  // rows that read the same keys
     const double work = 2.0 * s->batch * s->q_heads * D * wb_case_visible_pairs(run->problem, &run->c);

@@ -34,9 +34,6 @@ void expect_excused(const worker_run *run, bool *excused);
 // seen by a query less than EXCUSED from them. excused: [kv_len].
 void expect_excused_keys(const worker_run *run, bool *excused);
 
-// Fills the inputs O and L of a backward with the oracle's, from the run's Q, K and V. The shape must be a good one.
-void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L);
-
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS]);
 
 // By which one number all that is wrong of output k is off; NaN: by none.

@@ -1,5 +1,5 @@
 // record.c - linked into every test program: runs its tests, in the order of the source, simple ones first, and says
-// what they come to (score/results.h) on the descriptor that WB_TOLD numbers, a row as soon as a test has ended; without
+// what they come to (score/results.h) on the descriptor that WB_TOLD numbers, a row once a test has ended; without
 // one, what has failed on stderr. Criterion is the language of tests and reads the command line.
 //
 // A test is a fork of this process, in which no test ever ran, so it finds everything loaded. Criterion's own runner,
@@ -7,7 +7,7 @@
 // sockets and shared memory under names that anybody can tell.
 //
 // A failure's message may begin with the case that it is about and RECORD_GIVEN (record.h), which make the row's field
-// `given`. With WB_LIST set no test is run: each is a row of the record, as if it had been skipped.
+// `given`. With " names" behind the number no test is run: each is a row of the record, as if it had been skipped.
 #include "record.h"
 
 #include "score/results.h"
@@ -44,6 +44,7 @@ static running jobs[MOST_JOBS];
 static size_t job_count;
 static bool some_failed;
 static FILE *record;
+static bool only_names;
 static int gave_up;  // a test found that it cannot judge, as its exit status says (record.h): the record gets no end
 
 // ------------------------ in a test
@@ -222,6 +223,7 @@ static void begin(struct criterion_test_set *set)
     const char *number = getenv("WB_TOLD");
     if (!number) return;
     record = fdopen(atoi(number), "w");
+    only_names = strchr(number, ' ');
     if (!record || fcntl(fileno(record), F_SETFD, FD_CLOEXEC)) abort();
     unsetenv("WB_TOLD");
 }
@@ -241,7 +243,7 @@ __attribute__((visibility("default"))) int criterion_run_all_tests(struct criter
             if (wanted && fnmatch(wanted, test->data->identifier_, FNM_EXTMATCH)) continue;
             while (job_count >= (most < MOST_JOBS ? most : MOST_JOBS)) wait_for_one();
             if (some_failed && criterion_options.fail_fast) continue;
-            if (getenv("WB_LIST"))
+            if (only_names)
                 write_row(test, RESULT_SKIP, 0, "", "");
             else
                 start(test, &suite->suite);

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+bool session_exact;
+
 double session_timeout(void)
 {
     const char *text = getenv("WB_TIMEOUT");
@@ -80,7 +82,7 @@ static void become_worker(const char *path, int socket, int output, int counts)
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
     setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here
-    if (getenv("WB_EXACT")) execl(path, path, "--guard", "0", "--exchange", "3", (char *)NULL);
+    if (session_exact) execl(path, path, "--guard", "0", "--exchange", "3", (char *)NULL);
     execl(path, path, "--exchange", "3", (char *)NULL);
     fprintf(stderr, "%s: %s\n", path, strerror(errno));
     _exit(127);

@@ -27,6 +27,8 @@ typedef struct session_said {
     size_t count;     // how much it printed in all
 } session_said;
 
+extern bool session_exact;  // workers get buffers that end with their tensors, without guards; nothing else is counted
+
 double session_timeout(void);  // seconds of its own that a worker has for each call of a case: WB_TIMEOUT, or 20
 
 // Whether it answered or ended by itself; used up its time; or got none of the machine: then nothing is known of it.

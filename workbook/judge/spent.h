@@ -31,10 +31,10 @@ typedef struct spent_notes {
     bool starved;  // there is one with the word "starved": who got no time
 } spent_notes;
 
-// Runs a command, "SECONDS", its words, and null, that may cost so many seconds of its own, with all that it starts, and
-// returns its exit status (128 + n after signal n); SPENT_LATE when it was stopped since it had used them up;
-// SPENT_STARVED when it was stopped since the machine gave it too few of them, and a sentence says how many. What it cost
-// is noted in the file WB_SPENT, if there is one.
+// Runs a command, "SECONDS", its words, and null, that may cost so many seconds of its own, with all that it starts,
+// and returns its exit status (128 + n after signal n); SPENT_LATE when it was stopped since it had used them up;
+// SPENT_STARVED when it was stopped since the machine gave it too few of them, and a sentence says how many. What it
+// cost is noted in the file WB_SPENT, if there is one.
 enum { SPENT_STARVED = 75, SPENT_LATE = 124 };
 int spent_within(char **given);
 

@@ -1,8 +1,8 @@
 #include "worker_run.h"
 
 #include "case/shards.h"
-#include "expect.h"
 #include "record.h"
+#include "reference/oracle.h"
 #include "session.h"
 
 #include <errno.h>
@@ -91,14 +91,29 @@ static void read_all(int file, const worker_run *run)
         read_part(file, run->shared, (size_t)at, (size_t)end < run->bytes ? (size_t)end : run->bytes), at = end;
 }
 
-// O and L of a backward come from the oracle; for a shape that will be refused they stay what they are.
+// O and L of a backward are the oracle's, rounded; for a shape that will be refused they stay what they are.
 static void fill_forward_inputs(const worker_run *run)
 {
     void *const some = (void *)256;
-    const int O = wb_tensor_named(run->tensors, run->count, "O"), L = wb_tensor_named(run->tensors, run->count, "L");
-    if (wb_check_backward(run->problem->name, some, some, some, some, some, some, some, some, some, some,
-                          &run->c.shape) == WB_OK)
-        expect_forward_inputs(run, (uint16_t *)original_tensor(run, O), (float *)original_tensor(run, L));
+    const attention_shape *s = &run->c.shape;
+    if (wb_check_backward(run->problem->name, some, some, some, some, some, some, some, some, some, some, s) != WB_OK)
+        return;
+    double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V");
+    double *sinks = worker_numbers(run, "sink_logits");
+    const oracle_inputs in = {run->problem, s, Q, K, V, sinks, .mask = NULL};
+    const size_t D = (size_t)s->head_dim;
+    uint16_t *const O = (uint16_t *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "O"));
+    float *const L = (float *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "L"));
+#pragma omp parallel for collapse(2) schedule(dynamic, 16)
+    for (int bh = 0; bh < s->batch * s->q_heads; bh++)
+        for (int i = 0; i < s->q_len; i++) {
+            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
+            double o[WB_MAX_HEAD_DIM], l;
+            oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
+            for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
+            L[row] = (float)l;
+        }
+    free(Q), free(K), free(V), free(sinks);
 }
 
 // The workers under way, and the cases that the first of each kind has served, who is in all of them.
@@ -231,7 +246,7 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
 static void lay_out(worker_run *run)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
+    const size_t guard = session_exact ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
     run->bytes = wb_exchange_layout(run->tensors, run->count, &run->c, guard, run->zones);
     const bool none_runs = run->c.dry;  // what is in its tensors means nothing, and takes no memory

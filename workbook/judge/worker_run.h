@@ -6,6 +6,9 @@
 
 #include "session.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 // Which worker: WORKER_SHARED stays for the cases that follow; WORKER_SECOND is another such one, for what the first
 // must not have seen. WORKER_ALONE is one of the case's own, which ends with it.
 typedef enum worker_kind { WORKER_SHARED, WORKER_SECOND, WORKER_ALONE, WORKER_KINDS } worker_kind;
@@ -64,4 +67,18 @@ static inline char *worker_tensor(const worker_run *run, int k)
 static inline char *original_tensor(const worker_run *run, int k)
 {
     return run->original + run->zones[k].start + run->zones[k].data;
+}
+
+// Input tensor `name` as numbers, which the caller frees; null if there is none.
+static inline double *worker_numbers(const worker_run *run, const char *name)
+{
+    for (int k = 0; k < run->count; k++) {
+        const wb_tensor *t = &run->tensors[k];
+        if (t->output || strcmp(t->name, name)) continue;
+        double *values = malloc(t->count * sizeof *values);
+        if (!values) abort();
+        wb_get_all(t->type, original_tensor(run, k), t->count, values);
+        return values;
+    }
+    return NULL;
 }

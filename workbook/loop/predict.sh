@@ -14,7 +14,7 @@ passed,*) ;;
 esac
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-$MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND=cpu "$worker" || exit 1
+$MAKE --no-print-directory -s -j"$JOBS" BACKEND=cpu "$worker" || exit 1
 # shellcheck disable=SC2086
 "$worker" --count "$scratch/counts" $cases >"$scratch/said" 2>&1 || { cat "$scratch/said" >&2; exit 1; }
 "$score" predicted "$number" "$scratch/counts"

@@ -34,7 +34,7 @@ start)
     workbook/loop/travel.sh "$number" "$file" "$tried/${path##*/}" >"$scratch/lost" || refuse "$(cat "$scratch/lost")"
     [ "$(changed_lines "$tried/${path##*/}" "$scratch/skeleton")" -gt 0 ] ||
         refuse "$number uses none of your code in $file"
-    if ! $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" \
+    if ! $MAKE --no-print-directory -s -j"$JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" \
         >"$tried/log" 2>&1; then
         LC_ALL=C awk -f workbook/loop/errors.awk "$tried/log" >&2
         refuse "$number does not compile with your code from $file"

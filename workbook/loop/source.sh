@@ -5,7 +5,7 @@
 # the others. from_of NN asks wb for the number of the problem that NN grows out of, if there is one; grows_from NN puts
 # it into `from`, or into `why` a sentence if there is none. changed_lines OLD NEW prints how many lines of code change,
 # both those that go and those that come; it wants a folder `scratch`.
-: "${MAKE:=make}" "${WB_JOBS:=2}" # make says both; a script may be run by hand
+: "${MAKE:=make}" "${JOBS:=2}" # make says both; a script may be run by hand
 find_source() {
     for name in tests/"$2"_*.c; do :; done
     name=${name#tests/"$2"_} name=${name%.c}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# profile.sh IMPL NN - what each line of a kernel asks of memory and of an SM's units. CASE (WB_CASE): another shape.
+# profile.sh IMPL NN - what each line of a kernel asks of memory and of an SM's units. CASE: another shape.
 # The record stays in build/cpu/profiling/IMPL/NN.tsv.
 set -u
 . workbook/loop/source.sh
@@ -10,7 +10,7 @@ say() { echo "profile-$number: $*" >&2; exit "${status:-2}"; }
 [ -n "$file" ] || say "there is no $impl/$number/"
 [ "${file%.cu}" != "$file" ] || say "$file runs on the host: it has no warps"
 [ -z "$(ring_of "$number")" ] || say "its kernels run on several ranks: make timeline-$number shows what they do"
-built() { $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND=cpu CASE= "$@" || exit 1; }
+built() { $MAKE --no-print-directory -s -j"$JOBS" BACKEND=cpu CASE= "$@" || exit 1; }
 built build/cpu/wb
 [ "$impl" != problems ] || ! build/cpu/wb untouched "$file" || status=1 say "not started: open $file"
 built "$worker" build/cpu/needs
@@ -19,7 +19,7 @@ case $first in # whole tiles of attention
 rows=*) first=rows=64,cols=4096 ;;
 *page=*) first=Hq=8,Hkv=1,Nq=1,Nk=1024,D=64,page=64 ;;
 esac
-given=${WB_CASE:-$first}
+given=${CASE:-$first}
 CUDACPU_PROFILE=$record "$worker" --case "$given" --guard 0 >"$record.said" 2>&1 || { cat "$record.said"; exit 1; }
 if grep '^returned: [^o]' "$record.said"; then exit 1; fi
 exec awk -v needs="$(build/cpu/needs "$number" "$given")" -v source="$file" -f workbook/profile/profile.awk "$record"

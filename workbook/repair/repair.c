@@ -350,7 +350,7 @@ static int tried;  // changes
 static int try_all(void)
 {
     find_order();
-    const char *jobs = getenv("WB_JOBS");
+    const char *jobs = getenv("JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int found = 0;
     struct {

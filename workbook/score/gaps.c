@@ -1,11 +1,35 @@
 #include "score/gaps.h"
 
 #include "score/grades.h"
-#include "score/standing.h"
 
+#include <sha256.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+bool gaps_file(const wb_problem *p, char file[64])
+{
+    static const char *const endings[] = {"cu", "c"};
+    struct stat is;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        snprintf(file, 64, "problems/%02d/%s.%s", p->number, p->name, endings[i]);
+        if (stat(file, &is) == 0 && S_ISREG(is.st_mode)) return true;
+    }
+    return false;
+}
+
+bool gaps_are_shipped(const char *path)
+{
+    char sum[SHA256_DIGEST_STRING_LENGTH], line[256];
+    struct stat is;
+    if (stat(path, &is) || !S_ISREG(is.st_mode) || is.st_size > FILE_LIMIT || !SHA256File(path, sum)) return false;
+    FILE *shipped = fopen("workbook/loop/shipped.sha256", "r");
+    bool found = false;
+    while (shipped && !found && fgets(line, sizeof line, shipped))
+        found = strncmp(line, sum, strlen(sum)) == 0 && line[strlen(sum)] == ' ';
+    if (shipped) fclose(shipped);
+    return found;
+}
 
 // A line that begins or ends a gap.
 static bool marked(const char *line, const char *mark)
@@ -49,12 +73,12 @@ const char *gaps_skeleton(const wb_problem *p)
     static char kept[64];
     char command[160], file[64];
     snprintf(kept, sizeof kept, "build/shipped/%02d", p->number);
-    if (standing_is_shipped(kept)) return kept;
-    if (standing_file(p, file) && standing_is_shipped(file)) return strcpy(kept, file);
+    if (gaps_are_shipped(kept)) return kept;
+    if (gaps_file(p, file) && gaps_are_shipped(file)) return strcpy(kept, file);
     mkdir("build", 0777);
     mkdir("build/shipped", 0777);
     snprintf(command, sizeof command, "workbook/loop/shipped.sh %02d %s 2>/dev/null", p->number, kept);
-    return system(command) == 0 && standing_is_shipped(kept) ? kept : "";
+    return system(command) == 0 && gaps_are_shipped(kept) ? kept : "";
 }
 
 // Any editor may have saved it: with a mark before its first line, CR LF, or a last line without an end.
@@ -90,7 +114,7 @@ static int left_in(const char *text, size_t length, const char *shipped, size_t 
 int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
 {
     char file[64];
-    return gaps_in(p, standing_file(p, file) ? file : "", gaps);
+    return gaps_in(p, gaps_file(p, file) ? file : "", gaps);
 }
 
 int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])

@@ -5,6 +5,12 @@
 
 #include <stdbool.h>
 
+// The student's file of a problem, "problems/03/flash_forward.cu"; false if there is none.
+bool gaps_file(const wb_problem *p, char file[64]);
+
+// The file is a skeleton as it was shipped, by its sha256 in workbook/loop/shipped.sha256.
+bool gaps_are_shipped(const char *file);
+
 enum { MAX_GAPS = 64 };
 
 typedef struct gap {

@@ -2,7 +2,6 @@
 // paragraphs.
 #include "score/gaps.h"
 #include "score/score.h"
-#include "score/standing.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -107,7 +106,7 @@ int score_hint(char **given)
         return 0;
     }
     printf("%02d, gap \"%s\"", number, g->name);
-    if (standing_file(p, file))
+    if (gaps_file(p, file))
         printf(" (%s", file);
     else
         *file = 0;
@@ -136,7 +135,7 @@ int score_gaps(char **given)
 {
     char file[64];
     const wb_problem *const p = score_problem(given[0]);
-    char *const sentence = gaps_sentence(p), *const changed = gaps_given(p, standing_file(p, file) ? file : "");
+    char *const sentence = gaps_sentence(p), *const changed = gaps_given(p, gaps_file(p, file) ? file : "");
     printf("%s%s", sentence, changed);
     free(sentence), free(changed);
     return 0;

@@ -78,4 +78,4 @@ int score_from(char **given)
     return 0;
 }
 
-int score_untouched(char **given) { return !standing_is_shipped(given[0]); }
+int score_untouched(char **given) { return !gaps_are_shipped(given[0]); }

@@ -1,35 +1,9 @@
 #include "score/standing.h"
 
-#include "score/gaps.h"
-
 #include <sha256.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-bool standing_file(const wb_problem *p, char file[64])
-{
-    static const char *const endings[] = {"cu", "c"};
-    struct stat is;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        snprintf(file, 64, "problems/%02d/%s.%s", p->number, p->name, endings[i]);
-        if (stat(file, &is) == 0 && S_ISREG(is.st_mode)) return true;
-    }
-    return false;
-}
-
-bool standing_is_shipped(const char *path)
-{
-    char sum[SHA256_DIGEST_STRING_LENGTH], line[256];
-    struct stat is;
-    if (stat(path, &is) || !S_ISREG(is.st_mode) || is.st_size > FILE_LIMIT || !SHA256File(path, sum)) return false;
-    FILE *shipped = fopen("workbook/loop/shipped.sha256", "r");
-    bool found = false;
-    while (shipped && !found && fgets(line, sizeof line, shipped))
-        found = strncmp(line, sum, strlen(sum)) == 0 && line[strlen(sum)] == ' ';
-    if (shipped) fclose(shipped);
-    return found;
-}
 
 // A file that was only touched, or put back as it was, has not changed.
 static bool saved_since(const char *file, const outcome *o)
@@ -46,9 +20,9 @@ standing standing_of(const wb_problem *p)
     const char *state = grades_records[p->number].state;
     const bool judged = strncmp(state, "not ", 4) != 0 && strcmp(state, "interrupted") != 0;
     standing s = {.problem = p, .state = judged ? state : "not tested", .points = grades_of(p->number)};
-    if (!standing_file(p, s.file))
+    if (!gaps_file(p, s.file))
         s.state = "no file";
-    else if (standing_is_shipped(s.file))
+    else if (gaps_are_shipped(s.file))
         s.state = "not started";
     else
         s.changed = judged && saved_since(s.file, &grades_records[p->number]);
@@ -64,8 +38,8 @@ void standing_read(const char *folder)
     char file[64];
     grades_read(folder);
     EACH_PROBLEM (p) {
-        const bool is_there = standing_file(p, file);
-        if (is_there && !standing_is_shipped(file)) continue;
+        const bool is_there = gaps_file(p, file);
+        if (is_there && !gaps_are_shipped(file)) continue;
         EACH_CHECKPOINT (c, p->number) c->earned = false;
         if (is_there) grades_records[p->number].state = "not started";
     }

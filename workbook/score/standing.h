@@ -2,6 +2,7 @@
 // built or run.
 #pragma once
 
+#include "score/gaps.h"
 #include "score/grades.h"
 
 typedef struct standing {
@@ -24,12 +25,6 @@ const char *standing_word(const standing *s);
 
 // In a few words what to do: "the causal mask", "changed since: make test-05".
 void standing_step(const standing *s, char step[256]);
-
-// The file is a skeleton as it was shipped, by its sha256 in workbook/loop/shipped.sha256.
-bool standing_is_shipped(const char *file);
-
-// The student's file of a problem, "problems/03/flash_forward.cu"; false if there is none.
-bool standing_file(const wb_problem *p, char file[64]);
 
 // What is to be done first: of those of the problems in `wanted` that are not done, else of those behind the last of
 // them, else of all. False if all are done.

@@ -13,5 +13,5 @@ for given; do
     *) set -- "$@" "$given" ;;
     esac
 done
-$MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="$backend" "build/$backend/$impl/$program" || exit 2
+$MAKE --no-print-directory -s -j"$JOBS" BACKEND="$backend" "build/$backend/$impl/$program" || exit 2
 exec "build/$backend/$impl/$program" RANKS="${RANKS:-2}" "$@"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # timeline.sh IMPL NN - records on the CPU layer what one block of a Hopper kernel does, or what each rank of a ring
-# queues, and draws it. CASE (WB_CASE): another shape than eight tiles of 128 keys, or than 512 rows on four ranks;
+# queues, and draws it. CASE: another shape than eight tiles of 128 keys, or than 512 rows on four ranks;
 # BLOCK: another block than the first.
 set -u
 . workbook/loop/source.sh
@@ -16,9 +16,9 @@ if [ -z "$ring" ] && { [ -z "$file" ] || ! grep -q 'hopper\.cuh' "$file"; }; the
 fi
 case $block in *[!0-9]*) echo "timeline: BLOCK=$block: must be a number" >&2; exit 2 ;; esac
 if [ -n "$ring" ]; then
-    given=${WB_CASE:-B=1,Hq=8,Hkv=2,Nq=512,D=64,causal=1,ranks=4} what=
+    given=${CASE:-B=1,Hq=8,Hkv=2,Nq=512,D=64,causal=1,ranks=4} what=
 else
-    given=${WB_CASE:-Nq=128,Nk=1024,D=128} what=", block $block"
+    given=${CASE:-Nq=128,Nk=1024,D=128} what=", block $block"
 fi
 worker=build/cpu/$impl/${number}_worker record=build/cpu/$impl/$number.timeline
 $MAKE --no-print-directory -s BACKEND=cpu CASE= "$worker" build/cpu/timeline || exit 1

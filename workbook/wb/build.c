@@ -34,7 +34,7 @@ static char *make(const char *backend, char *const programs[], const char *optio
                   void (*seen)(const char *line))
 {
     char *words[32] = {(char *)setting("MAKE", "make"), "--no-print-directory",
-                       setting("V", NULL) ? "--no-print-directory" : "-s", text_of("-j%s", setting("WB_JOBS", "2")),
+                       setting("V", NULL) ? "--no-print-directory" : "-s", text_of("-j%s", setting("JOBS", "2")),
                        text_of("BACKEND=%s", backend)};
     int count = 5;
     if (option) words[count++] = (char *)option;

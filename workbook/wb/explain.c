@@ -92,7 +92,7 @@ static void say_report(cause *c)
 
 static void limits(void)  // a submission's, whatever its case costs
 {
-    const rlim_t seconds = (rlim_t)atoi(setting("WB_DIAGNOSE_SECONDS", "60")), bytes = (rlim_t)4 << 30;
+    const rlim_t seconds = 1 + (rlim_t)atoi(setting("WB_TIMEOUT", "20")), bytes = (rlim_t)4 << 30;
     if (!run.builder) return;
     setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds});
     setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes});
@@ -104,12 +104,8 @@ static void diagnose(cause *c, const char *looker)
     char *const program = text_of("%s/diagnose", run.out), *const step = text_of("%s/step", run.work);
     char *const words[] = {
         program, "--record", step, "--source", a->file, a->number, *c->given ? (char *)c->given : NULL, NULL};
-    char *const environment[] = {text_of("WB_WORKER=%s", looker),
-                                 "WB_BACKEND=cpu",
-                                 text_of("WB_SPENT=%s/spent", run.work),
-                                 "WB_TIMEOUT=5",
-                                 "OMP_WAIT_POLICY=passive",
-                                 NULL};
+    char *const environment[] = {text_of("WB_WORKER=%s", looker), text_of("WB_SPENT=%s/spent", run.work),
+                                 "WB_TIMEOUT=5", "OMP_WAIT_POLICY=passive", NULL};
     if (access(program, X_OK) || access(looker, X_OK)) return;
     int said;
     const pid_t pid = child_begin(&(child){.words = words, .environment = environment, .before = limits}, &said);
@@ -171,8 +167,7 @@ static void begin_repair(cause *c)
                            a->number,
                            (char *)c->given,
                            NULL};
-    char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BUILDING=yes", "WB_BACKEND=cpu",
-                                 "OMP_WAIT_POLICY=passive", NULL};
+    char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BUILDING=yes", "OMP_WAIT_POLICY=passive", NULL};
     c->searching =
         child_begin(&(child){.words = words, .environment = environment, .error = 2, .before = nicely}, &c->tried);
     close(lock);

@@ -33,15 +33,15 @@ enum { TOLD = 3 };  // the descriptor on which the program says what its tests c
 
 static void set_environment(const suite_run *run)
 {
-    setenv("WB_TOLD", "3", 1);
+    setenv("WB_TOLD", run->names ? "3 names" : "3", 1);
     setenv("WB_WORKER", run->worker, 1);
     setenv("WB_BACKEND", run->backend, 1);
     setenv("WB_SPENT", spent_path, 1);
     // Several tests run at once: what the oracle's threads spend waiting would be missing elsewhere.
     setenv("OMP_WAIT_POLICY", "passive", 0);
     if (run->coverage) setenv("WB_COVERAGE", run->coverage, 1);
-    if (run->names) setenv("WB_LIST", "1", 1);
-    if (run->given) setenv("WB_CASE", run->given, 1);
+    if (run->tried) setenv("WB_TRIED", run->tried, 1);
+    if (run->given) setenv("CASE", run->given, 1);
 }
 
 static const suite_run *started;  // for become_program, and where it tells
@@ -59,7 +59,7 @@ static pid_t start(const suite_run *run, int told, int errors)
 {
     char jobs[32], *words[64] = {(char *)run->program, jobs};
     int count = 2;
-    const char *wanted = getenv("WB_JOBS");
+    const char *wanted = getenv("JOBS");
     snprintf(jobs, sizeof jobs, "-j%ld", wanted && *wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN));
     if (run->first) strcpy(jobs, "-j1"), words[count++] = "--fail-fast";
     for (char **o = run->options; o && *o && count < 63; o++) words[count++] = *o;

@@ -1,5 +1,5 @@
 // sanitize.c - wb sanitize: runs each problem on a few small cases in a build that looks at every access, and prints
-// the first report. CASE (WB_CASE) names one case instead.
+// the first report. CASE names one case instead.
 // Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; 3 if the machine was too
 // busy to tell, or, after a failure, it took too long.
 //
@@ -8,7 +8,6 @@
 #include "judge/spent.h"
 #include "score/gaps.h"
 #include "score/score.h"
-#include "score/standing.h"
 #include "wb/child.h"
 #include "wb/test.h"
 #include "wb/wb.h"
@@ -244,7 +243,7 @@ static int look_at(const char *backend, const char *impl, const wb_problem *p, c
     if (access(file, F_OK)) file = text_of("%s/%02d/%s.c", impl, p->number, p->name), look = look_at_c;
     if (access(file, F_OK)) return 0;  // no reference solution yet
     tell("\n== %02d %s\n", p->number, p->name);
-    if (strcmp(impl, "problems") == 0 && !after && standing_is_shipped(file))
+    if (strcmp(impl, "problems") == 0 && !after && gaps_are_shipped(file))
         return tell("  not started: open %s, and read problems/%02d/README.md\n", file, p->number), 0;
     if (strcmp(backend, "cuda") == 0 && look == look_at_kernel && !after) {
         free(child_output(&(child){.words = (char *[]){"compute-sanitizer", "--version", NULL}}, &status, NULL));
@@ -284,7 +283,7 @@ int wb_sanitize(char **given)
     child_interrupted(NULL);
     for (char **number = given + 2; *number; number++) {
         const wb_problem *const p = wb_problem_number(atoi(*number));
-        const int one = p ? look_at(given[0], given[1], p, setting("WB_CASE", NULL)) : 2;
+        const int one = p ? look_at(given[0], given[1], p, setting("CASE", NULL)) : 2;
         if (one && (all == 0 || all > one)) all = one;
     }
     return all;

@@ -73,7 +73,7 @@ static void print_in_full(const suite *s, const result *row)
     if (!*row->given) return;
     // The test asks again what it has asked; its case, whether the results are right.
     const bool is_case = strcmp(row->test, "given_case") == 0;
-    const char *seed = getenv(getenv("WB_SEED_SHOWN") ? "WB_SEED_SHOWN" : "WB_SEED");
+    const char *seed = getenv("WB_UNTIL") ? "the_instructors" : getenv("SEED");
     if (number && !is_case)
         say("          test again  make test-%02d TEST=%s%s%s\n", number, row->test, seed && *seed ? " SEED=" : "",
             seed ? seed : "");
@@ -237,8 +237,8 @@ void suite_names(const char *program, results *r)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: wb suite [--first] [--exempt \"TEST...\"] [--cases FILE] [--shown WORKER] TEST_PROGRAM "
-                    "WORKER BACKEND [CRITERION OPTION...]\n");
+    fprintf(stderr, "usage: wb suite [--first] [--exempt \"TEST...\"] [--cases FILE] [--shown WORKER] [--record FILE] "
+                    "[--coverage FOLDER] [--tried FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]\n");
     return 2;
 }
 
@@ -252,13 +252,17 @@ int wb_suite(char **given)
 {
     static const char *const states[] = {"passed", "failed", "could not run", "could not be judged"};
     suite s = {.cases = NULL};
+    const char *record = NULL;
+    const struct {
+        const char *name, **to;
+    } options[] = {{"--exempt", &s.exempt},         {"--cases", &s.cases},     {"--shown", &s.shown},
+                   {"--coverage", &s.run.coverage}, {"--tried", &s.run.tried}, {"--record", &record}};
+    enum { OPTIONS = sizeof options / sizeof *options };
     for (; *given && strncmp(*given, "--", 2) == 0; given++) {
-        const char **const to = strcmp(*given, "--exempt") == 0  ? &s.exempt
-                                : strcmp(*given, "--cases") == 0 ? &s.cases
-                                : strcmp(*given, "--shown") == 0 ? &s.shown
-                                                                 : NULL;
-        if (to && given[1])
-            *to = *++given;
+        int n = 0;
+        while (n < OPTIONS && strcmp(*given, options[n].name)) n++;
+        if (n < OPTIONS && given[1])
+            *options[n].to = *++given;
         else if (strcmp(*given, "--first") == 0)
             s.run.first = true;
         else
@@ -267,14 +271,10 @@ int wb_suite(char **given)
     for (int i = 0; i < 3; i++)
         if (!given[i]) return usage();
     s.run.program = given[0], s.run.worker = given[1], s.run.backend = given[2], s.run.options = given + 3;
-    s.run.coverage = getenv("WB_COVERAGE");
-    char *const record = strdup(getenv("WB_RESULTS") ? getenv("WB_RESULTS") : "");
-    if (!record) abort();
-    unsetenv("WB_RESULTS");  // neither a test nor what it starts knows where that is
     outcome o = {.began = 0};
     child_interrupted(ended);
     const int status = suite_run_all(&s, &o.results);
     o.state = states[status];
-    if (*record && !outcome_write(record, &o)) return perror(record), 2;
+    if (record && !outcome_write(record, &o)) return perror(record), 2;
     return status;
 }

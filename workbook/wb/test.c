@@ -12,7 +12,7 @@
 //   SEED=n           other inputs
 //   COVERAGE=1       the worker counts what runs of its source, and lines that no case ran are told (coverage.sh)
 //   REPAIR=n         after a failure the search for a change has n seconds of a processor (15); 0: there is none
-//   WB_CASES=FILE    private cases as well (suite.h); a checkpoint is won only if its own pass too
+//   CASES=FILE       private cases as well (suite.h); a checkpoint is won only if its own pass too
 //
 // For a grader: --grade FOLDER BUILDER keeps outcomes in FOLDER, where one that is there already stays; and what comes
 // from a submission is built and run by BUILDER (class/grade_build.sh):
@@ -21,12 +21,12 @@
 //   BUILDER look NN   for SANITIZE=1: looks at it with the check build, prints what it finds, and fails if that is
 //                     anything; 3: as above
 //   BUILDER gcov      for coverage.sh
-//   WB_UNTIL=TIME     in seconds since 1970: no problem is begun later; WB_DIAGNOSE_SECONDS: of naming a mistake, 60
+//   WB_UNTIL=TIME     in seconds since 1970: no problem is begun later, and no seed is shown, since a report is read
+//                     before the deadline
 #include "wb/test.h"
 
 #include "score/gaps.h"
 #include "score/score.h"
-#include "score/standing.h"
 #include "wb/child.h"
 #include "wb/say.h"
 #include "wb/suite.h"
@@ -211,13 +211,13 @@ static const char *compile(attempt *a)
 // What does not come so far as to be tested: its state, else null.
 static const char *prepare(attempt *a)
 {
-    const char *const test = getenv("WB_TEST");
+    const char *const test = getenv("TEST");
     if (!*a->file) {
         say("  there is no %s.cu or %s.c in %s/%s\n", a->problem->name, a->problem->name, run.impl, a->number);
         return "not started";
     }
     const bool mine = strcmp(run.impl, "problems") == 0;
-    if (mine && standing_is_shipped(a->file)) {
+    if (mine && gaps_are_shipped(a->file)) {
         say("  not started: open %s, and read problems/%s/README.md\n", a->file, a->number);
         return "not started";
     }
@@ -320,12 +320,12 @@ static const char *look_closer(attempt *a, const char *state)
 // Builds one problem and runs its suite. Says all that there is to say of it, and returns its state.
 static const char *judge(attempt *a)
 {
-    const char *state = prepare(a), *const test = setting("WB_TEST", NULL),
+    const char *state = prepare(a), *const test = setting("TEST", NULL),
                *const counted = text_of("%s/counted", run.work);
     if (state) return state;
     suite s = {
         .run = {.program = text_of("%s/tests/%s_test", run.out, a->number), .worker = a->tried, .backend = run.backend},
-        .cases = run.one ? NULL : setting("WB_CASES", NULL),
+        .cases = run.one ? NULL : setting("CASES", NULL),
         .shown = a->worker};
     char *only[] = {"--filter", text_of("*/%s", test ? test : ""), NULL};
     if (test) s.run.options = only;
@@ -379,7 +379,7 @@ static void describe(outcome *o)
             if (ended == 0) machine = text_of("%s, %.*s", machine, (int)strcspn(gpu, "\n"), gpu);
         }
     }
-    o->date = date, o->backend = (char *)run.backend, o->seed = (char *)setting("WB_SEED", "1"), o->machine = machine;
+    o->date = date, o->backend = (char *)run.backend, o->seed = (char *)setting("SEED", "1"), o->machine = machine;
 }
 
 static double time_now(void)
@@ -454,9 +454,9 @@ static const wb_problem *problem_of(const char *number)
 
 static void begin(char **given)
 {
-    const char *const test = setting("WB_TEST", NULL), *const given_case = setting("WB_CASE", NULL);
+    const char *const test = setting("TEST", NULL), *const given_case = setting("CASE", NULL);
     run.backend = given[0], run.impl = given[1];
-    if (given_case) unsetenv("WB_TEST");
+    if (given_case) unsetenv("TEST");
     run.one = given_case ? given_case : test;
     const bool mine = strcmp(run.impl, "problems") == 0;
     run.own = mine && !run.builder && !run.one;

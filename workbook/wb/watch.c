@@ -66,7 +66,7 @@ int wb_watch(char **given)
     const wb_problem *const p = asked();
     if (!p) return printf("watch: every problem has passed; name one: make watch P=03\n"), 0;
     snprintf(number, sizeof number, "%02d", p->number);
-    if (!standing_file(p, file)) {
+    if (!gaps_file(p, file)) {
         fprintf(stderr, "watch: there is no %s.cu or %s.c in problems/%s; make reset-%s restores it\n", p->name,
                 p->name, number, number);
         return 1;

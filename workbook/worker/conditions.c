@@ -1,5 +1,5 @@
-// conditions.c - what a case asks for around a call. `conditions`, below, has a row for each: whether a case asks for it,
-// and what is done for it at which moment (run_moment, run.h).
+// conditions.c - what a case asks for around a call. `conditions`, below, has a row for each: whether a case asks
+// for it, and what is done for it at which moment (run_moment, run.h).
 #include "layer_requests.h"
 #include "worker/late_inputs.h"
 #include "worker/run.h"

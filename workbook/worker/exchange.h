@@ -3,9 +3,9 @@
 //   0               4096
 //   | wb_exchange   | guard  offset  tensor 0  guard | guard  offset  tensor 1  guard | ...
 //
-// The test fills inputs, and outputs as the case says; the worker copies them to buffers of its own, calls the function,
-// and copies all back, so that a changed input shows. Guards lie in the worker's buffers alone, NaN, and it says what of
-// them has been written (overrun); in the file nobody touches their room, which takes no memory.
+// The test fills inputs, and outputs as the case says; the worker copies them to buffers of its own, calls the
+// function, and copies all back, so that a changed input shows. Guards lie in the worker's buffers alone, NaN, and it
+// says what of them has been written (overrun); in the file nobody touches their room, which takes no memory.
 //
 // How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded
 // with zeros, and with it a descriptor of that case's memory, a file whose size is sealed; where several ranks run a

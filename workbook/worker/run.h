@@ -64,7 +64,7 @@ wb_status run_conditions(wb_run *r, run_moment when);
 
 bool run_has_beside(const wb_run *r);
 
-// A buffer for tensor k between its guards, its contents in it if it is to be filled; place: of layer_requests.h, or -1.
+// A buffer for tensor k between its guards, with its contents if `filled`; place: of layer_requests.h, or -1.
 wb_status run_new_buffer(const wb_run *r, int k, bool filled, int place, void **buffer);
 
 // A null pointer where the case asks for one, the tensor's address elsewhere.
