@@ -23,7 +23,7 @@ Test(flash_ring, worked_by_hand)
 // Nor is what is hidden computed by a kernel of one's own.
 Test(flash_ring, hidden_chunks_are_not_computed)
 {
-    check_skips(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 640, 64), 160);
+    check_skips(of(may_have_ranks(2) ? 2 : 1, 1, 1, 1, 1, 520, 64), 195);
 }
 
 // workbook.h: 8 rows of Hkv D numbers of 2 bytes, 6 of Hq D.
