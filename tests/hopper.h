@@ -26,7 +26,8 @@ Test(SUITE, ring_goes_round)
     EACH_D(for (int tiles = 2; tiles <= ROUND(D); tiles += 1 + tiles / 6) check(64, TILE * tiles, D));
 }
 
-Test(SUITE, many_tiles) { EACH_D(check(384, 512, D)); }
+// Of several heads: which block has which of them.
+Test(SUITE, many_tiles) { EACH_D(check_case(full_of(1, 2, 1, 384, 256, D))); }
 
 // See harness.h: each tile's scores but the first are worked on while P V of the tile before runs.
 Test(SUITE, softmax_under_products) { EACH_D(check_overlap(of(128, 8 * TILE, D))); }
