@@ -32,7 +32,7 @@ Test(flash_sinks_backward, sinks_dk)
 
 // ------------------------ whole_function
 
-Test(flash_sinks_backward, whole_function) { EACH_D(check(1, 2, 1, 260, D, 64, 4)); }
+Test(flash_sinks_backward, whole_function) { EACH_D(check(1, 2, 1, 200, D, 64, 4)); }
 
 // Three tokens, W = 1, S = 1, as the lesson computes them: each sees the first key and its own.
 Test(flash_sinks_backward, worked_by_hand)
@@ -50,7 +50,7 @@ Test(flash_sinks_backward, one_visible_key) { EACH_D(check(2, 2, 1, 1, D, 1, 0),
 // No sinks, and a window of all: problem 08. The last token has a tile to itself.
 Test(flash_sinks_backward, no_window) { EACH_D(check(1, 4, 2, 129, D, INT_MAX, 0)); }
 
-Test(flash_sinks_backward, every_window) { EACH_N(check(1, 1, 1, 200, D, N, 4)); }
+Test(flash_sinks_backward, every_window) { EACH_N(check(1, 1, 1, 150, D, N, 4)); }
 
 // All windows and sinks over a few tokens: where they meet, overlap, and cover all.
 Test(flash_sinks_backward, every_pair_over_a_few_tokens)
