@@ -21,9 +21,8 @@ Test(flash_fp8, worked_by_hand)
     check_worked(c, "L", (double[]){0.4640, 0.9362}, 2, 3e-4);
 }
 
-#define SUITE    flash_fp8
-#define TILE     64
-#define ROUND(D) (D == 256 ? 6 : 11)
+#define SUITE flash_fp8
+#define TILE  64
 #include "hopper.h"
 
 // Rows and tiles of many sizes: each exponent where it belongs, the maximum raised on the way, and O and l with it.

@@ -1,7 +1,7 @@
 // hopper.h - the tests of attention on Hopper's own units, causal or not, with grouped heads: 10 and 16. A suite says
-// what it is called, SUITE, how many keys a tile has, TILE, for how many of them a ring has gone round, ROUND, and how
-// a case of it is written, full_of(), also where all that is to be done counts, complete_of(), and includes this among
-// its own tests. On a GPU that is not of sm_90 every test that calls the function is skipped (harness.h), and says so.
+// what it is called, SUITE, how many keys a tile has, TILE, and how a case of it is written, full_of(), also where all
+// that is to be done counts, complete_of(), and includes this among its own tests. On a GPU that is not of sm_90 every
+// test that calls the function is skipped (harness.h), and says so.
 #pragma once
 
 #include "contract.h"
@@ -21,10 +21,7 @@ static wb_case causal_of(int B, int Hq, int Hkv, int N, int D)
 Test(SUITE, one_tile_of_keys) { EACH_D(check(64, TILE, D), check(384, TILE, D)); }
 
 // As many as the ring holds, one more, and round and round.
-Test(SUITE, ring_goes_round)
-{
-    EACH_D(for (int tiles = 2; tiles <= ROUND(D); tiles += 1 + tiles / 6) check(64, TILE * tiles, D));
-}
+Test(SUITE, ring_goes_round) { EACH_D(for (int tiles = 2; tiles <= 7; tiles++) check(64, TILE * tiles, D)); }
 
 // Of several heads: which block has which of them.
 Test(SUITE, many_tiles) { EACH_D(check_case(full_of(1, 2, 1, 384, 256, D))); }
@@ -45,11 +42,7 @@ Test(SUITE, ragged_keys) { EACH_N(check(100, N, D)); }
 
 Test(SUITE, causal_one_tile) { EACH_D(check_case(causal_of(1, 1, 1, 64, D)), check_case(causal_of(1, 1, 1, 128, D))); }
 Test(SUITE, causal_many_tiles) { EACH_D(check_case(causal_of(1, 1, 1, 448, D))); }
-Test(SUITE, causal_ragged)
-{
-    EACH_N(check_case(causal_of(1, 1, 1, N, D)));
-    EACH_D(check_case(causal_of(1, 2, 1, 300, D)));
-}
+Test(SUITE, causal_ragged) { EACH_N(check_case(causal_of(1, 1, 1, N, D))); }
 
 // ------------------------ heads, batches, scales
 

@@ -89,6 +89,9 @@ Test(SUITE, bytes_and_overlap)
     }
 }
 
+// Nor is what is hidden computed by a kernel of one's own.
+Test(SUITE, hidden_chunks_are_not_computed) { check_skips(of(may_have_ranks(2) ? 2 : 1, 1, 1, 1, 1, 560, 64), 280); }
+
 // Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are
 // fetched there: the wire waits for the stream, and the stream for the wire. Then a call before it, in the same
 // buffers.

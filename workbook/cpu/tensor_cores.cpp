@@ -63,12 +63,6 @@ static void give(const matrices &m, const warp_product &p, int lane)
 typedef float eight __attribute__((vector_size(32)));
 typedef int eight_ints __attribute__((vector_size(32)));
 
-// Whether all products of four rows of a, sixteen of b and eight of its columns are 0.
-static inline __attribute__((always_inline)) bool is_idle(const matrices &m, int row, int k, int col)
-{
-    return m.a_idle && (m.a_idle[(row * m.depth / 4 + k) / 16] || m.b_idle[(k * m.cols / 16 + col) / 8]);
-}
-
 // How the tensor cores add up products of e4m3, as a model: 32 of them and what was there in one go, each cut, toward
 // 0, to KEPT bits of the largest. With it sums are off as an H200's are (problems/16/README.md has both), but not by
 // the same bits.
@@ -80,9 +74,7 @@ static inline __attribute__((always_inline)) void multiply_cutting(const matrice
     for (int row = 0; row < rows; row += AT_ONCE)
         for (int col = 0; col < cols; col += 8)
             for (int k0 = 0; k0 < depth; k0 += 32) {
-                // of which only those are formed that may not be 0
-                const int begin = is_idle(m, row, k0, col) ? 16 : 0, end = is_idle(m, row, k0 + 16, col) ? 16 : 32;
-                const eight *const b = reinterpret_cast<const eight *>(m.b + k0 * cols + col);
+                const eight *const b = reinterpret_cast<const eight *>(m.b + k0 * cols + col), *at = b;
                 const float *const a = m.a + row * depth + k0;
                 eight *c[AT_ONCE], largest[AT_ONCE], to_units[AT_ONCE], of_unit[AT_ONCE];
                 eight_ints sum[AT_ONCE];
@@ -91,8 +83,8 @@ static inline __attribute__((always_inline)) void multiply_cutting(const matrice
                     c[i] = reinterpret_cast<eight *>(m.c + (row + i) * cols + col);
                     largest[i] = *c[i] * *c[i] + 1e-30f;  // squares: without their signs
                 }
-                for (int k = begin; k < end; k++) {
-                    const eight column = b[k * wide];
+                for (int k = 0; k < 32; k++, at += wide) {
+                    const eight column = *at;
 #pragma GCC unroll 4
                     for (int i = 0; i < AT_ONCE; i++) {
                         const eight x = a[i * depth + k] * column;
@@ -109,8 +101,9 @@ static inline __attribute__((always_inline)) void multiply_cutting(const matrice
                     memcpy(&to_units[i], &units, sizeof units), memcpy(&of_unit[i], &unit, sizeof unit);
                     sum[i] = __builtin_convertvector(*c[i] * to_units[i], eight_ints);
                 }
-                for (int k = begin; k < end; k++) {
-                    const eight column = b[k * wide];
+                at = b;
+                for (int k = 0; k < 32; k++, at += wide) {
+                    const eight column = *at;
 #pragma GCC unroll 4
                     for (int i = 0; i < AT_ONCE; i++)
                         sum[i] += __builtin_convertvector(a[i * depth + k] * column * to_units[i], eight_ints);
@@ -129,7 +122,8 @@ static inline __attribute__((always_inline)) void multiply_matrices(const matric
     for (int row = 0; row < m.rows; row += 4)
         for (int col = 0; col < m.cols; col += 8)
             for (int k0 = 0; k0 < m.depth; k0 += 16) {
-                if (is_idle(m, row, k0, col)) continue;
+                if (m.a_idle && (m.a_idle[(row * m.depth / 4 + k0) / 16] || m.b_idle[(k0 * m.cols / 16 + col) / 8]))
+                    continue;
                 eight sum[4] = {};
                 for (int k = k0; k < k0 + 16; k++) {
                     const eight b = *reinterpret_cast<const eight *>(m.b + k * m.cols + col);
