@@ -19,7 +19,6 @@ Test(flash_hopper, worked_by_hand)
     check_worked(c, "L", (double[]){0.4596, 0.9211}, 2, 3e-3);
 }
 
-#define SUITE    flash_hopper
-#define TILE     128
-#define ROUND(D) 7
+#define SUITE flash_hopper
+#define TILE  128
 #include "hopper.h"

@@ -29,7 +29,7 @@ Test(flash_decode, many_rows)
     const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {29, 9}};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const int group = sizes[i][0], Nq = sizes[i][1], D = i % 2 ? 64 : 128;
-        check(1, 2 * group, 2, Nq, 330 + 7 * (int)i, D, 16 << i % 5, WB_LENS_MIXED);
-        check_input(of(1, group, 1, Nq, 700, 192 - D, 32, WB_LENS_SAME), WB_RISING);
+        check(1, 2 * group, 2, Nq, 190 + 7 * (int)i, D, 16 << i % 5, WB_LENS_MIXED);
+        check_input(of(1, group, 1, Nq, 400, 192 - D, 32, WB_LENS_SAME), WB_RISING);
     }
 }

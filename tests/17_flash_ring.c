@@ -20,11 +20,5 @@ Test(flash_ring, worked_by_hand)
 #define SUITE flash_ring
 #include "ring.h"
 
-// Nor is what is hidden computed by a kernel of one's own.
-Test(flash_ring, hidden_chunks_are_not_computed)
-{
-    check_skips(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 640, 64), 160);
-}
-
 // workbook.h: 8 rows of Hkv D numbers of 2 bytes, 6 of Hq D.
 Test(flash_ring, memory) { check_memory_of_ranks(64 * (8 * 2 + 6 * 4) * 2); }

@@ -49,11 +49,5 @@ Test(flash_ring_backward, descends)
     EACH_MASK(check_descends(of(may_have_ranks(4) ? 4 : 1, causal, 1, 2, 1, 21, 64)));
 }
 
-// Nor is what is hidden computed by a kernel of one's own.
-Test(flash_ring_backward, hidden_chunks_are_not_computed)
-{
-    check_skips(of(may_have_ranks(2) ? 2 : 1, 1, 1, 1, 1, 560, 64), 280);
-}
-
 // workbook.h: 16 rows of Hkv D numbers of 2 bytes, 2 of Hq D, and half as much again for other ways.
 Test(flash_ring_backward, memory) { check_memory_of_ranks(64 * (16 * 2 + 2 * 4) * 2 * 3 / 2); }

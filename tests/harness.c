@@ -1275,7 +1275,7 @@ static bool is_first(void)
 
 static wb_case with_heads(wb_case c)
 {
-    c.shape.batch = 2, c.shape.q_heads = 8, c.shape.kv_heads = problem()->grouped ? 2 : 8;
+    c.shape.batch = 2, c.shape.q_heads = 4, c.shape.kv_heads = problem()->grouped ? 2 : 4;
     return c;
 }
 
@@ -1297,7 +1297,6 @@ void check_triangle(wb_case c)
 {
     enum { ROWS = 64, KEYS = 128 };
     need_cpu_backend("the number of multiplications");
-    if (is_first()) check_triangle(with_heads(c));
     report r = {.used = 0};
     worker_run run;
     c = complete(c);
@@ -1392,7 +1391,6 @@ void check_beyond_int(wb_case c)
         return;
     }
     setenv("WB_TIMEOUT", "300", 1);
-    expect_budget = 1e8;
     check_case_alone(c);
 }
 

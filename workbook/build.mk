@@ -44,7 +44,7 @@ else
 # The layer is compiled in five units, since reading headers took most of the time of its 34 files. Files of a unit have
 # no static name in common; one that stands nowhere here is of the fifth. A switch of fibers stays a call.
 unit_1 := errors launch memory record scheduler signals stuck watch
-unit_2 := async_copy copy_engine early_reads hooks knowledge nccl pages report warp warpgroup_products
+unit_2 := async_copy copy_engine early_reads hooks knowledge nccl pages report warp warpgroup_products e4m3
 unit_3 := atomics engine faults flight ldmatrix runtime_api shared_memory tensor_cores turns warpgroups watchdog
 unit_4 := queued
 unit_5 := $(filter-out $(unit_1) $(unit_2) $(unit_3) $(unit_4),$(patsubst \

@@ -8,7 +8,7 @@
 set -u
 edits=$1 B=build/cpu out=build/cpu/kills
 shift
-mkdir -p $out
+mkdir -p $out $B/repaired
 make="${MAKE:-make} --no-print-directory -s -k -j${JOBS:-2} BACKEND=cpu"
 # The suite with one worker; of a mistake that never ends each case may take two seconds.
 judge() { # NN NAME WORKER
