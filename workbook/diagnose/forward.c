@@ -84,6 +84,12 @@ bool look_at_heads(const record *r, bool of_V)
                 find(BY_HEADS, "another tensor", "fetch|overlap|receive",
                      "in the tile that starts at key %d, a product reads rows of %s, but should read rows of %s",
                      steps[t].first, owner_names[p->right], owner_names[right]);
+            const product *const S = steps[t].S;  // in 16, V has another order
+            for (int c = 0; p && of_V && !p->scores && e.problem->signature != WB_FP8 && c < S->cols; c++)
+                if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c]))
+                    find(BY_HEADS + 1, "V of another key", "fetch|overlap|first key|page lookup",
+                         "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d",
+                         steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]));
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);

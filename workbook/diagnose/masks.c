@@ -140,22 +140,45 @@ static const char *rule_of(mask_kind kind)
                                 : "j > i or j <= i - W";
 }
 
-static char taken_for[MASKS][80];  // a query that is masked as another, where there is one
+static char taken_for[MASKS][160];  // what is masked as something else, where there is one
 
-// The one query of the head of which row a hides what it should hide, if it hides something; or its own.
-static int masked_as(const pairs *t, int a)
+// Whether row a of a tile hides what it should hide if it were query i, and column b key j + b; hides: something, and
+// not all.
+static bool is_masked_as(const pairs *t, int a, int i, int j, bool *hides)
 {
-    int found = t->query[a], count = 0;
-    for (int i = 0; i < e.s->q_len; i++) {
-        int off = 0, fates[] = {0, 0, 0};
-        for (int b = 0; b < t->keys; b++) {
-            const int got = t->key[b] < 0 ? UNCLEAR : t->fate[a * t->keys + b];
-            fates[got]++,
-                off += got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, t->key[b]);
-        }
-        if (!off && fates[HIDDEN] && fates[WEIGHT]) found = i, count++;
+    int fates[] = {0, 0, 0};
+    for (int b = 0; b < t->keys; b++) {
+        const int got = t->key[b] < 0 ? UNCLEAR : t->fate[a * t->keys + b];
+        fates[got]++;
+        if (got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, j + b)) return false;
     }
-    return count == 1 ? found : t->query[a];
+    *hides |= fates[HIDDEN] && fates[WEIGHT];
+    return true;
+}
+
+// As which other queries, or keys, all of a tile is masked, in words; else as which one query row a alone is.
+static void note_masked_as(char text[160], const pairs *t, int a)
+{
+    int found = -1, count = 0;
+    for (int kind = 0; kind < 2; kind++)
+        for (int from = 0; from < (kind ? e.s->kv_len : e.s->q_len) && count < 3; from += t->keys) {
+            bool fits = true, hides = false;
+            for (int r = 0; r < t->queries && fits; r++) {
+                const int i = kind ? t->query[r] : from + t->query[r] - t->query[0];
+                fits = t->query[r] < 0 || is_masked_as(t, r, i, kind ? from : t->key0, &hides);
+            }
+            if (!fits || !hides) continue;
+            snprintf(text + strlen(text), 160 - strlen(text), "%s %s from %d on",
+                     count++ ? ", or" : "; the tile of these is masked as with", kind ? "keys" : "queries", from);
+        }
+    if (count > 2) *text = 0;
+    if (count) return;
+    for (int i = 0; i < e.s->q_len; i++) {
+        bool hides = false;
+        if (is_masked_as(t, a, i, t->key0, &hides) && hides) found = i, count++;
+    }
+    if (count == 1 && found != t->query[a])
+        snprintf(text, 160, "; query %d is masked as query %d should be", t->query[a], found);
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)
@@ -183,9 +206,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
-        const int other = right || f->wrong > 20 || *taken_for[kind] ? i : masked_as(t, a);
-        if (other != i)
-            snprintf(taken_for[kind], sizeof taken_for[kind], "; query %d is masked as query %d should be", i, other);
+        if (!right && f->wrong <= 20 && !*taken_for[kind]) note_masked_as(taken_for[kind], t, a);
     }
 }
 
