@@ -42,12 +42,10 @@ gpt_oss | duel)
     exit 0 ;;
 esac
 
-script=$(ls plots/"$number"_*.gp 2>/dev/null | head -n 1)
-if [ -z "$script" ]; then
-    echo "plot: there is no chart of problem $number (no plots/${number}_*.gp)"
-    exit 1
-fi
-name=$(basename "$script" .gp)
+grep -qF "if (number eq \"$number\") {" plots/problems.gp ||
+    { echo "plot: there is no chart of problem $number (plots/problems.gp)"; exit 1; }
+find_source problems "$number"
+name=${number}_$name
 mine=build/$backend/results/$name.tsv
 recorded=$(ls plots/data/*/"$name.tsv" 2>/dev/null | sort -V | tail -n 1) # of several numbers of GPUs the largest
 
@@ -107,7 +105,7 @@ for table in "$speed" "$memory"; do
     [ "$table" != "$memory" ] || memory=build/plots/${name}_all.tsv
 done
 for kind in $kinds; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
-draw "$script" "build/plots/$name" "speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; \
+draw plots/problems.gp "build/plots/$name" "number='$number'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; \
     memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; \
     long_source='$long_source'; peers_where='problem=$number,'"
 for kind in $kinds; do

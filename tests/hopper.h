@@ -23,7 +23,8 @@ Test(SUITE, one_tile_of_keys) { EACH_D(check(64, TILE, D), check(384, TILE, D));
 // As many as the ring holds, one more, and round and round.
 Test(SUITE, ring_goes_round) { EACH_D(for (int tiles = 2; tiles <= ROUND(D); tiles++) check(64, TILE * tiles, D)); }
 
-Test(SUITE, many_tiles) { EACH_D(check(384, 512, D)); }
+// Of several heads: which block has which of them.
+Test(SUITE, many_tiles) { EACH_D(check_case(full_of(1, 2, 1, 384, 256, D))); }
 
 // See harness.h: each tile's scores but the first are worked on while P V of the tile before runs.
 Test(SUITE, softmax_under_products) { EACH_D(check_overlap(of(128, 1024, D))); }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # new_problem.sh N NAME FROM - makes problem N, function NAME, as a working copy of problem FROM: lesson, skeleton,
-# hints, checkpoints, reference solution with its wrong solutions, suite, chart; and its lines in workbook.h,
-# problems.c, shipped.sha256 and README.md. Beyond 09 its points count in a group of their own. Exit status: 0, or 1
-# after a sentence, and then nothing was changed.
+# hints, checkpoints, reference solution with its wrong solutions, suite; and its lines in workbook.h, problems.c,
+# plots/problems.gp, shipped.sha256 and README.md. Beyond 09 its points count in a group of their own. Exit status: 0,
+# or 1 after a sentence, and then nothing was changed.
 set -u
 export LC_ALL=C
 refuse() { echo "new-problem: $*" >&2; exit 1; }
@@ -59,9 +59,12 @@ new() { # FILE: where a file of the old problem goes
 }
 workbook/loop/shipped.sh "$from" "$scratch/skeleton" || exit 1
 for file in problems/"$from"/README.md problems/"$from"/hints.txt problems/"$from"/checkpoints.txt "$key" "$suite" \
-    plots/"$from"_*.gp plots/mask_"$from".svg; do
+    plots/mask_"$from".svg; do
     [ ! -f "$file" ] || new "$file"
 done
+mkdir -p "$scratch/plots"
+{ cat plots/problems.gp && awk -v from="$from" '/^# -+ / { on = $3 == from } on' plots/problems.gp | copied; } \
+    >"$scratch/plots/problems.gp"
 # What was recorded of the old problem is not the new one's: its lesson has none of these tables (plots/tables.awk), and
 # what stays the old one's keeps its name there: variants, charts, records.
 lesson=$scratch/problems/$number/README.md
@@ -146,8 +149,7 @@ rm -rf "$wrong"
 cp -R "$scratch/." . || exit 1
 # reset-NN, check-format and class-copy go by what git knows.
 if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then
-    git add "problems/$number" "solutions/$number" tests/"$number"_* plots/"$number"_* \
-        $(ls plots/mask_"$number".svg 2>/dev/null)
+    git add "problems/$number" "solutions/$number" tests/"$number"_* $(ls plots/mask_"$number".svg 2>/dev/null)
 fi
 echo "new-problem: $number $name, a copy of $from. It works: make test-$number IMPL=solutions." \
     "What to do next: workbook/README.md"
