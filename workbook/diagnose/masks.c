@@ -13,14 +13,14 @@ static fit masks[MASKS] = {[DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|bound
                            [BITS] = FIT(BY_MASK, "mask|load bits")};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-pairs pairs_of(const step *t, int first_row)
+pairs pairs_of(const step *t, int first_row, int last_row)
 {
     const product *S = t->S;
     pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
     p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
     p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
-    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row;
+    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row, p.to_block = last_row;
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
@@ -117,6 +117,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(runs && (after || old) && no_sink, "it is hidden if (j > i or j <= i - W) and j >= sinks");
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
+    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
+    RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
     // Where it runs: if a key of the tile comes after a query, or has left its window.
     EACH_PAIR (k, 2, q, 3) {
         const number key = of_key[k], query = of_query[q];

@@ -10,7 +10,8 @@
 #define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 
 static fit fit_slope = FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
-                           .joint = "; the exponent contains ");
+                           .joint = "; the exponent contains ",
+                           .zero = "; they are the same whatever the scores are: does m stay far from these?");
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled");
@@ -458,6 +459,8 @@ void settle_softmax(void)
     static char sloped[100];
     snprintf(sloped, sizeof sloped, "; in all cases, S is multiplied by %.3g = %.3g log2(e)", slope, slope / LOG2E);
     if (isfinite(slope)) fit_slope.none = sloped;
+    const form *const constant = fit_form(&fit_slope);
+    if (constant && !strcmp(constant->says, "0")) fit_slope.gaps = fit_slope.others;
     if (ragged[1] == fit_l.wrong && !ragged[0]) fit_l.none = more_than_exist;
     fit_l.gaps = e.problem->sink_logits       ? "finalize|logit"
                  : l && !strcmp(l->says, "1") ? "finalize|empty rows"

@@ -294,13 +294,15 @@ void look_at_walks(const record *r, bool keys)
         const char *begin = walk_of(r, keys, q, k, &block), *skips = "";
         if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
         char text[200] = "";
-        bool tail = missing && e.table;
-        for (int j = k; j < keys_of(q); j++) tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0;
-        if (tail) snprintf(text, sizeof text, ". No part owns its sequence's keys from %d on", k);
+        bool tail = missing && (keys || e.table);
+        for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0;
+        for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++)
+            tail &= !sees(i, k) || met[(size_t)i * (size_t)Nk + (size_t)k] == 0;
+        if (tail && keys) snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
+        if (tail && !keys) snprintf(text, sizeof text, ". No part owns its sequence's keys from %d on", k);
         if (!*text && !backward() && !e.table) say_edges(text, r);
-        if (*text)
-            skips = text;
-        else if (missing && *begin && !keys && by_block(r, block, head_of(q), k))
+        if (*text) skips = text;
+        if (!*text && missing && *begin && !keys && by_block(r, block, head_of(q), k))
             skips = ". Other warps of its block do: its own warp skips the tile", gaps = listed ? gaps : "skip";
         if (missing && keys && goes_past_a_head(r))
             skips =

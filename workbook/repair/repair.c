@@ -509,7 +509,7 @@ int main(int argc, char **argv)
         printf("none of the %d likeliest single changes fixes the error; there was no time for %d more\n", tried,
                order_count - tried);
     else if (!found)
-        puts("no single change in the gaps fixes the error");
+        puts("none of the single changes that were tried fixes the error");
     if (!found) return 1;
     printf("one change makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
     char of[400], put[400];
