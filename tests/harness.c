@@ -335,10 +335,12 @@ typedef enum columns {
     NO_ENDS,
     NO_HEAD,
     NO_TAIL,
+    NO_TAIL_OF_LOADS,
+    W_OF_LOAD,
     STEPS_OF_32,
     COLUMNS
 } columns;
-static int times_met(columns form, long load, int thread, bool end, bool head)
+static int times_met(columns form, long load, int thread, bool end, bool head, bool loads)
 {
     switch (form) {
     case FIRST_WARP: return thread < 32;
@@ -350,6 +352,8 @@ static int times_met(columns form, long load, int thread, bool end, bool head)
     case NO_ENDS: return !end;
     case NO_HEAD: return !head;
     case NO_TAIL: return !end || head;
+    case NO_TAIL_OF_LOADS: return !end || head || !loads;
+    case W_OF_LOAD: return 1;
     default: return end ? 1 : load < 96 ? 1 + (int)load / 32 : 4;
     }
 }
@@ -365,6 +369,8 @@ static void say_columns(report *r, const worker_run *run, int k, const expected 
         "omits the head and tail columns, outside of the 16-byte loads",
         "omits the columns before the first 16-byte load",
         "omits the columns behind the last 16-byte load",
+        "omits the columns behind the last 16-byte load; rows without such a load are right",
+        "multiplies the columns of a 16-byte load by the first elements of w: its first column by w[0], and so on",
         "contains columns up to four times: the loop strides by 32 instead of 128, so four warps add the same columns"};
     const int at_x = wb_tensor_named(run->tensors, run->count, "x"),
               at_w = wb_tensor_named(run->tensors, run->count, "w");
@@ -383,11 +389,12 @@ static void say_columns(report *r, const worker_run *run, int k, const expected 
             for (size_t j = 0; j < cols; j++) {
                 const bool end = j < skip || j >= skip + loads * wide;
                 const size_t load = end ? j < skip ? j : j - loads * wide : (j - skip) / wide;
-                const int times = times_met(form, (long)load, (int)(load % 128), end, j < skip);
+                const int times = times_met(form, (long)load, (int)(load % 128), end, j<skip, loads> 0);
+                const size_t of_w = form == W_OF_LOAD && !end ? (j - skip) % 8 : j;
                 met += times > 0;
                 if (times)
                     sum += times * element(x, original_tensor(run, at_x), begin + j) *
-                           element(w, original_tensor(run, at_w), j);
+                           element(w, original_tensor(run, at_w), of_w);
             }
             const bool fit = fabs(got - sum) <= 4 * e->tolerance[row] || (right && !isfinite(got));
             wrong += !right || !fit, fits += !right && fit;

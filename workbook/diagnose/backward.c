@@ -82,7 +82,7 @@ static void look_at_tiles(const record *r)
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
-            pairs p = pairs_of(&steps[t], block);
+            pairs p = pairs_of(&steps[t], block, last);
             int strangers = 0, weights = 0;
             for (int at = 0; at < S->rows * S->cols; at++) weights += left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
@@ -199,7 +199,7 @@ static void look_at_dsinks(void)
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[11] = {0}, size = 0;
+        double sum[12] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -209,12 +209,14 @@ static void look_at_dsinks(void)
             sum[3] -= exp(key - L) * delta, sum[4] += b == 0 ? right : 0,
                 sum[5] += wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)right)}, 0);
             for (int k = 0; k < 5; k++) sum[6 + k] += i % 1024 < 32 << k ? right : 0;
+            sum[11] = s->batch * sum[4];
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
                 "head| exp(s - L) delta over the first sequence only| exp(s - L) delta, each term rounded to bf16"
                 "| exp(s - L) delta over 1 warp's rows| exp(s - L) delta over 2 warps' rows| exp(s - L) delta over 4 "
-                "warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 warps' rows",
+                "warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 warps' rows"
+                "| exp(s - L) delta over the first sequence's rows, once for each sequence",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
                 h, got, sum[0], h);

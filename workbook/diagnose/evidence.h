@@ -194,12 +194,13 @@ void look_at_walks(const record *r, bool keys);                  // which tiles 
 // A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, key0, of_block;  // row0: of Q, where its queries begin; of_block: the first of its block
+    int queries, keys, row0, key0;  // row0: of Q, where its queries begin
+    int of_block, to_block;         // the first and the last of its block
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-// Of a step, and the first row of its block; their fates are left open. Stays until the program ends.
-pairs pairs_of(const step *t, int first_row);
+// Of a step, and the first and last row of its block; their fates are left open. Stays until the program ends.
+pairs pairs_of(const step *t, int first_row, int last_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.

@@ -84,6 +84,12 @@ bool look_at_heads(const record *r, bool of_V)
                 find(BY_HEADS, "another tensor", "fetch|overlap|receive",
                      "in the tile that starts at key %d, a product reads rows of %s, but should read rows of %s",
                      steps[t].first, owner_names[p->right], owner_names[right]);
+            const product *const S = steps[t].S;  // in 16, V has another order
+            for (int c = 0; p && of_V && !p->scores && e.problem->signature != WB_FP8 && c < S->cols; c++)
+                if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c]))
+                    find(BY_HEADS + 1, "V of another key", "fetch|overlap|first key|page lookup",
+                         "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d",
+                         steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]));
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);
@@ -92,6 +98,12 @@ bool look_at_heads(const record *r, bool of_V)
                 }
                 if (p->b_row[c] < 0) continue;
                 const int head = key_head_of(p->b_row[c]);
+                if (e.table && p->b_row[0] >= 0 && head != key_head_of(p->b_row[0]) &&
+                    head / s->kv_heads == key_head_of(p->b_row[0]) / s->kv_heads)
+                    find(BY_HEADS - 1, "heads in a tile", "fetch",
+                         "rows of %c in one tile belong to key heads %d and %d: from a key of a head to the next, all "
+                         "heads of a key are in between",
+                         letter, key_head_of(p->b_row[0]), head);
                 if (head != right_key_head(h)) foreign[h] = head;
                 if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
                 own[h] |= head == right_key_head(h);
@@ -200,7 +212,7 @@ static void look_at_tiles(const record *r)
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low);
+            pairs p = pairs_of(&steps[t], low, high);
             fill_fates(&p, &steps[t], largest);
             const bool listed = e.problem->signature == WB_BLOCK_MASK;
             add_to_mask(listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]), &p);

@@ -13,14 +13,14 @@ static fit masks[MASKS] = {[DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|bound
                            [BITS] = FIT(BY_MASK, "mask|load bits")};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-pairs pairs_of(const step *t, int first_row)
+pairs pairs_of(const step *t, int first_row, int last_row)
 {
     const product *S = t->S;
     pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
     p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
     p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
-    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row;
+    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row, p.to_block = last_row;
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
@@ -117,6 +117,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(runs && (after || old) && no_sink, "it is hidden if (j > i or j <= i - W) and j >= sinks");
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
+    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
+    RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
     // Where it runs: if a key of the tile comes after a query, or has left its window.
     EACH_PAIR (k, 2, q, 3) {
         const number key = of_key[k], query = of_query[q];
@@ -140,22 +142,45 @@ static const char *rule_of(mask_kind kind)
                                 : "j > i or j <= i - W";
 }
 
-static char taken_for[MASKS][80];  // a query that is masked as another, where there is one
+static char taken_for[MASKS][160];  // what is masked as something else, where there is one
 
-// The one query of the head of which row a hides what it should hide, if it hides something; or its own.
-static int masked_as(const pairs *t, int a)
+// Whether row a of a tile hides what it should hide if it were query i, and column b key j + b; hides: something, and
+// not all.
+static bool is_masked_as(const pairs *t, int a, int i, int j, bool *hides)
 {
-    int found = t->query[a], count = 0;
-    for (int i = 0; i < e.s->q_len; i++) {
-        int off = 0, fates[] = {0, 0, 0};
-        for (int b = 0; b < t->keys; b++) {
-            const int got = t->key[b] < 0 ? UNCLEAR : t->fate[a * t->keys + b];
-            fates[got]++,
-                off += got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, t->key[b]);
-        }
-        if (!off && fates[HIDDEN] && fates[WEIGHT]) found = i, count++;
+    int fates[] = {0, 0, 0};
+    for (int b = 0; b < t->keys; b++) {
+        const int got = t->key[b] < 0 ? UNCLEAR : t->fate[a * t->keys + b];
+        fates[got]++;
+        if (got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, j + b)) return false;
     }
-    return count == 1 ? found : t->query[a];
+    *hides |= fates[HIDDEN] && fates[WEIGHT];
+    return true;
+}
+
+// As which other queries, or keys, all of a tile is masked, in words; else as which one query row a alone is.
+static void note_masked_as(char text[160], const pairs *t, int a)
+{
+    int found = -1, count = 0;
+    for (int kind = 0; kind < 2; kind++)
+        for (int from = 0; from < (kind ? e.s->kv_len : e.s->q_len) && count < 3; from += t->keys) {
+            bool fits = true, hides = false;
+            for (int r = 0; r < t->queries && fits; r++) {
+                const int i = kind ? t->query[r] : from + t->query[r] - t->query[0];
+                fits = t->query[r] < 0 || is_masked_as(t, r, i, kind ? from : t->key0, &hides);
+            }
+            if (!fits || !hides) continue;
+            snprintf(text + strlen(text), 160 - strlen(text), "%s %s from %d on",
+                     count++ ? ", or" : "; the tile of these is masked as with", kind ? "keys" : "queries", from);
+        }
+    if (count > 2) *text = 0;
+    if (count) return;
+    for (int i = 0; i < e.s->q_len; i++) {
+        bool hides = false;
+        if (is_masked_as(t, a, i, t->key0, &hides) && hides) found = i, count++;
+    }
+    if (count == 1 && found != t->query[a])
+        snprintf(text, 160, "; query %d is masked as query %d should be", t->query[a], found);
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)
@@ -183,9 +208,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
-        const int other = right || f->wrong > 20 || *taken_for[kind] ? i : masked_as(t, a);
-        if (other != i)
-            snprintf(taken_for[kind], sizeof taken_for[kind], "; query %d is masked as query %d should be", i, other);
+        if (!right && f->wrong <= 20 && !*taken_for[kind]) note_masked_as(taken_for[kind], t, a);
     }
 }
 

@@ -10,7 +10,8 @@
 #define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 
 static fit fit_slope = FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
-                           .joint = "; the exponent contains ");
+                           .joint = "; the exponent contains ",
+                           .zero = "; they are the same whatever the scores are: does m stay far from these?");
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled");
@@ -21,6 +22,7 @@ static fit at_start = {.mute = true};  // the first sentence about a row that be
 static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
+static int ragged[2];                  // rows whose l is too large, or NaN: of full last tiles, of others
 static int beyond;                     // rows that subtract more than any of their scores
 static double slope;                   // by what scores are multiplied, if it is one number in all cases; or NaN
 
@@ -127,9 +129,18 @@ static void see_sink(fit *f, int head, double m, double l, double seen, double p
 {
     const int heads = e.s->q_heads, h = head % heads;
     const double s = e.sink_logits[h], key = e.sink_logits[h / (heads / e.s->kv_heads)], term = exp(s - m);
-    see_sum(f, seen, part * fmax(l + term, seen),
-            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(scale s - m)| exp(ln(2) s - m)| exp(s)",
-            (double[]){l, term, exp(key - m), exp(e.s->scale * s - m), exp(LN2 * s - m), exp(s)}, "%s", says);
+    const double slack = part * fmax(l + term, seen);
+    int other = h, others = 0;  // heads whose logit it may be
+    for (int n = 0; n < heads; n++)
+        if (fabs(seen - l - exp(e.sink_logits[n] - m)) <= slack) other = n, others++;
+    char as[80] = "";
+    if (other != h && others == 1) snprintf(as, sizeof as, ", as with sink_logits[%d] for sink_logits[%d]", other, h);
+    see_sum(f, seen, slack,
+            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(s of head 0 - m)| exp(s of head h + 1 - m)"
+            "| exp(scale s - m)| exp(ln(2) s - m)| exp(s)",
+            (double[]){l, term, exp(key - m), exp(e.sink_logits[0] - m), exp(e.sink_logits[(h + 1) % heads] - m),
+                       exp(e.s->scale * s - m), exp(LN2 * s - m), exp(s)},
+            "%s%s", says, as);
 }
 
 static bool known(const double *runs, int count, double m)
@@ -225,6 +236,16 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
     return there || none;
 }
 
+static const char more_than_exist[] =
+    ". That is seen only where the last tile has fewer keys than others: does the sum include columns past these?";
+
+// Whether a tile has fewer keys than others have.
+static bool is_ragged(int row, const step *t)
+{
+    const int cols = t->S->cols;
+    return t->first + cols > keys_of(row) || (e.problem->on_host && cols < e.problem->tile);
+}
+
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -250,7 +271,17 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                 "the weights of %s have the sum %.4g, but O is divided by 0", q, l);
     if (divided_by_0) return;
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
+        bool is_nan = true;
+        for (int d = 0; d < D; d++) is_nan &= isnan(O[d]) && isfinite(sum[d]);
         if (is_elsewhere(row, sum, l * factor, slack)) return;
+        if (is_nan)
+            find(BY_SUM - 1, "l is NaN", "finalize|accumulate|rescale|softmax|empty rows|logit",
+                 "O of %s is NaN, although its sum of P V is finite and its weights have the sum %.4g: so l%s is NaN%s",
+                 q, l, sink ? ", or the sink's term," : "",
+                 !sink && is_ragged(row, last)
+                     ? ". The last tile has fewer keys than others: does l include columns past these?"
+                     : "");
+        if (is_nan) return;
         find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
              "O of %s is not its sum of P V divided by one number for all columns", q);
         return;
@@ -265,6 +296,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              used);
     if (sink && used > l) APPEND(says, ", 1 + exp(%.4g) times it", log(used / l - 1));
     if (!clear) return;
+    ragged[is_ragged(row, last)] += used > l * factor && used - l > 0.012 * used;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
     else
@@ -427,6 +459,9 @@ void settle_softmax(void)
     static char sloped[100];
     snprintf(sloped, sizeof sloped, "; in all cases, S is multiplied by %.3g = %.3g log2(e)", slope, slope / LOG2E);
     if (isfinite(slope)) fit_slope.none = sloped;
+    const form *const constant = fit_form(&fit_slope);
+    if (constant && !strcmp(constant->says, "0")) fit_slope.gaps = fit_slope.others;
+    if (ragged[1] == fit_l.wrong && !ragged[0]) fit_l.none = more_than_exist;
     fit_l.gaps = e.problem->sink_logits       ? "finalize|logit"
                  : l && !strcmp(l->says, "1") ? "finalize|empty rows"
                                               : "finalize|accumulate|rescale|softmax|empty rows";

@@ -160,6 +160,73 @@ static bool by_block(const record *r, int block, int head, int k)
     return met;
 }
 
+// Where the tiles of each block begin and end, if that is right for other rows than its own: in words.
+static void say_edges(char says[200], const record *r)
+{
+    enum { OWN, FIRST, LAST, QUERY_0, QUERY_N, BLOCK_0, NEXT, ALL, SEQUENCE_0, OTHERS };
+    static const char *const whose[] = {"",
+                                        "the block's first query",
+                                        "the block's last query",
+                                        "query 0",
+                                        "the last query of the head",
+                                        "the first block",
+                                        "the next block",
+                                        "all queries of the head",
+                                        "the same queries of sequence 0"};
+    const int most = e.s->q_len - 1, Nk = e.s->kv_len;
+    const bool listed = e.problem->signature == WB_BLOCK_MASK;
+    int(*const edge)[2] = allocate((size_t)r->walk_count, sizeof *edge);  // of a walk, in tiles
+    bool fits[OTHERS][2];
+    int size = 0, blocks[OTHERS] = {0};  // size: rows of a block
+    memset(fits, true, sizeof fits);
+    EACH_WALK (r, n) {
+        edge[n][0] = 1 << 30, edge[n][1] = -1;
+        for (int t = 0; t < step_count && !by_keys; t++) {
+            const int tile = steps[t].first / (listed ? 64 : max_int(1, e.widest));
+            if (steps[t].first < 0 || steps[t].S->cols < e.widest) continue;
+            edge[n][0] = min_int(edge[n][0], tile), edge[n][1] = max_int(edge[n][1], tile);
+        }
+    }
+    for (int n = 0, low, high; n < r->walk_count; n++) {
+        const product *S = r->walks[n].first;
+        block_of(r, n, &low, &high);
+        if (S) size = max_int(size, (high - low) / S->rows * S->rows + S->rows);
+    }
+    for (int n = 0; n < r->walk_count; n++) {
+        const product *S = r->walks[n].first;
+        int low, high, is[2] = {1 << 30, -1};
+        if (!S || S->a_row[0] < 0) continue;
+        const int head = head_of(S->a_row[0]), unit = listed ? 64 : e.widest;
+        block_of(r, n, &low, &high);
+        for (int m = 0; m < r->walk_count; m++)
+            if (r->walks[m].block == r->walks[n].block)
+                is[0] = min_int(is[0], edge[m][0]), is[1] = max_int(is[1], edge[m][1]);
+        const int last = low + size - 1, next = low + size;
+        const int from[] = {low, low, last, 0, most, 0, next, 0, low},
+                  to[] = {high, low, last, 0, most, size - 1, last + size, most, high};
+        for (int k = 0; k < OTHERS; k++) {
+            if (from[k] > most) continue;  // of that query nothing is known
+            blocks[k]++;
+            const int row0 = (k == SEQUENCE_0 ? head % e.s->q_heads : head) * e.s->q_len;
+            int right[2] = {1 << 30, -1};
+            EACH_PAIR (i, min_int(to[k], most) - from[k] + 1, j, Nk) {
+                const bool sink = e.problem->sinks && j < e.s->sinks && j / unit < low / unit;
+                if (!sink && sees(row0 + from[k] + i, j))
+                    right[0] = min_int(right[0], j / unit), right[1] = max_int(right[1], j / unit);
+            }
+            for (int end = 0; end < 2; end++) fits[k][end] &= is[end] == right[end];
+        }
+    }
+    for (int k = 1; k < OTHERS; k++)
+        for (int end = 0; end < 2; end++)
+            if (fits[k][end] && !fits[OWN][end] && blocks[k] > 1)
+                snprintf(says + strlen(says), 200 - strlen(says),
+                         ". Each block's loop %ss where the loop for %s should %s", end ? "end" : "begin", whose[k],
+                         end ? "end" : "begin"),
+                    fits[OWN][end] = true;
+    free(edge);
+}
+
 // Whether a walk over queries takes the row behind a head's last tile for the next head's first query.
 static bool goes_past_a_head(const record *r)
 {
@@ -226,13 +293,23 @@ void look_at_walks(const record *r, bool keys)
         int block = -1;
         const char *begin = walk_of(r, keys, q, k, &block), *skips = "";
         if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
-        if (missing && *begin && !keys && by_block(r, block, head_of(q), k))
+        char text[200] = "";
+        bool tail = missing && (keys || e.table);
+        for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0;
+        for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++)
+            tail &= !sees(i, k) || met[(size_t)i * (size_t)Nk + (size_t)k] == 0;
+        if (tail && keys) snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
+        if (tail && !keys) snprintf(text, sizeof text, ". No part owns its sequence's keys from %d on", k);
+        if (!*text && !backward() && !e.table) say_edges(text, r);
+        if (*text) skips = text;
+        if (!*text && missing && *begin && !keys && by_block(r, block, head_of(q), k))
             skips = ". Other warps of its block do: its own warp skips the tile", gaps = listed ? gaps : "skip";
         if (missing && keys && goes_past_a_head(r))
             skips =
                 ". From a head's last tile the block goes on with the next row of Q, not with the next head's first "
                 "query",
             gaps = "next head";
+        if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
              "%s%s %s key %d, although it sees the key%s; %s that %s%s%s", where, name_of(q),
              missing ? "never meets" : "counts more than once", k, skips,

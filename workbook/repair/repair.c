@@ -57,7 +57,12 @@ static double now(void)
     spent_look(&own, getpid(), false);
     return own.cpu;
 }
-static bool is_over(void) { return now() >= budget; }
+static bool is_over(void)
+{
+    static double looked;
+    if (spent_now() - looked > 0.05) now(), looked = spent_now();
+    return own.cpu >= budget;
+}
 
 // A file that a worker maps, in place of the one before; unshare() takes it away.
 static bool share(void)
@@ -109,13 +114,15 @@ static int end_of(int p)
     return status;
 }
 
-// Whether an output of case n is wrong, or it does not end well.
+// Whether an output of case n is wrong, or it does not end well, or the time is up.
 static bool is_wrong(int n)
 {
     worker_run run;
     char limit[40];  // some changes never end; a worker that starts beside other work may take a tenth of a second
+    if (is_over()) return true;
     const double least = shared->probing ? 15 : n != first && n != case_count ? 5 : 1;
-    snprintf(limit, sizeof limit, "%g", seconds[n] * 10 > least ? seconds[n] * 10 : least);
+    const double most = seconds[n] * 10 > least ? seconds[n] * 10 : least, left = budget - own.cpu;
+    snprintf(limit, sizeof limit, "%g", most < left ? most : left < 0.3 ? 0.3 : left);
     setenv("WB_TIMEOUT", limit, 1);
     worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
@@ -190,8 +197,10 @@ static void leave_out_head_dims(char *source, const char *given)
 
 static void add_case(const wb_case *c, bool given)
 {
-    if (case_count == MOST_CASES || !wb_case_is_valid(problem, c) || c->dry) return;
-    if (head_dim && c->shape.head_dim != head_dim) return;
+    if (case_count == MOST_CASES || !wb_case_is_valid(problem, c) || c->dry || is_over()) return;
+    const attention_shape *s = &c->shape;  // the oracle's time has no limit
+    if (4.0 * s->batch * s->q_heads * s->q_len * s->kv_len > 64.0 * WORK) return;
+    if (head_dim && s->head_dim != head_dim) return;
     const double from = now();
     const int n = case_count;
     cases[n] = *c, seconds[n] = given ? 0.5 : DEAR / 2;
@@ -199,7 +208,8 @@ static void add_case(const wb_case *c, bool given)
     wrong[n] = is_wrong(n);
     const double middle = now();
     if (!given && middle - from > 4 * DEAR) return;
-    if (wrong[n] != is_wrong(n) || (wrong[n] && wrong_count == MOST_WRONG)) return;  // the first: a matter of chance
+    if (wrong[n] != is_wrong(n) || is_over() || (wrong[n] && wrong_count == MOST_WRONG))
+        return;  // the first: a matter of chance
     seconds[n] = now() - middle;
     if (!given && seconds[n] > DEAR) return;
     case_count++, wrong_count += wrong[n];
@@ -290,7 +300,7 @@ static bool is_constant(const change *c)
     int from = id;
     while (changes[from - 1].site == c->site) from--;
     if (!strcmp(c->put, "true") || !strcmp(c->put, "false")) return true;
-    return c->as_it_is && !isdigit((unsigned char)*c->of) &&
+    return c->as_it_is && values[id] && !isdigit((unsigned char)*c->of) &&
            (values[id] == values[from + 2] || values[id] == values[from + 4]);
 }
 
@@ -378,6 +388,7 @@ static int try_all(void)
         _exit(0);
     }
     for (int p = 0; p < processes; p++) end_of(p);
+    budget += search / 5;
     tried = done->next < order_count ? done->next : order_count;
     bool some = false;
     for (int n = 0; n < tried; n++) some |= done->mends[order[n]];
@@ -407,7 +418,8 @@ static const change *comes_to(const change *c)
         constant = c;
         for (int id = 1; id < change_count; id++) {
             const change *const x = &changes[id];
-            if (decides_around(x, c) && !values[id] && values[id + (!strcmp(x->put, "true") ? 1 : -1)]) constant = x;
+            if (decides_around(x, c) && !is_over() && !values[id] && values[id + (!strcmp(x->put, "true") ? 1 : -1)])
+                constant = x;
         }
     }
     return constant;
@@ -479,7 +491,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (chosen) return choose(chosen, seed, argv[2]);
-    budget = now() + search;
+    budget = now() + 0.8 * search;  // the rest is for what the change comes to
     if (!share()) return 2;
     find_cases(argc - 5, argv + 5);
     FILE *const from = said ? fopen(said, "r") : NULL;
@@ -500,7 +512,7 @@ int main(int argc, char **argv)
         printf("none of the %d likeliest single changes fixes the error; there was no time for %d more\n", tried,
                order_count - tried);
     else if (!found)
-        puts("no single change in the gaps fixes the error");
+        puts("none of the single changes that were tried fixes the error");
     if (!found) return 1;
     printf("one change makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
     char of[400], put[400];

@@ -182,10 +182,8 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
         f->missing = freed    ? "a wait for the last kernel that uses this memory, before cudaFree()."
                      : inside ? "a smaller access, or one less: this one begins inside the memory and ends outside. "
                                 "Is a number of such accesses rounded up?"
-                     : kind == READ ? "an index inside the memory: check its batch, head, row and column. At a ragged "
-                                      "end, put a condition around this load. Or the allocated memory is too small."
-                                    : "an index inside the memory: check its batch, head, row and column. At a ragged "
-                                      "end, put a condition around this store. Or the allocated memory is too small.";
+                              : "an index inside the memory: check its batch, head, row and column. At a ragged end, "
+                                "correct or add a condition. Or the allocated memory is too small.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
