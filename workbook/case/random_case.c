@@ -43,7 +43,7 @@ static int any_of(source *s, const class *classes, size_t count)
 #define ANY(s, ...) any_of(s, (const class[]){__VA_ARGS__}, sizeof(const class[]){__VA_ARGS__} / sizeof(class))
 
 // The lengths that matter: fragments of 8 and 16, tiles of 32 to 128, and several of those.
-#define LENGTHS                                                                                                        \
+#define LENGTHS \
     {1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, { 131, 400 }
 
 // Multiplications of both products, whole tiles of 16 x 16, as the CPU layer has them.
