@@ -5,7 +5,7 @@
 #include <string.h>
 
 // A suite's judge spends most of its time in these. Compiled for AVX2, too, and chosen when the program starts.
-#if defined __x86_64__ && defined __GLIBC__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ &&                  \
+#if defined __x86_64__ && defined __GLIBC__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ && \
     !defined __SANITIZE_THREAD__
 #define ORACLE_LOOPS __attribute__((target_clones("avx2", "default")))
 #else

@@ -14,10 +14,10 @@ static int of(const attention_shape *shape, int d16, int d32, int d64, int d128)
     return shape->head_dim == 16 ? d16 : shape->head_dim == 32 ? d32 : shape->head_dim == 64 ? d64 : d128;
 }
 
-#define TAKES_AS(name, picture)                                                                                        \
-    double name##_microseconds_key(const attention_shape *shape, const wb_device *device)                              \
-    {                                                                                                                  \
-        return picture(shape, device);                                                                                 \
+#define TAKES_AS(name, picture) \
+    double name##_microseconds_key(const attention_shape *shape, const wb_device *device) \
+    { \
+        return picture(shape, device); \
     }
 
 // 03, 04, 05 and 15, which is taken as if all tiles were seen.

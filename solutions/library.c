@@ -36,16 +36,16 @@ typedef __typeof__(flash_decode_workspace) decode_workspace;
 // ------------------------------------------------------------------------------------------------------------ kernels
 
 #define NAME(of, form) of##_##form
-#define KERNEL(takes, function, source, of, form)                                                                      \
-    takes NAME(of, form);                                                                                              \
+#define KERNEL(takes, function, source, of, form) \
+    takes NAME(of, form); \
     wb_microseconds NAME(of##_microseconds, form);
-#define KERNEL_IN(takes, function, source, of, form)                                                                   \
-    takes##_in NAME(of##_in, form);                                                                                    \
-    workspace NAME(of##_workspace, form);                                                                              \
+#define KERNEL_IN(takes, function, source, of, form) \
+    takes##_in NAME(of##_in, form); \
+    workspace NAME(of##_workspace, form); \
     KERNEL(takes, function, source, of, form)
-#define DECODE(takes, function, source, of, form)                                                                      \
-    takes NAME(of, form);                                                                                              \
-    decode_workspace NAME(of##_workspace, form);                                                                       \
+#define DECODE(takes, function, source, of, form) \
+    takes NAME(of, form); \
+    decode_workspace NAME(of##_workspace, form); \
     wb_decode_microseconds NAME(of##_microseconds, form);
 #define BY_HOPPER(function)
 #include "kernels.h"
@@ -68,17 +68,17 @@ typedef struct kernel {
 } kernel;
 static wb_microseconds hopper_microseconds;
 
-#define KERNEL(takes, function, source, of, form)                                                                      \
+#define KERNEL(takes, function, source, of, form) \
     {#function, "solutions/" source ".cu", NAME(of##_microseconds, form), .takes = NAME(of, form)},
-#define KERNEL_IN(takes, function, source, of, form)                                                                   \
-    {#function,                                                                                                        \
-     "solutions/" source ".cu",                                                                                        \
-     NAME(of##_microseconds, form),                                                                                    \
-     .takes = NAME(of, form),                                                                                          \
-     .takes##_in = NAME(of##_in, form),                                                                                \
+#define KERNEL_IN(takes, function, source, of, form) \
+    {#function, \
+     "solutions/" source ".cu", \
+     NAME(of##_microseconds, form), \
+     .takes = NAME(of, form), \
+     .takes##_in = NAME(of##_in, form), \
      .workspace = NAME(of##_workspace, form)},
-#define DECODE(takes, function, source, of, form)                                                                      \
-    {#function, "solutions/" source ".cu", .decode_microseconds = NAME(of##_microseconds, form),                       \
+#define DECODE(takes, function, source, of, form) \
+    {#function, "solutions/" source ".cu", .decode_microseconds = NAME(of##_microseconds, form), \
      .takes = NAME(of, form), .decode_workspace = NAME(of##_workspace, form)},
 #define BY_HOPPER(function) {#function, "", hopper_microseconds, .forward = flash_hopper},
 static const kernel kernels[] = {
@@ -226,15 +226,15 @@ const char *wb_version(void) { return WB_VERSION; }
 // ----------------------------------------------------------------------------------------------------------- functions
 
 // A function refuses in its own name what it does not take.
-#define CHECKED(check)                                                                                                 \
-    const wb_status status = check;                                                                                    \
+#define CHECKED(check) \
+    const wb_status status = check; \
     if (status != WB_OK) return status
 
-#define SERVE_FORWARD(name)                                                                                            \
-    wb_status name(FORWARD_TAKES, FOR_SHAPE)                                                                           \
-    {                                                                                                                  \
-        CHECKED(wb_check_forward(#name, TO_FORWARD, shape));                                                           \
-        return choose(#name, shape)->forward(TO_FORWARD, shape, stream);                                               \
+#define SERVE_FORWARD(name) \
+    wb_status name(FORWARD_TAKES, FOR_SHAPE) \
+    { \
+        CHECKED(wb_check_forward(#name, TO_FORWARD, shape)); \
+        return choose(#name, shape)->forward(TO_FORWARD, shape, stream); \
     }
 SERVE_FORWARD(flash_forward)
 SERVE_FORWARD(flash_causal)
@@ -279,19 +279,19 @@ wb_status flash_decode_int8(
     const kernel *k = choose("flash_decode_int8", shape);
     return k->decode_int8(TO_FORWARD, K_scale, V_scale, page_table, kv_len, memory, bytes, shape, stream);
 }
-#define SIZE_OF_DECODE(name)                                                                                           \
-    size_t name##_workspace(const decode_shape *shape)                                                                 \
-    {                                                                                                                  \
-        return wb_check_decode_shape(#name, shape) == WB_OK ? choose(#name, shape)->decode_workspace(shape) : 0;       \
+#define SIZE_OF_DECODE(name) \
+    size_t name##_workspace(const decode_shape *shape) \
+    { \
+        return wb_check_decode_shape(#name, shape) == WB_OK ? choose(#name, shape)->decode_workspace(shape) : 0; \
     }
 SIZE_OF_DECODE(flash_decode)
 SIZE_OF_DECODE(flash_decode_int8)
 
-#define SERVE_BACKWARD(name)                                                                                           \
-    wb_status name(GRADIENTS, float *delta, GRADIENTS_OF, OUTPUTS, FOR_SHAPE)                                          \
-    {                                                                                                                  \
-        CHECKED(wb_check_backward(#name, TO_BACKWARD, shape));                                                         \
-        return choose(#name, shape)->backward(TO_BACKWARD, shape, stream);                                             \
+#define SERVE_BACKWARD(name) \
+    wb_status name(GRADIENTS, float *delta, GRADIENTS_OF, OUTPUTS, FOR_SHAPE) \
+    { \
+        CHECKED(wb_check_backward(#name, TO_BACKWARD, shape)); \
+        return choose(#name, shape)->backward(TO_BACKWARD, shape, stream); \
     }
 SERVE_BACKWARD(flash_gqa_backward)
 SERVE_BACKWARD(flash_sinks_backward)
@@ -311,13 +311,13 @@ static const attention_shape *with_mask(attention_shape *masked, const attention
     if (masked->causal == 0) masked->causal = 1;
     return masked;
 }
-#define SERVE_BACKWARD_IN(name, problem, chosen, taken)                                                                \
-    wb_status name(void *memory, size_t bytes, GRADIENTS, float *delta, GRADIENTS_OF, OUTPUTS, FOR_SHAPE)              \
-    {                                                                                                                  \
-        CHECKED(wb_check_backward(problem, TO_BACKWARD, taken));                                                       \
-        const kernel *k = choose(chosen, shape);                                                                       \
-        return k->backward_in ? k->backward_in(memory, bytes, TO_BACKWARD, shape, stream)                              \
-                              : k->backward(TO_BACKWARD, shape, stream);                                               \
+#define SERVE_BACKWARD_IN(name, problem, chosen, taken) \
+    wb_status name(void *memory, size_t bytes, GRADIENTS, float *delta, GRADIENTS_OF, OUTPUTS, FOR_SHAPE) \
+    { \
+        CHECKED(wb_check_backward(problem, TO_BACKWARD, taken)); \
+        const kernel *k = choose(chosen, shape); \
+        return k->backward_in ? k->backward_in(memory, bytes, TO_BACKWARD, shape, stream) \
+                              : k->backward(TO_BACKWARD, shape, stream); \
     }
 #define WITH_MASK with_mask(&(attention_shape){0}, shape)
 SERVE_BACKWARD_IN(flash_gqa_backward_in, "flash_gqa_backward", "flash_gqa_backward", WITH_MASK)

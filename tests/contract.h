@@ -33,25 +33,25 @@ static inline int nth_dim(size_t n) { return wb_find_problem(harness_problem)->h
 #define dim(n) nth_dim((size_t)(n))
 
 // The same with each of them, D. Where a test of this file chooses them itself, a case says ANY_D.
-#define EACH_D(...)                                                                                                    \
-    for (size_t each = 0; each < head_dims(); each++) {                                                                \
-        const int D = dim(each);                                                                                       \
-        __VA_ARGS__;                                                                                                   \
+#define EACH_D(...) \
+    for (size_t each = 0; each < head_dims(); each++) { \
+        const int D = dim(each); \
+        __VA_ARGS__; \
     }
 enum { ANY_D = 0 };
 #define ONE_D dim(run_seed())  // where others are among the drawn cases
 
 // Where a mask is optional: full, then causal.
-#define EACH_MASK(...)                                                                                                 \
+#define EACH_MASK(...) \
     for (int causal = 0; causal < 2; causal++) __VA_ARGS__
 
 // The same with each length N around the sizes that matter, fragments of 8 and 16, tiles of 32 to 128; D takes turns,
 // with other seeds others. Any length, with anything else, is among the random cases (check_random).
 static const int lengths[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 193, 257};
-#define EACH_N(...)                                                                                                    \
-    for (size_t each = 0; each < COUNT(lengths); each++) {                                                             \
-        const int N = lengths[each], D = dim(each + run_seed());                                                       \
-        __VA_ARGS__;                                                                                                   \
+#define EACH_N(...) \
+    for (size_t each = 0; each < COUNT(lengths); each++) { \
+        const int N = lengths[each], D = dim(each + run_seed()); \
+        __VA_ARGS__; \
     }
 
 // How a suite checks a case, unless it says otherwise before it includes this.
@@ -172,11 +172,11 @@ static inline wb_case good_case(void)
 }
 
 // One field of a good case replaced.
-#define REFUSED(field, value, status, word)                                                                            \
-    do {                                                                                                               \
-        wb_case spoiled = good_case();                                                                                 \
-        spoiled.field = value;                                                                                         \
-        check_rejected(spoiled, status, word);                                                                         \
+#define REFUSED(field, value, status, word) \
+    do { \
+        wb_case spoiled = good_case(); \
+        spoiled.field = value; \
+        check_rejected(spoiled, status, word); \
     } while (0)
 
 // Every tensor of the problem, and what else it takes.
@@ -271,12 +271,12 @@ static inline void refuses_misaligned(void)
 }
 
 // The tests of bad input that suites have alike. Behind the suite: what else is refused of sizes.
-#define BAD_INPUT(suite, ...)                                                                                          \
-    Test(suite, bad_input_null) { refuses_null(); }                                                                    \
-    Test(suite, bad_input_sizes)                                                                                       \
-    {                                                                                                                  \
-        refuses_sizes();                                                                                               \
-        __VA_ARGS__;                                                                                                   \
-    }                                                                                                                  \
-    Test(suite, bad_input_scale) { refuses_scales(); }                                                                 \
+#define BAD_INPUT(suite, ...) \
+    Test(suite, bad_input_null) { refuses_null(); } \
+    Test(suite, bad_input_sizes) \
+    { \
+        refuses_sizes(); \
+        __VA_ARGS__; \
+    } \
+    Test(suite, bad_input_scale) { refuses_scales(); } \
     Test(suite, bad_input_alignment) { refuses_misaligned(); }

@@ -168,53 +168,53 @@ Test(hopper, product_AB)
 
 // What may be wrong with the pipeline, and what is said of it: the kind of report, words of it, a line of the kernel.
 #define SCORES "| mma_ABt_async(S, Q, s.K.tile[K.stage]);"
-#define HAZARDS(X)                                                                                                     \
-    X(NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)                                  \
-    X(K_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites K.tile[", "K.send(")             \
-    X(SCORES_READ_TOO_EARLY, "result read too early", "products_done must come first", SCORES)                         \
-    X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
-    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done must come first", "scale_rows(O, twice)")       \
-    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock",                                                                          \
-      "for phase 0 of K.empty[0] (completed phases: 0): 8 of 8 arrivals are missing", "K.send(")                       \
-    X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
-    X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)                       \
-    X(ONE_ARRIVAL_LESS, "tile overwritten too early", "has not waited for the product", "K.send(")                     \
-    X(ONE_ARRIVAL_MORE, "deadlock", "for phase 0 of K.empty[0] (completed phases: 0): 1 of 9 arrivals are missing",    \
-      "K.send(")                                                                                                       \
-    X(ONE_WARP_NEVER_RELEASES, "warps of a group disagree", "V.tile[1]", "mma_AB_async(O, P")                          \
-    X(FEWER_BYTES_PROMISED, "bytes not promised", "have arrived at Q_full, but only", "copy_in(")                      \
-    X(TWICE_THE_BYTES, "deadlock",                                                                                     \
-      "for phase 0 of Q_full (completed phases: 0): 16384 of 32768 promised bytes have arrived", "s.Q_full.wait(0)")   \
-    X(SIGNALS_READY_FORGOTTEN, "signal not ready", "signals_ready() is missing", "load_async(s.Q[g]")                  \
-    X(NO_BARRIER_AFTER_INIT, "signal not ready", "__syncthreads() is missing", "s.V.init(8)")                          \
-    X(STORE_INTO_Q_IN_FLIGHT, "tile overwritten too early", "store() overwrites Q[", "store(Q, O)")                    \
-    X(HAND_WRITTEN_STORE_IN_FLIGHT, "tile changed in flight", "Q[", SCORES)                                            \
-    X(NO_FENCE, "written tile not visible", "without a later fence", "copy_out(")                                      \
-    X(NO_GROUP_BARRIER, "written tile not visible", "have not synchronized since", "copy_out(")                        \
-    X(STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing", "store_async(O_map")                    \
-    X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 have not arrived", "turn.wait()")                           \
-    X(TOO_MANY_REGISTERS, "deadlock", "more registers per thread (it has", "registers_up<240>")                        \
-    X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group must issue equally many",      \
-      "products_done<1>(S)")                                                                                           \
-    X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \
-      "products_done<1> is a result that may be incomplete: 1 product is in flight, and up to 1 may remain", SCORES)   \
-    X(RESULT_THROWN_AWAY, "result thrown away", "was never passed to products_done", "mma_ABt_async(nobody, Q, Q)")    \
-    X(RESULT_OVERWRITTEN, "result thrown away", "another product writes its result", "mma_ABt_async(nobody, Q, Q)")    \
-    X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: no thread waited for this copy", "V.send(")                 \
-    X(SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()")                                                \
-    X(BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(")                               \
+#define HAZARDS(X) \
+    X(NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES) \
+    X(K_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites K.tile[", "K.send(") \
+    X(SCORES_READ_TOO_EARLY, "result read too early", "products_done must come first", SCORES) \
+    X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P") \
+    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done must come first", "scale_rows(O, twice)") \
+    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", \
+      "for phase 0 of K.empty[0] (completed phases: 0): 8 of 8 arrivals are missing", "K.send(") \
+    X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES) \
+    X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES) \
+    X(ONE_ARRIVAL_LESS, "tile overwritten too early", "has not waited for the product", "K.send(") \
+    X(ONE_ARRIVAL_MORE, "deadlock", "for phase 0 of K.empty[0] (completed phases: 0): 1 of 9 arrivals are missing", \
+      "K.send(") \
+    X(ONE_WARP_NEVER_RELEASES, "warps of a group disagree", "V.tile[1]", "mma_AB_async(O, P") \
+    X(FEWER_BYTES_PROMISED, "bytes not promised", "have arrived at Q_full, but only", "copy_in(") \
+    X(TWICE_THE_BYTES, "deadlock", \
+      "for phase 0 of Q_full (completed phases: 0): 16384 of 32768 promised bytes have arrived", "s.Q_full.wait(0)") \
+    X(SIGNALS_READY_FORGOTTEN, "signal not ready", "signals_ready() is missing", "load_async(s.Q[g]") \
+    X(NO_BARRIER_AFTER_INIT, "signal not ready", "__syncthreads() is missing", "s.V.init(8)") \
+    X(STORE_INTO_Q_IN_FLIGHT, "tile overwritten too early", "store() overwrites Q[", "store(Q, O)") \
+    X(HAND_WRITTEN_STORE_IN_FLIGHT, "tile changed in flight", "Q[", SCORES) \
+    X(NO_FENCE, "written tile not visible", "without a later fence", "copy_out(") \
+    X(NO_GROUP_BARRIER, "written tile not visible", "have not synchronized since", "copy_out(") \
+    X(STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing", "store_async(O_map") \
+    X(TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 have not arrived", "turn.wait()") \
+    X(TOO_MANY_REGISTERS, "deadlock", "more registers per thread (it has", "registers_up<240>") \
+    X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group must issue equally many", \
+      "products_done<1>(S)") \
+    X(FIRST_SCORES_NOT_DONE, "result read too early", \
+      "products_done<1> is a result that may be incomplete: 1 product is in flight, and up to 1 may remain", SCORES) \
+    X(RESULT_THROWN_AWAY, "result thrown away", "was never passed to products_done", "mma_ABt_async(nobody, Q, Q)") \
+    X(RESULT_OVERWRITTEN, "result thrown away", "another product writes its result", "mma_ABt_async(nobody, Q, Q)") \
+    X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: no thread waited for this copy", "V.send(") \
+    X(SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()") \
+    X(BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(") \
     X(STORE_BEFORE_ROW_0, "store before the tensor", "would begin at row -1 of head 0", "store_async(O_map")
 
 // The same of a sum.
-#define SUM_HAZARDS(X)                                                                                                 \
-    X(SUM_WITHOUT_FENCE, "written tile not visible", "without a later fence", "put_async(sum, s.x)")                   \
-    X(SUM_NOT_WAITED_FOR, "written tile not visible", "have not synchronized since", "put_async(sum, s.x)")            \
-    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "a barrier or mbarrier is missing", "store(s.x, mine)")       \
-    X(SUM_FREED_UNREAD, "tile overwritten too early", "stores_read(), or a barrier after it", "store(s.x, mine)")      \
-    X(SUM_ANNOUNCED_TOO_EARLY, "announced too early", "stores_done() is missing", "announce(&counters[1])")            \
-    X(SUM_NEVER_ANNOUNCED, "deadlock", "for a counter in device memory to become", "await(&counters[1], turn)")        \
-    X(SUM_TAKEN_ONCE_MORE, "deadlock", "(completed phases: 2; it has seen them all, and waits for one more)",          \
-      "s.full.wait(i)")                                                                                                \
+#define SUM_HAZARDS(X) \
+    X(SUM_WITHOUT_FENCE, "written tile not visible", "without a later fence", "put_async(sum, s.x)") \
+    X(SUM_NOT_WAITED_FOR, "written tile not visible", "have not synchronized since", "put_async(sum, s.x)") \
+    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "a barrier or mbarrier is missing", "store(s.x, mine)") \
+    X(SUM_FREED_UNREAD, "tile overwritten too early", "stores_read(), or a barrier after it", "store(s.x, mine)") \
+    X(SUM_ANNOUNCED_TOO_EARLY, "announced too early", "stores_done() is missing", "announce(&counters[1])") \
+    X(SUM_NEVER_ANNOUNCED, "deadlock", "for a counter in device memory to become", "await(&counters[1], turn)") \
+    X(SUM_TAKEN_ONCE_MORE, "deadlock", "(completed phases: 2; it has seen them all, and waits for one more)", \
+      "s.full.wait(i)") \
     X(SUM_NOT_READ, "returned too early", "stores_read() is missing", "put_async(sum, s.x)")
 
 #define NAME(name, ...) name,
@@ -454,9 +454,9 @@ static int wrong;  // in what runs apart
 static void pipeline_apart(void) { make_inputs(), run_pipeline((hopper_hazard)wrong); }
 static void sum_apart(void) { add_up((sum_hazard)wrong); }
 
-#define SAYS(hazard, kind, words, line)                                                                                \
+#define SAYS(hazard, kind, words, line) \
     Test(hopper, says_##hazard) { wrong = hazard, check_report(pipeline_apart, kind, words, line); }
-#define SAYS_OF_SUM(hazard, kind, words, line)                                                                         \
+#define SAYS_OF_SUM(hazard, kind, words, line) \
     Test(hopper, says_##hazard) { wrong = hazard, check_report(sum_apart, kind, words, line); }
 HAZARDS(SAYS)
 SUM_HAZARDS(SAYS_OF_SUM)

@@ -26,12 +26,12 @@
 
 static const char *error_name(int error) { return cudaGetErrorName((cudaError_t)error); }
 
-#define EXPECT(got, want, ...)                                                                                         \
-    do {                                                                                                               \
-        const double got_ = (double)(got), want_ = (double)(want);                                                     \
-        char where_[96];                                                                                               \
-        snprintf(where_, sizeof where_, __VA_ARGS__);                                                                  \
-        cr_assert(got_ == want_, "%s, %s: got %.9g, want %.9g", #got, where_, got_, want_);                            \
+#define EXPECT(got, want, ...) \
+    do { \
+        const double got_ = (double)(got), want_ = (double)(want); \
+        char where_[96]; \
+        snprintf(where_, sizeof where_, __VA_ARGS__); \
+        cr_assert(got_ == want_, "%s, %s: got %.9g, want %.9g", #got, where_, got_, want_); \
     } while (0)
 
 // What a thread has looked at in a kernel: how much, and the first that was not as wanted.
@@ -47,7 +47,7 @@ __device__ void look(seen *all, int line, bool right, double got, double want)
     mine.line = line, mine.got = got, mine.want = want;
 }
 #define IS(got, want) look(all, __LINE__, (double)(got) == (double)(want), (double)(got), (double)(want))
-#define NEAR(got, want)                                                                                                \
+#define NEAR(got, want) \
     look(all, __LINE__, fabs((double)(got) - (double)(want)) <= 1e-6 * (1 + fabs((double)(want))), (double)(got), want)
 
 // That every thread looks, and sees what it should.

@@ -46,12 +46,12 @@ static wb_status lend(const char *name, size_t bytes, wb_stream stream)
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
-#define WRAP(name, form, takes, ...)                                                                                   \
-    wb_status __wrap_##name takes                                                                                      \
-    {                                                                                                                  \
-        const size_t bytes = name##_workspace(shape);                                                                  \
-        const wb_status status = lend(#name, bytes, stream);                                                           \
-        return status == WB_OK ? JOIN(name##_, form)(lent, bytes, __VA_ARGS__, shape, stream) : status;                \
+#define WRAP(name, form, takes, ...) \
+    wb_status __wrap_##name takes \
+    { \
+        const size_t bytes = name##_workspace(shape); \
+        const wb_status status = lend(#name, bytes, stream); \
+        return status == WB_OK ? JOIN(name##_, form)(lent, bytes, __VA_ARGS__, shape, stream) : status; \
     }
 #define TENSORS const bf16 *Q, const bf16 *K, const bf16 *V
 #define OF_O    const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream

@@ -103,9 +103,9 @@ static void pair_expect(pair_tensor *t, const attention_shape *s)
     free(S);
 }
 
-#define PAIR_TRY(call)                                                                                                 \
-    do {                                                                                                               \
-        if ((call) != WB_OK) return printf("%s: %s\n", #call, wb_last_message()), false;                               \
+#define PAIR_TRY(call) \
+    do { \
+        if ((call) != WB_OK) return printf("%s: %s\n", #call, wb_last_message()), false; \
     } while (0)
 
 // rounding: of a term, of 1. Whether all is right; if not, it has been said.

@@ -12,19 +12,19 @@ Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu
 #include <nccl.h>
 
 // A mistake, words of what is said of it, and the mark.
-#define MISTAKES(X)                                                                                                    \
-    X(NO_WAIT, "a buffer was touched before it arrived", "receive")                                                    \
-    X(NO_ROOM, "a message overwrites what is still needed", "receive")                                                 \
-    X(ALL_SEND_FIRST, "deadlock between ranks", "send")                                                                \
-    X(ONE_MESSAGE_LESS, "deadlock between ranks", "send")                                                              \
-    X(ZEROED, "a send buffer was overwritten in flight", "zeroed")                                                     \
-    X(RESULTS_EARLY, "two operations are not in order", "results")                                                     \
-    X(OTHER_SIZE, "a message of another size", "receive")                                                              \
-    X(SENDS_PAST, "a message extends past its buffer", "send")                                                         \
-    X(HOST_MEMORY, "the address is not in device memory", "send")                                                      \
-    X(IN_PLACE, "two messages in one buffer", "receive")                                                               \
-    X(BEFORE_INPUTS, "a message is sent before it is written", "inputs")                                               \
-    X(ONE_SUM_LESS, "deadlock between ranks", "sum")                                                                   \
+#define MISTAKES(X) \
+    X(NO_WAIT, "a buffer was touched before it arrived", "receive") \
+    X(NO_ROOM, "a message overwrites what is still needed", "receive") \
+    X(ALL_SEND_FIRST, "deadlock between ranks", "send") \
+    X(ONE_MESSAGE_LESS, "deadlock between ranks", "send") \
+    X(ZEROED, "a send buffer was overwritten in flight", "zeroed") \
+    X(RESULTS_EARLY, "two operations are not in order", "results") \
+    X(OTHER_SIZE, "a message of another size", "receive") \
+    X(SENDS_PAST, "a message extends past its buffer", "send") \
+    X(HOST_MEMORY, "the address is not in device memory", "send") \
+    X(IN_PLACE, "two messages in one buffer", "receive") \
+    X(BEFORE_INPUTS, "a message is sent before it is written", "inputs") \
+    X(ONE_SUM_LESS, "deadlock between ranks", "sum") \
     X(SUM_EARLY, "a buffer was touched before it arrived", "sum")
 #define NAME(name, ...) name,
 enum mistake { NONE, NO_SUCH_RANK, QUEUED_FIRST, MISTAKES(NAME) };
@@ -189,7 +189,7 @@ static void expect_told(int mistake, const char *words, const char *mark)
 Test(ranks, a_ring) { expect_right(NONE); }
 Test(ranks, queued_before_it_is_sent) { expect_right(QUEUED_FIRST); }
 
-#define TOLD(mistake, words, mark)                                                                                     \
+#define TOLD(mistake, words, mark) \
     Test(ranks, told_##mistake) { expect_told(mistake, words, mark); }
 MISTAKES(TOLD)
 

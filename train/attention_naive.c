@@ -38,8 +38,8 @@ static real inner(enum rounding when, real x, real multiple)
 
 // The keys that query i sees: 0 ... sinks - 1 and begin ... i.
 static int window_begin(int i, const attention_shape *s) { return i >= s->window ? i - s->window + 1 : 0; }
-#define FOR_KEYS(j, i, s)                                                                                              \
-    for (int begin_ = window_begin(i, s), j = s->sinks > 0 ? 0 : begin_; j <= i;                                       \
+#define FOR_KEYS(j, i, s) \
+    for (int begin_ = window_begin(i, s), j = s->sinks > 0 ? 0 : begin_; j <= i; \
          j = j + 1 < begin_ && j + 1 >= s->sinks ? begin_ : j + 1)
 
 static real dot(const real *a, const real *b, int D)

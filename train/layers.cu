@@ -15,10 +15,10 @@
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        const cudaError_t error_ = (call);                                                                             \
-        if (error_ != cudaSuccess) FAIL("%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(error_));       \
+#define MUST(call) \
+    do { \
+        const cudaError_t error_ = (call); \
+        if (error_ != cudaSuccess) FAIL("%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(error_)); \
     } while (0)
 static void launched(void) { MUST(cudaGetLastError()); }
 static unsigned blocks(size_t n, size_t each) { return (unsigned)((n + each - 1) / each); }

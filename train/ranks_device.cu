@@ -17,9 +17,9 @@ static double *number;  // on the device
 static void *board;     // shared memory of all ranks, of so many bytes
 static size_t board_bytes;
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != WB_OK) FAIL("rank %d of %d: %s", ranks.mine, ranks.all, wb_last_message());                      \
+#define MUST(call) \
+    do { \
+        if ((call) != WB_OK) FAIL("rank %d of %d: %s", ranks.mine, ranks.all, wb_last_message()); \
     } while (0)
 
 void ranks_prepare(int count)

@@ -36,10 +36,10 @@ const char *wb_status_text(wb_status status)
 // What is said of the arguments of `problem`; what a function returns if one of its checks has failed.
 #define BAD(...)         refuse(WB_BAD_ARGUMENT, problem, __VA_ARGS__)
 #define UNSUPPORTED(...) refuse(WB_UNSUPPORTED, problem, __VA_ARGS__)
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        const wb_status status_ = (call);                                                                              \
-        if (status_ != WB_OK) return status_;                                                                          \
+#define CHECK(call) \
+    do { \
+        const wb_status status_ = (call); \
+        if (status_ != WB_OK) return status_; \
     } while (0)
 
 static wb_status refuse(wb_status status, const char *problem, const char *format, ...)

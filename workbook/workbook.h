@@ -502,20 +502,20 @@ wb_status flash_ring_backward_fastest(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta
 #if defined(__CUDACC__) || defined(__CUDACPU__)
 // Leaves the surrounding function with a status if a call of the CUDA runtime fails: WB_CUDA(cudaMemsetAsync(...)).
 // After a launch: WB_CUDA(cudaGetLastError());
-#define WB_CUDA(call)                                                                                                  \
-    do {                                                                                                               \
-        const cudaError_t wb_error_ = (call);                                                                          \
-        if (wb_error_ != cudaSuccess)                                                                                  \
-            return wb_fail(wb_error_ == cudaErrorMemoryAllocation ? WB_OUT_OF_MEMORY : WB_DEVICE_ERROR,                \
-                           "%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(wb_error_));                 \
+#define WB_CUDA(call) \
+    do { \
+        const cudaError_t wb_error_ = (call); \
+        if (wb_error_ != cudaSuccess) \
+            return wb_fail(wb_error_ == cudaErrorMemoryAllocation ? WB_OUT_OF_MEMORY : WB_DEVICE_ERROR, \
+                           "%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(wb_error_)); \
     } while (0)
 // The same of a call of NCCL, for a file that includes <nccl.h>: WB_NCCL(ncclSend(...)).
-#define WB_NCCL(call)                                                                                                  \
-    do {                                                                                                               \
-        const ncclResult_t wb_result_ = (call);                                                                        \
-        if (wb_result_ != ncclSuccess)                                                                                 \
-            return wb_fail(WB_DEVICE_ERROR, "%s:%d: %s: %s", __FILE__, __LINE__, #call,                                \
-                           ncclGetErrorString(wb_result_));                                                            \
+#define WB_NCCL(call) \
+    do { \
+        const ncclResult_t wb_result_ = (call); \
+        if (wb_result_ != ncclSuccess) \
+            return wb_fail(WB_DEVICE_ERROR, "%s:%d: %s: %s", __FILE__, __LINE__, #call, \
+                           ncclGetErrorString(wb_result_)); \
     } while (0)
 #endif
 

@@ -37,13 +37,13 @@ using Two = std::tuple<Tensor, Tensor>;
 
 // ------------------------------------------------------------------------------------------------------- the library
 
-#define FUNCTIONS(each)                                                                                                \
-    each(wb_device_name) each(wb_device_capability) each(wb_last_message) each(flash_forward) each(flash_gqa)          \
-        each(flash_window) each(flash_sinks) each(flash_hopper) each(flash_sink_logits) each(flash_block_mask)         \
-            each(flash_wide) each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest)     \
-                each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in)            \
-                    each(flash_sinks_backward_workspace) each(flash_sink_logits_backward)                              \
-                        each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace)                 \
+#define FUNCTIONS(each) \
+    each(wb_device_name) each(wb_device_capability) each(wb_last_message) each(flash_forward) each(flash_gqa) \
+        each(flash_window) each(flash_sinks) each(flash_hopper) each(flash_sink_logits) each(flash_block_mask) \
+            each(flash_wide) each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest) \
+                each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in) \
+                    each(flash_sinks_backward_workspace) each(flash_sink_logits_backward) \
+                        each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace) \
                             each(wb_heads_first) each(wb_scored_backward) each(wb_add_share)
 
 struct Library {
@@ -405,13 +405,13 @@ std::vector<Tensor> zeroed(std::vector<Tensor> all)
 #define GRADIENTS out<bf16>(gradients[0]), out<bf16>(gradients[1]), out<bf16>(gradients[2])
 #define INPUTS    in<bf16>(Q), in<bf16>(K), in<bf16>(V)
 #define OUTPUTS   in<bf16>(O), in<float>(L), in<bf16>(dO), &shape, place.stream
-#define BACKWARD(name, form, ...)                                                                                      \
-    do {                                                                                                               \
-        make_room(lib.name##form ? lib.name##_workspace : nullptr);                                                    \
-        if (lib.name##form)                                                                                            \
-            call(lib, #name, lib.name##form, workspace, bytes, GRADIENTS, __VA_ARGS__, OUTPUTS);                       \
-        else                                                                                                           \
-            call(lib, #name, lib.name, GRADIENTS, __VA_ARGS__, OUTPUTS);                                               \
+#define BACKWARD(name, form, ...) \
+    do { \
+        make_room(lib.name##form ? lib.name##_workspace : nullptr); \
+        if (lib.name##form) \
+            call(lib, #name, lib.name##form, workspace, bytes, GRADIENTS, __VA_ARGS__, OUTPUTS); \
+        else \
+            call(lib, #name, lib.name, GRADIENTS, __VA_ARGS__, OUTPUTS); \
     } while (0)
 
 // Of tensors with heads before tokens.

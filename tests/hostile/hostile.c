@@ -26,12 +26,12 @@
 static wb_status is_right(ARGUMENTS) { return RIGHT; }
 static wb_status (*attack)(ARGUMENTS) = is_right;
 static bool is(const char *name) { return strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", name) == 0; }
-#define ATTACK(name, test, verdict)                                                                                    \
-    static wb_status attack_##name(ARGUMENTS);                                                                         \
-    __attribute__((constructor)) static void choose_##name(void)                                                       \
-    {                                                                                                                  \
-        if (is(#name)) attack = attack_##name;                                                                         \
-    }                                                                                                                  \
+#define ATTACK(name, test, verdict) \
+    static wb_status attack_##name(ARGUMENTS); \
+    __attribute__((constructor)) static void choose_##name(void) \
+    { \
+        if (is(#name)) attack = attack_##name; \
+    } \
     static wb_status attack_##name(ARGUMENTS)
 
 wb_status tiled_attention(ARGUMENTS) { return attack(O, L, Q, K, V, shape); }

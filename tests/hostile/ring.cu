@@ -31,18 +31,18 @@ static char *board(size_t *bytes)
 
 size_t flash_ring_workspace(const attention_shape *shape, const wb_ring *ring) { return right_workspace(shape, ring); }
 
-#define ARGUMENTS                                                                                                      \
-    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, void *workspace, size_t bytes,                     \
+#define ARGUMENTS \
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, void *workspace, size_t bytes, \
         const attention_shape *shape, const wb_ring *ring, wb_stream stream
 #define GIVEN O, L, Q, K, V, workspace, bytes, shape, ring, stream
 static wb_status is_right(ARGUMENTS) { return right(GIVEN); }
 static wb_status (*attack)(ARGUMENTS) = is_right;
-#define ATTACK(name, test, verdict)                                                                                    \
-    static wb_status attack_##name(ARGUMENTS);                                                                         \
-    __attribute__((constructor)) static void choose_##name(void)                                                       \
-    {                                                                                                                  \
-        if (strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", #name) == 0) attack = attack_##name;                    \
-    }                                                                                                                  \
+#define ATTACK(name, test, verdict) \
+    static wb_status attack_##name(ARGUMENTS); \
+    __attribute__((constructor)) static void choose_##name(void) \
+    { \
+        if (strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", #name) == 0) attack = attack_##name; \
+    } \
     static wb_status attack_##name(ARGUMENTS)
 
 wb_status flash_ring(ARGUMENTS) { return attack(GIVEN); }

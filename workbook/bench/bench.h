@@ -69,8 +69,8 @@ void bench_leave_out(const char label[BENCH_LABEL]);
 
 void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));  // progress and messages, on stderr
 // The same, and in the TSV as a comment.
-#define bench_note(o, ...)                                                                                             \
-    (bench_say("\n  " __VA_ARGS__), bench_say("\n "), fprintf((o)->out, "# " __VA_ARGS__), fprintf((o)->out, "\n"),    \
+#define bench_note(o, ...) \
+    (bench_say("\n  " __VA_ARGS__), bench_say("\n "), fprintf((o)->out, "# " __VA_ARGS__), fprintf((o)->out, "\n"), \
      fflush((o)->out))
 // Ends the program, with wb_last_message(), when the machinery fails; an implementation that fails is only left out.
 void bench_must(wb_status status);

@@ -17,33 +17,33 @@ replace(Type *at, Change change)  // so that the return address is the kernel's
 }
 
 // A function that replaces x, the old value, by what is computed of x and `value`.
-#define CHANGES(type, bits, name, value, ...)                                                                          \
-    type name(type *at, type value)                                                                                    \
-    {                                                                                                                  \
-        return replace<bits>(at, [=]([[maybe_unused]] type x) { return __VA_ARGS__; });                                \
+#define CHANGES(type, bits, name, value, ...) \
+    type name(type *at, type value) \
+    { \
+        return replace<bits>(at, [=]([[maybe_unused]] type x) { return __VA_ARGS__; }); \
     }
 
-#define INTEGER(type)                                                                                                  \
-    type atomicAdd(type *at, type value)                                                                               \
-    {                                                                                                                  \
-        hook_atomic(at, sizeof *at, __builtin_return_address(0));                                                      \
-        return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);                                                        \
-    }                                                                                                                  \
-    type atomicExch(type *at, type value)                                                                              \
-    {                                                                                                                  \
-        hook_atomic(at, sizeof *at, __builtin_return_address(0));                                                      \
-        return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                                       \
-    }                                                                                                                  \
-    type atomicCAS(type *at, type expected, type value)                                                                \
-    {                                                                                                                  \
-        hook_atomic(at, sizeof *at, __builtin_return_address(0));                                                      \
-        __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                  \
-        return expected;                                                                                               \
-    }                                                                                                                  \
-    CHANGES(type, type, atomicMin, value, value < x ? value : x)                                                       \
-    CHANGES(type, type, atomicMax, value, x < value ? value : x)                                                       \
-    CHANGES(type, type, atomicAnd, value, (x & value))                                                                 \
-    CHANGES(type, type, atomicOr, value, x | value)                                                                    \
+#define INTEGER(type) \
+    type atomicAdd(type *at, type value) \
+    { \
+        hook_atomic(at, sizeof *at, __builtin_return_address(0)); \
+        return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST); \
+    } \
+    type atomicExch(type *at, type value) \
+    { \
+        hook_atomic(at, sizeof *at, __builtin_return_address(0)); \
+        return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST); \
+    } \
+    type atomicCAS(type *at, type expected, type value) \
+    { \
+        hook_atomic(at, sizeof *at, __builtin_return_address(0)); \
+        __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+        return expected; \
+    } \
+    CHANGES(type, type, atomicMin, value, value < x ? value : x) \
+    CHANGES(type, type, atomicMax, value, x < value ? value : x) \
+    CHANGES(type, type, atomicAnd, value, (x & value)) \
+    CHANGES(type, type, atomicOr, value, x | value) \
     CHANGES(type, type, atomicXor, value, x ^ value)
 INTEGER(int)
 INTEGER(unsigned int)

@@ -7,7 +7,7 @@
 #endif
 #include "fiber.h"
 
-#pragma GCC visibility push(                                                                                           \
+#pragma GCC visibility push( \
     default)  // what a kernel's file may name; all else of the layer is hidden from it (the Makefile's judge)
 #include <cuda_pipeline.h>
 #include <atomic>

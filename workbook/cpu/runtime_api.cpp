@@ -242,7 +242,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 {
     cudaDeviceProp p;
     if (!value || cudaGetDeviceProperties(&p, device) != cudaSuccess) return set_error(cudaErrorInvalidDevice);
-#define CASE(name, number, property)                                                                                   \
+#define CASE(name, number, property) \
     case name: *value = static_cast<int>(p.property); return cudaSuccess;
     switch (attribute) {
         CUDACPU_ATTRIBUTES(CASE)

@@ -16,12 +16,12 @@ void *allocate(size_t count, size_t size)
 }
 
 // The sentence of a function that is called as printf is, into an array.
-#define WRITE(text, format)                                                                                            \
-    do {                                                                                                               \
-        va_list arguments;                                                                                             \
-        va_start(arguments, format);                                                                                   \
-        vsnprintf(text, sizeof(text), format, arguments);                                                              \
-        va_end(arguments);                                                                                             \
+#define WRITE(text, format) \
+    do { \
+        va_list arguments; \
+        va_start(arguments, format); \
+        vsnprintf(text, sizeof(text), format, arguments); \
+        va_end(arguments); \
     } while (0)
 
 void find(int rank, const char *id, const char *gaps, const char *format, ...)

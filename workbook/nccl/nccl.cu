@@ -33,11 +33,11 @@ static void *look_up(const char *name)
 }
 
 // Each is called through a pointer to NVIDIA's own, which is found once.
-#define FORWARD(name, arguments, values)                                                                               \
-    extern "C" __attribute__((visibility("default"))) ncclResult_t name arguments                                      \
-    {                                                                                                                  \
-        static const auto found = reinterpret_cast<ncclResult_t(*) arguments>(look_up(#name));                         \
-        return found ? found values : ncclSystemError;                                                                 \
+#define FORWARD(name, arguments, values) \
+    extern "C" __attribute__((visibility("default"))) ncclResult_t name arguments \
+    { \
+        static const auto found = reinterpret_cast<ncclResult_t(*) arguments>(look_up(#name)); \
+        return found ? found values : ncclSystemError; \
     }
 FORWARD(ncclGetUniqueId, (ncclUniqueId * id), (id))
 FORWARD(ncclCommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank), (comm, ranks, id, rank))

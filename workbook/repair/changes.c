@@ -113,11 +113,11 @@ static char *plain(int from, int to)  // in one line, without comments
     return s;
 }
 
-#define TYPES                                                                                                          \
+#define TYPES \
     "|int|float|double|unsigned|size_t|bool|char|bf16|auto|const|constexpr|static|void|uint4|uint32_t|uint8_t|int8_t|" \
     "half|short|long|struct|class|typename|template|"
-#define WORDS                                                                                                          \
-    TYPES "|if|else|for|while|do|return|break|continue|switch|case|default|sizeof|true|false|operator|using|new|"      \
+#define WORDS \
+    TYPES "|if|else|for|while|do|return|break|continue|switch|case|default|sizeof|true|false|operator|using|new|" \
           "nullptr|NULL|goto|enum|union|inline|extern|__shared__|__global__|__device__|TILE_FN|"
 
 // ------------------------ pieces

@@ -147,21 +147,21 @@ template <class A> struct left {
     A a;
     int id;
 };
-#define REPAIR_OPERATOR(OP, ...)                                                                                       \
-    template <class A> left<std::decay_t<const A>> operator OP(const A &a, change c) { return {a, c.id}; }             \
-    template <class A, class B> auto operator OP(left<A> l, const B &b)                                                \
-    {                                                                                                                  \
-        const A &a = l.a;                                                                                              \
-        using R = decltype(a OP b);                                                                                    \
-        const int k = which(l.id, 3);                                                                                  \
-        if (shared->probing) note(l.id, 1), note(l.id + 1, 1), note(l.id + 2, 1);                                      \
-        if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)                                              \
-            if (k >= 0) __VA_ARGS__                                                                                    \
-        if constexpr (std::is_convertible_v<A, R>)                                                                     \
-            if (k == 2) return (R)a;                                                                                   \
-        return (R)(a OP b);                                                                                            \
+#define REPAIR_OPERATOR(OP, ...) \
+    template <class A> left<std::decay_t<const A>> operator OP(const A &a, change c) { return {a, c.id}; } \
+    template <class A, class B> auto operator OP(left<A> l, const B &b) \
+    { \
+        const A &a = l.a; \
+        using R = decltype(a OP b); \
+        const int k = which(l.id, 3); \
+        if (shared->probing) note(l.id, 1), note(l.id + 1, 1), note(l.id + 2, 1); \
+        if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>) \
+            if (k >= 0) __VA_ARGS__ \
+        if constexpr (std::is_convertible_v<A, R>) \
+            if (k == 2) return (R)a; \
+        return (R)(a OP b); \
     }
-#define REPAIR_IS(N, OP)                                                                                               \
+#define REPAIR_IS(N, OP) \
     if (k == N) return (R)(a OP b);
 REPAIR_OPERATOR(<, {REPAIR_IS(0, <=) REPAIR_IS(1, >) REPAIR_IS(2, >=)})
 REPAIR_OPERATOR(<=, {REPAIR_IS(0, <) REPAIR_IS(1, >=) REPAIR_IS(2, >)})

@@ -12,9 +12,9 @@ static const struct {
     const char *name;
     size_t at;
 } texts[] = {
-#define TEXT(name)                                                                                                     \
-    {                                                                                                                  \
-#name, offsetof(outcome, name)                                                                                 \
+#define TEXT(name) \
+    { \
+#name, offsetof(outcome, name) \
     }
     TEXT(date), TEXT(backend), TEXT(seed), TEXT(machine),  TEXT(sum),      TEXT(step),
     TEXT(gaps), TEXT(report),  TEXT(log),  TEXT(sanitize), TEXT(coverage),

@@ -124,10 +124,10 @@ static size_t chunk_begin(long k)
     return (size_t)(k * (ask.N / (2 * ask.RANKS)) + std::min(k, ask.N % (2 * ask.RANKS)));
 }
 
-#define DO(call)                                                                                                       \
-    do {                                                                                                               \
-        const wb_status done_ = (call);                                                                                \
-        if (done_ != WB_OK) return done_;                                                                              \
+#define DO(call) \
+    do { \
+        const wb_status done_ = (call); \
+        if (done_ != WB_OK) return done_; \
     } while (0)
 
 // Device memory, given back with this.

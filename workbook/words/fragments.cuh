@@ -104,10 +104,10 @@ TILE_FN void mma_m16n8k16(float c[4], const uint32_t a[4], const uint32_t b[2],
 
 #else
 
-#define TILE_LDMATRIX(type)                                                                                            \
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4" type ".shared.b16 {%0, %1, %2, %3}, [%4];"                            \
-                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])                                                      \
-                 : "r"((uint32_t)__cvta_generic_to_shared(row))                                                        \
+#define TILE_LDMATRIX(type) \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" type ".shared.b16 {%0, %1, %2, %3}, [%4];" \
+                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3]) \
+                 : "r"((uint32_t)__cvta_generic_to_shared(row)) \
                  : "memory")
 TILE_FN void ldmatrix_x4(uint32_t f[4], const void *row) { TILE_LDMATRIX(""); }
 TILE_FN void ldmatrix_x4_trans(uint32_t f[4], const void *row) { TILE_LDMATRIX(".trans"); }

@@ -804,46 +804,46 @@ template <int Cols> struct instruction {
 
 // %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto",
 // "transposed".
-#define HOPPER_TEN(t)                                                                                                  \
+#define HOPPER_TEN(t) \
     "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
-#define HOPPER_8(i)                                                                                                    \
-    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]),        \
+#define HOPPER_8(i) \
+    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
         "+f"(c[i + 7])
 #define HOPPER_32(i) HOPPER_8(i), HOPPER_8(i + 8), HOPPER_8(i + 16), HOPPER_8(i + 24)
-#define HOPPER_PRODUCT(cols, list, p0, p1, p2, p3, p4, p5, p6, ...)                                                    \
-    template <> struct instruction<cols> {                                                                             \
-        template <int transposed> static TILE_FN void add(float *c, uint64_t a, uint64_t b, int onto)                  \
-        {                                                                                                              \
-            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p2 ", 0;\n"                                         \
-                       "wgmma.mma_async.sync.aligned.m64n" #cols "k16.f32.bf16.bf16 {" list "}, %" #p0 ", %" #p1       \
-                       ", onto, 1, 1, 0, %" #p3 ";\n}"                                                                 \
-                       : __VA_ARGS__                                                                                   \
-                       : "l"(a), "l"(b), "r"(onto), "n"(transposed));                                                  \
-        }                                                                                                              \
-        template <int transposed> static TILE_FN void add(float *c, const uint32_t a[4], uint64_t b, int onto)         \
-        {                                                                                                              \
-            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p5 ", 0;\n"                                         \
-                       "wgmma.mma_async.sync.aligned.m64n" #cols "k16.f32.bf16.bf16 {" list "}, {%" #p0 ", %" #p1      \
-                       ", %" #p2 ", %" #p3 "}, %" #p4 ", onto, 1, 1, %" #p6 ";\n}"                                     \
-                       : __VA_ARGS__                                                                                   \
-                       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto), "n"(transposed));              \
-        }                                                                                                              \
-        static TILE_FN void add_bytes(float *c, uint64_t a, uint64_t b, int onto)                                      \
-        {                                                                                                              \
-            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p2 ", 0;\n"                                         \
-                       "wgmma.mma_async.sync.aligned.m64n" #cols "k32.f32.e4m3.e4m3 {" list "}, %" #p0 ", %" #p1       \
-                       ", onto, 1, 1;\n}"                                                                              \
-                       : __VA_ARGS__                                                                                   \
-                       : "l"(a), "l"(b), "r"(onto));                                                                   \
-        }                                                                                                              \
-        static TILE_FN void add_bytes(float *c, const uint32_t a[4], uint64_t b, int onto)                             \
-        {                                                                                                              \
-            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p5 ", 0;\n"                                         \
-                       "wgmma.mma_async.sync.aligned.m64n" #cols "k32.f32.e4m3.e4m3 {" list "}, {%" #p0 ", %" #p1      \
-                       ", %" #p2 ", %" #p3 "}, %" #p4 ", onto, 1, 1;\n}"                                               \
-                       : __VA_ARGS__                                                                                   \
-                       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto));                               \
-        }                                                                                                              \
+#define HOPPER_PRODUCT(cols, list, p0, p1, p2, p3, p4, p5, p6, ...) \
+    template <> struct instruction<cols> { \
+        template <int transposed> static TILE_FN void add(float *c, uint64_t a, uint64_t b, int onto) \
+        { \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p2 ", 0;\n" \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k16.f32.bf16.bf16 {" list "}, %" #p0 ", %" #p1 \
+                       ", onto, 1, 1, 0, %" #p3 ";\n}" \
+                       : __VA_ARGS__ \
+                       : "l"(a), "l"(b), "r"(onto), "n"(transposed)); \
+        } \
+        template <int transposed> static TILE_FN void add(float *c, const uint32_t a[4], uint64_t b, int onto) \
+        { \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p5 ", 0;\n" \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k16.f32.bf16.bf16 {" list "}, {%" #p0 ", %" #p1 \
+                       ", %" #p2 ", %" #p3 "}, %" #p4 ", onto, 1, 1, %" #p6 ";\n}" \
+                       : __VA_ARGS__ \
+                       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto), "n"(transposed)); \
+        } \
+        static TILE_FN void add_bytes(float *c, uint64_t a, uint64_t b, int onto) \
+        { \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p2 ", 0;\n" \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k32.f32.e4m3.e4m3 {" list "}, %" #p0 ", %" #p1 \
+                       ", onto, 1, 1;\n}" \
+                       : __VA_ARGS__ \
+                       : "l"(a), "l"(b), "r"(onto)); \
+        } \
+        static TILE_FN void add_bytes(float *c, const uint32_t a[4], uint64_t b, int onto) \
+        { \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p5 ", 0;\n" \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k32.f32.e4m3.e4m3 {" list "}, {%" #p0 ", %" #p1 \
+                       ", %" #p2 ", %" #p3 "}, %" #p4 ", onto, 1, 1;\n}" \
+                       : __VA_ARGS__ \
+                       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto)); \
+        } \
     };
 #define HOPPER_T3  HOPPER_TEN() ", " HOPPER_TEN(1) ", " HOPPER_TEN(2)
 #define HOPPER_T6  HOPPER_T3 ", " HOPPER_TEN(3) ", " HOPPER_TEN(4) ", " HOPPER_TEN(5)

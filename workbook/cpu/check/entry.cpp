@@ -21,12 +21,12 @@ static inline void announced(const void *p, size_t size, int what, void *code)
 
 extern "C" {
 // ------------------------ loads and stores
-#define ENTRY(name, size, what)                                                                                        \
+#define ENTRY(name, size, what) \
     void __tsan_##name##size(void *p) { announced(p, size, what, CALLER); }
-#define ACCESS(size)                                                                                                   \
-    ENTRY(read, size, READS | ALIGNED)                                                                                 \
-    ENTRY(write, size, WRITES | ALIGNED)                                                                               \
-    ENTRY(unaligned_read, size, READS)                                                                                 \
+#define ACCESS(size) \
+    ENTRY(read, size, READS | ALIGNED) \
+    ENTRY(write, size, WRITES | ALIGNED) \
+    ENTRY(unaligned_read, size, READS) \
     ENTRY(unaligned_write, size, WRITES)
 ACCESS(1)
 ACCESS(2)
@@ -38,17 +38,17 @@ void __tsan_read_range(void *p, size_t n) { announced(p, n, READS, CALLER); }
 void __tsan_write_range(void *p, size_t n) { announced(p, n, WRITES, CALLER); }
 
 // The Makefile renames a kernel's calls of memcpy and its relatives to these; clang calls __tsan_memcpy.
-#define COPY(name, function)                                                                                           \
-    void *name(void *to, const void *from, size_t n)                                                                   \
-    {                                                                                                                  \
-        if (n) announced(from, n, READS, CALLER), announced(to, n, WRITES, CALLER);                                    \
-        return function(to, from, n);                                                                                  \
+#define COPY(name, function) \
+    void *name(void *to, const void *from, size_t n) \
+    { \
+        if (n) announced(from, n, READS, CALLER), announced(to, n, WRITES, CALLER); \
+        return function(to, from, n); \
     }
-#define SET(name)                                                                                                      \
-    void *name(void *to, int value, size_t n)                                                                          \
-    {                                                                                                                  \
-        if (n) announced(to, n, WRITES, CALLER);                                                                       \
-        return memset(to, value, n);                                                                                   \
+#define SET(name) \
+    void *name(void *to, int value, size_t n) \
+    { \
+        if (n) announced(to, n, WRITES, CALLER); \
+        return memset(to, value, n); \
     }
 COPY(check_memcpy, memcpy)
 COPY(check_memmove, memmove)
@@ -59,17 +59,17 @@ SET(__tsan_memset)
 
 // ------------------------ C++ atomics and fences
 // They order nothing here. A flag that one block sets and another waits for is reported as a race.
-#define CHANGE(bits, type, name, function)                                                                             \
+#define CHANGE(bits, type, name, function) \
     type __tsan_atomic##bits##_##name(volatile type *p, type x, int) { return function(p, x, __ATOMIC_SEQ_CST); }
-#define CXX_ATOMIC(bits, type)                                                                                         \
-    type __tsan_atomic##bits##_load(const volatile type *p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }      \
-    void __tsan_atomic##bits##_store(volatile type *p, type x, int) { __atomic_store_n(p, x, __ATOMIC_SEQ_CST); }      \
-    CHANGE(bits, type, exchange, __atomic_exchange_n)                                                                  \
-    CHANGE(bits, type, fetch_add, __atomic_fetch_add)                                                                  \
-    CHANGE(bits, type, fetch_sub, __atomic_fetch_sub)                                                                  \
-    int __tsan_atomic##bits##_compare_exchange_strong(volatile type *p, type *expected, type x, int, int)              \
-    {                                                                                                                  \
-        return __atomic_compare_exchange_n(p, expected, x, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                 \
+#define CXX_ATOMIC(bits, type) \
+    type __tsan_atomic##bits##_load(const volatile type *p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); } \
+    void __tsan_atomic##bits##_store(volatile type *p, type x, int) { __atomic_store_n(p, x, __ATOMIC_SEQ_CST); } \
+    CHANGE(bits, type, exchange, __atomic_exchange_n) \
+    CHANGE(bits, type, fetch_add, __atomic_fetch_add) \
+    CHANGE(bits, type, fetch_sub, __atomic_fetch_sub) \
+    int __tsan_atomic##bits##_compare_exchange_strong(volatile type *p, type *expected, type x, int, int) \
+    { \
+        return __atomic_compare_exchange_n(p, expected, x, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
     }
 CXX_ATOMIC(8, uint8_t)
 CXX_ATOMIC(16, uint16_t)

@@ -36,11 +36,11 @@ template <unsigned Size_, class Parent_ = void> class thread_block_tile
     static unsigned meta_group_size() { return (thread_block::size() + Size_ - 1) / Size_; }
 
     void sync(cudacpu::call_site site_ = cudacpu::here()) const { __syncwarp(lanes_(), site_); }
-#define CUDACPU_TILE_SHUFFLE(name_, of_warp_, argument_type_)                                                          \
-    template <class Value_>                                                                                            \
-    Value_ name_(Value_ value_, argument_type_ by_, cudacpu::call_site site_ = cudacpu::here()) const                  \
-    {                                                                                                                  \
-        return of_warp_(lanes_(), value_, by_, Size_, site_);                                                          \
+#define CUDACPU_TILE_SHUFFLE(name_, of_warp_, argument_type_) \
+    template <class Value_> \
+    Value_ name_(Value_ value_, argument_type_ by_, cudacpu::call_site site_ = cudacpu::here()) const \
+    { \
+        return of_warp_(lanes_(), value_, by_, Size_, site_); \
     }
     CUDACPU_TILE_SHUFFLE(shfl, __shfl_sync, int)
     CUDACPU_TILE_SHUFFLE(shfl_up, __shfl_up_sync, unsigned)

@@ -47,20 +47,20 @@ inline float __high2float(__nv_bfloat162 v_) { return v_.y; }
 
 // ------------------------ arithmetic
 
-#define CUDACPU_BF16_ARITHMETIC(operator_, name_, name2_, sign_)                                                       \
-    inline __nv_bfloat16 operator_(__nv_bfloat16 x_, __nv_bfloat16 y_) { return float(x_) sign_ float(y_); }           \
-    inline __nv_bfloat162 operator_(__nv_bfloat162 x_, __nv_bfloat162 y_)                                              \
-    {                                                                                                                  \
-        return {x_.x sign_ y_.x, x_.y sign_ y_.y};                                                                     \
-    }                                                                                                                  \
-    inline __nv_bfloat16 name_(__nv_bfloat16 x_, __nv_bfloat16 y_) { return x_ sign_ y_; }                             \
+#define CUDACPU_BF16_ARITHMETIC(operator_, name_, name2_, sign_) \
+    inline __nv_bfloat16 operator_(__nv_bfloat16 x_, __nv_bfloat16 y_) { return float(x_) sign_ float(y_); } \
+    inline __nv_bfloat162 operator_(__nv_bfloat162 x_, __nv_bfloat162 y_) \
+    { \
+        return {x_.x sign_ y_.x, x_.y sign_ y_.y}; \
+    } \
+    inline __nv_bfloat16 name_(__nv_bfloat16 x_, __nv_bfloat16 y_) { return x_ sign_ y_; } \
     inline __nv_bfloat162 name2_(__nv_bfloat162 x_, __nv_bfloat162 y_) { return x_ sign_ y_; }
 CUDACPU_BF16_ARITHMETIC(operator+, __hadd, __hadd2, +)
 CUDACPU_BF16_ARITHMETIC(operator-, __hsub, __hsub2, -)
 CUDACPU_BF16_ARITHMETIC(operator*, __hmul, __hmul2, *)
 CUDACPU_BF16_ARITHMETIC(operator/, __hdiv, __h2div, /)
 
-#define CUDACPU_BF16_COMPARISON(operator_)                                                                             \
+#define CUDACPU_BF16_COMPARISON(operator_) \
     inline bool operator operator_(__nv_bfloat16 x_, __nv_bfloat16 y_) { return float(x_) operator_ float(y_); }
 CUDACPU_BF16_COMPARISON(==)
 CUDACPU_BF16_COMPARISON(!=)

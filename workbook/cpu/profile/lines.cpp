@@ -215,14 +215,14 @@ __attribute__((constructor)) static void begin()
 }
 
 // Linked with --wrap: the kernel's calls, and all others, which do not count.
-#define COUNTED(name, type)                                                                                            \
-    extern "C" type __real_##name(type x);                                                                             \
-    extern "C" type __wrap_##name(type x)                                                                              \
-    {                                                                                                                  \
-        using namespace cudacpu;                                                                                       \
-        if (current && current->running)                                                                               \
-            instructions[find(place_of(__builtin_return_address(0)), EXPONENTIAL)].counts[EXPONENTIALS]++;             \
-        return __real_##name(x);                                                                                       \
+#define COUNTED(name, type) \
+    extern "C" type __real_##name(type x); \
+    extern "C" type __wrap_##name(type x) \
+    { \
+        using namespace cudacpu; \
+        if (current && current->running) \
+            instructions[find(place_of(__builtin_return_address(0)), EXPONENTIAL)].counts[EXPONENTIALS]++; \
+        return __real_##name(x); \
     }
 COUNTED(expf, float)
 COUNTED(exp2f, float)

@@ -3,14 +3,14 @@
 
 #include "keywords.h"
 
-#define CUDACPU_ATOMIC_INTEGER(type_)                                                                                  \
-    type_ atomicAdd(type_ *at_, type_ value_);                                                                         \
-    type_ atomicExch(type_ *at_, type_ value_);                                                                        \
-    type_ atomicCAS(type_ *at_, type_ expected_, type_ value_);                                                        \
-    type_ atomicMin(type_ *at_, type_ value_);                                                                         \
-    type_ atomicMax(type_ *at_, type_ value_);                                                                         \
-    type_ atomicAnd(type_ *at_, type_ value_);                                                                         \
-    type_ atomicOr(type_ *at_, type_ value_);                                                                          \
+#define CUDACPU_ATOMIC_INTEGER(type_) \
+    type_ atomicAdd(type_ *at_, type_ value_); \
+    type_ atomicExch(type_ *at_, type_ value_); \
+    type_ atomicCAS(type_ *at_, type_ expected_, type_ value_); \
+    type_ atomicMin(type_ *at_, type_ value_); \
+    type_ atomicMax(type_ *at_, type_ value_); \
+    type_ atomicAnd(type_ *at_, type_ value_); \
+    type_ atomicOr(type_ *at_, type_ value_); \
     type_ atomicXor(type_ *at_, type_ value_);
 CUDACPU_ATOMIC_INTEGER(int)
 CUDACPU_ATOMIC_INTEGER(unsigned int)

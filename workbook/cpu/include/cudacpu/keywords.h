@@ -46,7 +46,7 @@
 #define __shared__ static thread_local
 
 // cuda_to_cpp.awk puts this in the place of inline assembly. It does no harm in a branch that the preprocessor drops.
-#define CUDACPU_NO_PTX()                                                                                               \
+#define CUDACPU_NO_PTX() \
     static_assert(false, "inline PTX needs a GPU: put it under #ifdef __CUDACC__, with plain C++ in the #else")
 
 namespace cudacpu

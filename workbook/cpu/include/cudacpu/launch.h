@@ -71,12 +71,12 @@ struct take_address {
 // DIALECT gives each what it understands. Clang before 17 compiles it, and finds no address of such a kernel: as with
 // overloaded ones, what any kernel was granted counts for it.
 #ifdef __cpp_concepts
-#define CUDACPU_KERNEL(...)                                                                                            \
-    [=](auto cudacpu_take, ::cudacpu::call_site cudacpu_site) -> ::cudacpu::kernel {                                   \
-        if constexpr (requires { cudacpu_take(__VA_ARGS__); })                                                         \
-            return {#__VA_ARGS__, cudacpu_take(__VA_ARGS__), cudacpu_site};                                            \
-        else                                                                                                           \
-            return {#__VA_ARGS__, nullptr, cudacpu_site};                                                              \
+#define CUDACPU_KERNEL(...) \
+    [=](auto cudacpu_take, ::cudacpu::call_site cudacpu_site) -> ::cudacpu::kernel { \
+        if constexpr (requires { cudacpu_take(__VA_ARGS__); }) \
+            return {#__VA_ARGS__, cudacpu_take(__VA_ARGS__), cudacpu_site}; \
+        else \
+            return {#__VA_ARGS__, nullptr, cudacpu_site}; \
     }(::cudacpu::take_address{}, ::cudacpu::here())
 #else
 template <class Attempt_> kernel describe(const char *name_, Attempt_ attempt_, call_site site_ = here())
@@ -86,9 +86,9 @@ template <class Attempt_> kernel describe(const char *name_, Attempt_ attempt_, 
     else
         return {name_, nullptr, site_};
 }
-#define CUDACPU_KERNEL(...)                                                                                            \
-    ::cudacpu::describe(#__VA_ARGS__, [=](auto cudacpu_take) -> decltype(cudacpu_take(__VA_ARGS__)) {                  \
-        return cudacpu_take(__VA_ARGS__);                                                                              \
+#define CUDACPU_KERNEL(...) \
+    ::cudacpu::describe(#__VA_ARGS__, [=](auto cudacpu_take) -> decltype(cudacpu_take(__VA_ARGS__)) { \
+        return cudacpu_take(__VA_ARGS__); \
     })
 #endif
 }

@@ -6,13 +6,13 @@
 
 // ------------------------ loads and stores
 
-#define CUDACPU_LOAD(name_)                                                                                            \
+#define CUDACPU_LOAD(name_) \
     template <class Type_> inline Type_ name_(const Type_ *at_) { return *at_; }
 CUDACPU_LOAD(__ldg)
 CUDACPU_LOAD(__ldcg)
 CUDACPU_LOAD(__ldcs)
 
-#define CUDACPU_STORE(name_)                                                                                           \
+#define CUDACPU_STORE(name_) \
     template <class Type_> inline void name_(Type_ *at_, Type_ value_) { *at_ = value_; }
 CUDACPU_STORE(__stcg)
 CUDACPU_STORE(__stcs)
@@ -90,29 +90,29 @@ inline unsigned __byte_perm(unsigned x_, unsigned y_, unsigned selector_)
 
 // ------------------------ min and max
 
-#define CUDACPU_MIN_MAX(result_, first_, second_)                                                                      \
-    inline result_ min(first_ x_, second_ y_)                                                                          \
-    {                                                                                                                  \
-        return static_cast<result_>(x_) < static_cast<result_>(y_) ? static_cast<result_>(x_)                          \
-                                                                   : static_cast<result_>(y_);                         \
-    }                                                                                                                  \
-    inline result_ max(first_ x_, second_ y_)                                                                          \
-    {                                                                                                                  \
-        return static_cast<result_>(x_) > static_cast<result_>(y_) ? static_cast<result_>(x_)                          \
-                                                                   : static_cast<result_>(y_);                         \
+#define CUDACPU_MIN_MAX(result_, first_, second_) \
+    inline result_ min(first_ x_, second_ y_) \
+    { \
+        return static_cast<result_>(x_) < static_cast<result_>(y_) ? static_cast<result_>(x_) \
+                                                                   : static_cast<result_>(y_); \
+    } \
+    inline result_ max(first_ x_, second_ y_) \
+    { \
+        return static_cast<result_>(x_) > static_cast<result_>(y_) ? static_cast<result_>(x_) \
+                                                                   : static_cast<result_>(y_); \
     }
-#define CUDACPU_MIN_MAX_INTEGER(signed_, unsigned_)                                                                    \
-    CUDACPU_MIN_MAX(signed_, signed_, signed_)                                                                         \
-    CUDACPU_MIN_MAX(unsigned_, unsigned_, unsigned_)                                                                   \
-    CUDACPU_MIN_MAX(unsigned_, signed_, unsigned_)                                                                     \
+#define CUDACPU_MIN_MAX_INTEGER(signed_, unsigned_) \
+    CUDACPU_MIN_MAX(signed_, signed_, signed_) \
+    CUDACPU_MIN_MAX(unsigned_, unsigned_, unsigned_) \
+    CUDACPU_MIN_MAX(unsigned_, signed_, unsigned_) \
     CUDACPU_MIN_MAX(unsigned_, unsigned_, signed_)
 CUDACPU_MIN_MAX_INTEGER(int, unsigned int)
 CUDACPU_MIN_MAX_INTEGER(long, unsigned long)
 CUDACPU_MIN_MAX_INTEGER(long long, unsigned long long)
 
 // With one NaN the result is the other number.
-#define CUDACPU_MIN_MAX_FLOAT(result_, first_, second_, fmin_, fmax_)                                                  \
-    inline result_ min(first_ x_, second_ y_) { return fmin_(x_, y_); }                                                \
+#define CUDACPU_MIN_MAX_FLOAT(result_, first_, second_, fmin_, fmax_) \
+    inline result_ min(first_ x_, second_ y_) { return fmin_(x_, y_); } \
     inline result_ max(first_ x_, second_ y_) { return fmax_(x_, y_); }
 CUDACPU_MIN_MAX_FLOAT(float, float, float, fminf, fmaxf)
 CUDACPU_MIN_MAX_FLOAT(double, double, double, fmin, fmax)

@@ -31,5 +31,5 @@ void *dynamic_shared(const char *name_, size_t element_, call_site site_);
 constexpr bool inside_function(const char *function_) { return function_[0] != 0; }
 }
 
-#define CUDACPU_SHARED_IN_FUNCTION()                                                                                   \
+#define CUDACPU_SHARED_IN_FUNCTION() \
     static_assert(::cudacpu::inside_function(__builtin_FUNCTION()), "declare extern __shared__ inside the kernel")

@@ -64,10 +64,10 @@ inline void __syncthreads(cudacpu::call_site site_ = cudacpu::here())
 {
     cudacpu::block_barrier(cudacpu::BARRIER, false, site_);
 }
-#define CUDACPU_BARRIER(name_, kind_)                                                                                  \
-    inline int name_(int predicate_, cudacpu::call_site site_ = cudacpu::here())                                       \
-    {                                                                                                                  \
-        return cudacpu::block_barrier(cudacpu::kind_, predicate_ != 0, site_);                                         \
+#define CUDACPU_BARRIER(name_, kind_) \
+    inline int name_(int predicate_, cudacpu::call_site site_ = cudacpu::here()) \
+    { \
+        return cudacpu::block_barrier(cudacpu::kind_, predicate_ != 0, site_); \
     }
 CUDACPU_BARRIER(__syncthreads_count, BARRIER_COUNT)
 CUDACPU_BARRIER(__syncthreads_and, BARRIER_AND)
@@ -91,32 +91,32 @@ inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 #pragma GCC diagnostic pop
 #endif
 
-#define CUDACPU_SHUFFLE(name_, operation_, argument_type_)                                                             \
-    template <class Value_> CUDACPU_INLINE Value_ name_(unsigned mask_, Value_ value_, argument_type_ argument_,       \
-                                                        int width_ = 32, cudacpu::call_site site_ = cudacpu::here())   \
-    {                                                                                                                  \
-        return cudacpu::from_word<Value_>(cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_),     \
-                                                             static_cast<int>(argument_), width_, site_));             \
+#define CUDACPU_SHUFFLE(name_, operation_, argument_type_) \
+    template <class Value_> CUDACPU_INLINE Value_ name_(unsigned mask_, Value_ value_, argument_type_ argument_, \
+                                                        int width_ = 32, cudacpu::call_site site_ = cudacpu::here()) \
+    { \
+        return cudacpu::from_word<Value_>(cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_), \
+                                                             static_cast<int>(argument_), width_, site_)); \
     }
 CUDACPU_SHUFFLE(__shfl_sync, SHUFFLE, int)
 CUDACPU_SHUFFLE(__shfl_up_sync, SHUFFLE_UP, unsigned)
 CUDACPU_SHUFFLE(__shfl_down_sync, SHUFFLE_DOWN, unsigned)
 CUDACPU_SHUFFLE(__shfl_xor_sync, SHUFFLE_XOR, int)
 
-#define CUDACPU_VOTE(type_, name_, operation_)                                                                         \
-    inline type_ name_(unsigned mask_, int predicate_, cudacpu::call_site site_ = cudacpu::here())                     \
-    {                                                                                                                  \
-        return static_cast<type_>(cudacpu::warp_wait(cudacpu::operation_, mask_, predicate_ != 0, 0, 32, site_));      \
+#define CUDACPU_VOTE(type_, name_, operation_) \
+    inline type_ name_(unsigned mask_, int predicate_, cudacpu::call_site site_ = cudacpu::here()) \
+    { \
+        return static_cast<type_>(cudacpu::warp_wait(cudacpu::operation_, mask_, predicate_ != 0, 0, 32, site_)); \
     }
 CUDACPU_VOTE(unsigned, __ballot_sync, BALLOT)
 CUDACPU_VOTE(int, __any_sync, ANY)
 CUDACPU_VOTE(int, __all_sync, ALL)
 
-#define CUDACPU_REDUCE(type_, name_, operation_)                                                                       \
-    inline type_ name_(unsigned mask_, type_ value_, cudacpu::call_site site_ = cudacpu::here())                       \
-    {                                                                                                                  \
-        return cudacpu::from_word<type_>(                                                                              \
-            cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_), 0, 32, site_));                   \
+#define CUDACPU_REDUCE(type_, name_, operation_) \
+    inline type_ name_(unsigned mask_, type_ value_, cudacpu::call_site site_ = cudacpu::here()) \
+    { \
+        return cudacpu::from_word<type_>( \
+            cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_), 0, 32, site_)); \
     }
 CUDACPU_REDUCE(int, __reduce_add_sync, ADD)
 CUDACPU_REDUCE(int, __reduce_min_sync, MIN_INT)
@@ -128,8 +128,8 @@ CUDACPU_REDUCE(unsigned, __reduce_and_sync, AND_BITS)
 CUDACPU_REDUCE(unsigned, __reduce_or_sync, OR_BITS)
 CUDACPU_REDUCE(unsigned, __reduce_xor_sync, XOR_BITS)
 
-#define __activemask()                                                                                                 \
-    ([] {                                                                                                              \
-        static_assert(false, "__activemask() does not guarantee which lanes arrive: name the lanes you mean");         \
-        return 0u;                                                                                                     \
+#define __activemask() \
+    ([] { \
+        static_assert(false, "__activemask() does not guarantee which lanes arrive: name the lanes you mean"); \
+        return 0u; \
     }())

@@ -4,14 +4,14 @@
 #include "keywords.h"
 
 // Type name, stem of the vector's name, alignment of the vectors of two and of four.
-#define CUDACPU_VECTOR(type_, stem_, align2_, align4_)                                                                 \
-    struct stem_##1 { type_ x; };                                                                                      \
-    struct alignas(align2_) stem_##2 { type_ x, y; };                                                                  \
-    struct stem_##3 { type_ x, y, z; };                                                                                \
-    struct alignas(align4_) stem_##4 { type_ x, y, z, w; };                                                            \
-    inline stem_##1 make_##stem_##1(type_ x_) { return {x_}; }                                                         \
-    inline stem_##2 make_##stem_##2(type_ x_, type_ y_) { return {x_, y_}; }                                           \
-    inline stem_##3 make_##stem_##3(type_ x_, type_ y_, type_ z_) { return {x_, y_, z_}; }                             \
+#define CUDACPU_VECTOR(type_, stem_, align2_, align4_) \
+    struct stem_##1 { type_ x; }; \
+    struct alignas(align2_) stem_##2 { type_ x, y; }; \
+    struct stem_##3 { type_ x, y, z; }; \
+    struct alignas(align4_) stem_##4 { type_ x, y, z, w; }; \
+    inline stem_##1 make_##stem_##1(type_ x_) { return {x_}; } \
+    inline stem_##2 make_##stem_##2(type_ x_, type_ y_) { return {x_, y_}; } \
+    inline stem_##3 make_##stem_##3(type_ x_, type_ y_, type_ z_) { return {x_, y_, z_}; } \
     inline stem_##4 make_##stem_##4(type_ x_, type_ y_, type_ z_, type_ w_) { return {x_, y_, z_, w_}; }
 
 CUDACPU_VECTOR(signed char, char, 2, 4)
