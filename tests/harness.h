@@ -23,24 +23,24 @@
 
 // The same for a function that runs on the CPU layer and on GPUs of this major compute capability: on any other GPU its
 // tests are skipped.
-#define TEST_PROBLEM_FOR(name, capability)                                                                             \
-    const char *const harness_problem = #name;                                                                         \
-    const int harness_capability = capability;                                                                         \
-    TestSuite(name);                                                                                                   \
-    Test(name, given_case) { check_given_case(); }                                                                     \
+#define TEST_PROBLEM_FOR(name, capability) \
+    const char *const harness_problem = #name; \
+    const int harness_capability = capability; \
+    TestSuite(name); \
+    Test(name, given_case) { check_given_case(); } \
     TEST_AT(name, drawn_sizes, 1 << 20) { check_random(); }
 
 // A test ends with the ends of its workers, which are judged too. Tests start in the order in which they are defined
 // (judge/record.c), also where one header defines some of several suites.
 #undef Test
 #define Test(suite, name) TEST_AT(suite, name, __COUNTER__ + 1)
-#define TEST_AT(suite, name, place)                                                                                    \
-    static void harness_test_##name(void);                                                                             \
-    CR_TEST_BASE(suite, name, .data = (void *)(size_t)(place))                                                         \
-    {                                                                                                                  \
-        harness_test_##name();                                                                                         \
-        harness_end();                                                                                                 \
-    }                                                                                                                  \
+#define TEST_AT(suite, name, place) \
+    static void harness_test_##name(void); \
+    CR_TEST_BASE(suite, name, .data = (void *)(size_t)(place)) \
+    { \
+        harness_test_##name(); \
+        harness_end(); \
+    } \
     static void harness_test_##name(void)
 
 extern const char *const harness_problem;

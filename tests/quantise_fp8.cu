@@ -131,7 +131,7 @@ Test(quantise_fp8, bad_input)
     alignas(16) static uint8_t q[5 * 64 + 16];
     int8_t e[5];
     const bf16 *x = reinterpret_cast<const bf16 *>(q);  // never read
-#define REFUSED(status, word, ...)                                                                                     \
+#define REFUSED(status, word, ...) \
     cr_expect(wb_quantise_fp8_inputs(__VA_ARGS__) == status && strstr(wb_last_message(), word), "%s", wb_last_message())
     REFUSED(WB_BAD_ARGUMENT, "V_exponent", q, q, q, e, e, nullptr, x, x, x, 0, &s, nullptr);
     REFUSED(WB_BAD_ARGUMENT, "aligned", q + 8, nullptr, nullptr, e, nullptr, nullptr, x, nullptr, nullptr, 0, &s,

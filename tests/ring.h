@@ -8,10 +8,10 @@
 // With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used
 // again, and many.
 static const int some_ranks[] = {2, 3, 4, 6};
-#define EACH_R(...)                                                                                                    \
-    for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) {              \
-        const int R = some_ranks[each_R];                                                                              \
-        __VA_ARGS__;                                                                                                   \
+#define EACH_R(...) \
+    for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) { \
+        const int R = some_ranks[each_R]; \
+        __VA_ARGS__; \
     }
 
 // ------------------------ one rank

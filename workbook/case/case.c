@@ -179,9 +179,9 @@ typedef struct field {
     long least, most;
 } field;
 
-#define INTEGER_AT(name, member, least, most)                                                                          \
-    {                                                                                                                  \
-        name, INTEGER, offsetof(wb_case, member), least, most                                                          \
+#define INTEGER_AT(name, member, least, most) \
+    { \
+        name, INTEGER, offsetof(wb_case, member), least, most \
     }
 static const field fields[] = {
     INTEGER_AT("rows", rows, -MOST_ROWS, MOST_ROWS),

@@ -43,7 +43,7 @@ static int any_of(source *s, const class *classes, size_t count)
 #define ANY(s, ...) any_of(s, (const class[]){__VA_ARGS__}, sizeof(const class[]){__VA_ARGS__} / sizeof(class))
 
 // The lengths that matter: fragments of 8 and 16, tiles of 32 to 128, and several of those.
-#define LENGTHS                                                                                                        \
+#define LENGTHS \
     {1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, { 131, 400 }
 
 // Multiplications of both products, whole tiles of 16 x 16, as the CPU layer has them.
@@ -159,9 +159,9 @@ bool wb_simpler_case(const wb_problem *p, wb_case *c, int step)
     const bool square = s->kv_len == s->q_len;
     const int group = s->kv_heads > 0 ? s->q_heads / s->kv_heads : 1;
     switch (step) {
-#define WB_CONDITION(name, ...)                                                                                        \
-    case WB_WITHOUT_##name:                                                                                            \
-        c->name = 0;                                                                                                   \
+#define WB_CONDITION(name, ...) \
+    case WB_WITHOUT_##name: \
+        c->name = 0; \
         break;
 #include "case/conditions.inc"
     case WB_SIMPLER_SHAPE: s->batch = 1, c->masks = c->masks > 0; break;

@@ -19,8 +19,8 @@
 #define LN2            0.6931471805599453
 
 // All pairs of a row and a column; all walks, each with its steps read (read_steps).
-#define EACH_PAIR(i, rows, c, cols)                                                                                    \
-    for (int i = 0; i < (rows); i++)                                                                                   \
+#define EACH_PAIR(i, rows, c, cols) \
+    for (int i = 0; i < (rows); i++) \
         for (int c = 0; c < (cols); c++)
 #define EACH_WALK(r, n) for (int n = 0; n < (r)->walk_count && (read_steps(&(r)->walks[n]), true); n++)
 
@@ -98,9 +98,9 @@ typedef struct fit {
     char says[700], shown[WB_CASE_TEXT];
     bool fails, exact;  // the answer of that case; whether a form has to explain all, and not nearly all
 } fit;
-#define FIT(RANK, ...)                                                                                                 \
-    {                                                                                                                  \
-        .rank = RANK, .gaps = __VA_ARGS__                                                                              \
+#define FIT(RANK, ...) \
+    { \
+        .rank = RANK, .gaps = __VA_ARGS__ \
     }
 
 // One observation: what was seen, and what each form says; without forms it is wrong. The sentence is kept of the first

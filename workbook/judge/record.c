@@ -93,12 +93,12 @@ void criterion_continue_test(void) {}
 void cri_asserts_passed_incr(void);
 void cri_asserts_passed_incr(void) {}
 
-#define ENDS(how)                                                                                                      \
-    va_list arguments;                                                                                                 \
-    va_start(arguments, format);                                                                                       \
-    add(format, arguments);                                                                                            \
-    va_end(arguments);                                                                                                 \
-    mine->how = true;                                                                                                  \
+#define ENDS(how) \
+    va_list arguments; \
+    va_start(arguments, format); \
+    add(format, arguments); \
+    va_end(arguments); \
+    mine->how = true; \
     end_test()
 void criterion_skip_test(const char *format, ...) { ENDS(skipped); }
 void criterion_test_die(const char *format, ...) { ENDS(failed); }
