@@ -6,8 +6,7 @@
 #                tries the same each time, the cases of right kernels (DRAWN_SEED: judge.sh)
 # Leaves build/BACKEND/proofs.tsv, a record a row (row.sh). Exit status: 0 if no row fails.
 set -u
-export BACKEND=$1
-stage=$2
+export BACKEND=$1 stage=$2
 shift 2
 export out=build/$BACKEND PROOFS=build/$BACKEND/proofs
 mkdir -p "$PROOFS"
