@@ -65,7 +65,7 @@ packages="$packages libmd-dev util-linux ${grade:+bubblewrap libarchive-tools li
 
 find_missing
 if [ -z "$missing" ]; then
-    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd and gnuplot are here${grade:+, and what grading needs}"
+    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot are here${grade:+, and what grading needs}"
 elif [ -n "$check" ]; then
     echo "setup: missing: $missing"
     exit 1

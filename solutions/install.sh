@@ -17,7 +17,7 @@ trap 'rm -rf "$scratch"' EXIT
 writable() { # FOLDER...
     for folder; do
         if ! mkdir -p "$to/$folder" 2>"$scratch/why" || [ ! -w "$to/$folder" ]; then
-            fail "cannot write into $to/$folder: choose another folder, make install PREFIX=\$HOME/.local, or use sudo make install"
+            fail "cannot write into $to/$folder: choose another folder (PREFIX=\$HOME/.local), or use sudo make install"
         fi
     done
 }
@@ -68,7 +68,8 @@ get_filename_component(workbook_PREFIX "\${CMAKE_CURRENT_LIST_DIR}/../../.." REA
 set(workbook_BACKEND $backend)
 if(NOT TARGET workbook::workbook)
     add_library(workbook::workbook SHARED IMPORTED)
-    set_target_properties(workbook::workbook PROPERTIES IMPORTED_LOCATION "\${workbook_PREFIX}/lib/libworkbook.so.$version"
+    set_target_properties(workbook::workbook PROPERTIES
+        IMPORTED_LOCATION "\${workbook_PREFIX}/lib/libworkbook.so.$version"
         IMPORTED_SONAME libworkbook.so.$major INTERFACE_INCLUDE_DIRECTORIES "\${workbook_PREFIX}/include")
 endif()
 END

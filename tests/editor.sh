@@ -1,6 +1,6 @@
 #!/bin/sh
 # editor.sh - what editors are told of each file is true: clang takes every problem, as shipped and blank, with the
-# flags of compile_commands.json without a word, and no key is named there. CLANG: another clang than the one in the path.
+# flags of compile_commands.json without a word, and no key is named there. CLANG: another clang than the path's.
 set -u
 clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "skip  there is no clang"; exit 77; }

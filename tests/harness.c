@@ -918,9 +918,9 @@ void run_unjudged(wb_case c)
     run_before(&c);
 }
 
-// What a function keeps of a call (a result, a map of a tensor, a choice by the first shape) must not be the next call's:
-// in one process other numbers lie where the case's own did, fewer rows and another head dimension come, and a call that
-// is refused.
+// What a function keeps of a call (a result, a map of a tensor, a choice by the first shape) must not be the next
+// call's: in one process other numbers lie where the case's own did, fewer rows and another head dimension come, and a
+// call that is refused.
 static void check_again(wb_case c)
 {
     enum { TURNS = 2 };
@@ -1114,8 +1114,8 @@ static void check_random_case(const wb_case *c)
     worker_end(&run);
 }
 
-// A grid may have 65535 blocks in y and in z: tiles by heads, tiles by sequences, heads by sequences may be more. On the
-// CPU layer no block of these runs.
+// A grid may have 65535 blocks in y and in z: tiles by heads, tiles by sequences, heads by sequences may be more. On
+// the CPU layer no block of these runs.
 static void check_grids(void)
 {
     enum { MANY = 33000 };
@@ -1139,7 +1139,7 @@ static void check_grids(void)
 
 void check_random(void)
 {
-    // What the CPU layer multiplies in a few hundredths of a second; it takes longer for warpgroups, and for a backward.
+    // What the CPU layer multiplies in a few hundredths of a second; warpgroups take longer, and a backward.
     const double most = (1 << 25) / (harness_capability ? 8.0 : wb_is_backward(problem()) ? 3 : 1);
     const int seeds = run_seed() == 1 ? 1 : 2;  // everybody's cases, and those of this run's seed
     // On a GPU nothing must stand in line behind the inputs: see check_stream.

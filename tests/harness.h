@@ -71,8 +71,8 @@ void check_doubles(wb_case c);
 void check_descends(wb_case c);
 
 // A case gives the same bits again: in the same process after other calls, of which one is refused, and in a process of
-// its own. On the CPU execution layer lanes, warps and blocks run shuffled there, and backward in a third; give each row
-// at least three tiles, since a + b is b + a.
+// its own. On the CPU execution layer lanes, warps and blocks run shuffled there, and backward in a third; give each
+// row at least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
 
 // The function works on the stream that it is given, which is not the default one, and does not wait for it, also while

@@ -1,8 +1,8 @@
 #!/bin/sh
 # edits.sh NN COUNT - the suite of NN rejects each of COUNT edits of its reference solution that repair/ makes and that
 # change a result in some case of repair's own. They are drawn by SEED, at a release as judge.sh says, else by what the
-# problem's folder and suite contain: a landing that changes neither draws the same as before. What a worker of all edits
-# fails by itself, with none turned on (its own memory, say), is not asked.
+# problem's folder and suite contain: a landing that changes neither draws the same as before. What a worker of all
+# edits fails by itself, with none turned on (its own memory, say), is not asked.
 set -u
 . tests/prove/judge.sh
 n=$1 count=$2 source=$(ls solutions/"$1"/*.c*) survived=0

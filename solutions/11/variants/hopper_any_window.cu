@@ -1,5 +1,5 @@
-// hopper_any_window.cu - flash_sink_logits by 07's kernel for any window or none on a Hopper GPU, with the logits instead
-// of sink tokens. Other GPUs use the reference solution.
+// hopper_any_window.cu - flash_sink_logits by 07's kernel for any window or none on a Hopper GPU, with the logits
+// instead of sink tokens. Other GPUs use the reference solution.
 // Random shapes that it is chosen for: 67 of 123 with sink logits (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
