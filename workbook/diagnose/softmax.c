@@ -24,6 +24,7 @@ static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
 static int ragged[2];                  // rows whose l is too large, or NaN: of full last tiles, of others
 static int beyond;                     // rows that subtract more than any of their scores
+static int divided;                    // ... by what a division of P by the sum of weights so far looks like
 static double slope;                   // by what scores are multiplied, if it is one number in all cases; or NaN
 
 static double s2;
@@ -151,10 +152,9 @@ static bool known(const double *runs, int count, double m)
 }
 
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
-// subtracts, the tile's weights, and their sum, as it is right and without a rescaling.
+// subtracts, the tile's weights, and their sum, as it is right and without a rescaling; and of the scores' own.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], all, m, weights, l,
-        plain;  // all: the largest score, those of hidden keys included
+    double runs[STEPS], tile[STEPS], all, m, weights, l, plain, own;  // all: the largest score, of hidden keys, too
     int tiles, keys;
 } row_seen;
 
@@ -178,6 +178,7 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
     beyond += m > run;
+    divided += m > run && fabs(m - run - log2(seen->own)) < 0.03;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
             e.problem->on_host
                 ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
@@ -375,7 +376,7 @@ static void look_at_row(int i)
     int last = -1;
     double run = -INFINITY, stayed = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = 0, seen.all = -INFINITY;
+    seen.l = seen.plain = seen.own = 0, seen.all = -INFINITY;
     if (row < 0) return;
     const char *const q = name_of(row);
     for (int t = 0; t < step_count; t++) {
@@ -404,7 +405,10 @@ static void look_at_row(int i)
                  "O of %s becomes NaN in the tile that starts at key %d, whose weights are finite. The tile has %d "
                  "rows, but only %d keys are left: 0 times a row of V that is no key's may be NaN",
                  q, steps[t].first, S->cols, keys_of(row) - steps[t].first);
+        if (tile > run) seen.own *= exp2(run - tile);
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
+        for (int c = 0; c < S->cols; c++)
+            if (is_seen(S, i, c)) seen.own += exp2(S->after[i * S->cols + c] * s2 - run);
         look_at_hidden(q, &steps[t], i, run);
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0) {
@@ -456,6 +460,10 @@ void settle_softmax(void)
     if (m && strstr(m->says, "before the mask")) fit_m.gaps = MASK_GAPS;
     if (alpha && strstr(alpha->says, "log2(l)")) fit_alpha.gaps = "finalize|softmax";
     if (beyond == fit_m.wrong) fit_m.none = over_more;
+    if (fit_m.wrong && divided == fit_m.wrong)
+        fit_m.none =
+            "; the difference is log2(l): the weights are divided by l, their sum so far, which only the end does",
+        fit_m.gaps = "accumulate|finalize|softmax";
     static char sloped[100];
     snprintf(sloped, sizeof sloped, "; in all cases, S is multiplied by %.3g = %.3g log2(e)", slope, slope / LOG2E);
     if (isfinite(slope)) fit_slope.none = sloped;

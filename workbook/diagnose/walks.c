@@ -221,8 +221,7 @@ static void say_edges(char says[200], const record *r)
         for (int end = 0; end < 2; end++)
             if (fits[k][end] && !fits[OWN][end] && blocks[k] > 1)
                 snprintf(says + strlen(says), 200 - strlen(says),
-                         ". Each block's loop %ss where the loop for %s should %s", end ? "end" : "begin", whose[k],
-                         end ? "end" : "begin"),
+                         ". The tiles of each block %s where those for %s should", end ? "end" : "begin", whose[k]),
                     fits[OWN][end] = true;
     free(edge);
 }
