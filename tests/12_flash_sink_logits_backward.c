@@ -90,7 +90,11 @@ Test(flash_sink_logits_backward, every_input)
 Test(flash_sink_logits_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30)); }
 
 // No gradient comes in, none goes out.
-Test(flash_sink_logits_backward, zero_do) { EACH_D(check_input(of(1, 1, 1, 167, D, 20), WB_ZERO_DO)); }
+Test(flash_sink_logits_backward, zero_do)
+{
+    check(1, 1, 1, 67, 16, 20);  // who stores nothing, or zeros, fails here
+    EACH_D(check_input(of(1, 1, 1, 167, D, 20), WB_ZERO_DO));
+}
 
 Test(flash_sink_logits_backward, twice_do) { EACH_D(check_doubles(of(1, 1, 1, 167, D, 20))); }
 
