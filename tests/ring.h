@@ -59,7 +59,10 @@ Test(SUITE, empty_chunks)
 Test(SUITE, every_group_size)
 {
     const int R = may_have_ranks(3) ? 3 : 1;
-    for (int group = 1; group <= 4; group *= 2) EACH_MASK(check(R, causal, 1, 2 * group, 2, 40, dim(group % 4 / 2)));
+    for (int group = 1; group <= 8; group *= 2) {
+        const int kv_heads = group < 8 ? 2 : 1;
+        EACH_MASK(check(R, causal, 1, kv_heads * group, kv_heads, 40, dim(group % 4 / 2)));
+    }
     check(R, 1, 1, 6, 2, 31, 64);
     check(R, 0, 1, 15, 3, 20, 64);
 }

@@ -149,7 +149,8 @@ static bool rows_are_alike(const float *x, int rows, int cols)
 
 void multiply(const matrices &m)
 {
-    matrices some = m;  // of rows that are alike, as those behind the last query are, so are the results
+    // Of rows that are alike, as those behind the last query are, so are the results. Four rows are a step.
+    matrices some = m;
     if (rows_are_alike(m.a, m.rows, m.depth) && rows_are_alike(m.c, m.rows, m.cols)) some.rows = 4;
     if (is_wide())
         multiply_wide(some);

@@ -388,8 +388,8 @@ static void look_at_row(int i)
             int c = 0;
             while (c < S->cols && !sees(row, key_of(S->b_row[c]))) c++;
             find(BY_RESCALING, "rescaled_by_nan", "rescale|max|softmax",
-                 "O of %s is 0 before its first tile, but NaN after the rescaling: the factor 2^(m_old - m_new) is not "
-                 "finite%s",
+                 "O of %s is 0 before its first tile, but NaN after the rescaling: the factor, which should be "
+                 "2^(m_old - m_new), is not finite%s",
                  q, c < S->cols ? "" : ". It sees no key of that tile, whose maximum is -infinity: is m_new that?");
             return;
         }
