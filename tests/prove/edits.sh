@@ -1,12 +1,14 @@
 #!/bin/sh
 # edits.sh NN COUNT - the suite of NN rejects each of COUNT edits of its reference solution that repair/ makes and that
 # change a result in some case of repair's own. They are drawn by SEED, at a release as judge.sh says, else by what the
-# problem's folder and suite contain: a landing that changes neither draws the same as before. What a worker of all
-# edits fails by itself, with none turned on (its own memory, say), is not asked.
+# reference solution and the suite contain: a landing that changes neither draws the same as before. What a worker of
+# all edits fails by itself, with none turned on (its own memory, say), is not asked.
 set -u
 . tests/prove/judge.sh
 n=$1 count=$2 source=$(ls solutions/"$1"/*.c*) survived=0
-contents=$(cat solutions/"$n"/*.c* tests/"$n"_* tests/*.h | cksum | cut -d ' ' -f 1)
+included=$(sed -n 's|^#include "\([a-z]*[.]h\)"$|tests/\1|p' tests/"$n"_*)
+# shellcheck disable=SC2086
+contents=$(cat solutions/"$n"/*.c* tests/"$n"_* $included | cksum | cut -d ' ' -f 1)
 [ "${stage:-}" = release ] || export SEED="${SEED:-$((contents % 16777216))}"
 right_with_any_seed
 built=$out/repaired/$1.cu worker=$out/repaired/$1_worker
