@@ -32,7 +32,11 @@ Test(flash_sinks_backward, sinks_dk)
 
 // ------------------------ whole_function
 
-Test(flash_sinks_backward, whole_function) { EACH_D(check(1, 2, 1, 200, D, 64, 4)); }
+Test(flash_sinks_backward, whole_function)
+{
+    EACH_D(check(1, 2, 1, 200, D, 64, 4));
+    check(1, 2, 1, 260, 32, 10, 40);  // two tiles with sinks, whose queries are many windows
+}
 
 // Three tokens, W = 1, S = 1, as the lesson computes them: each sees the first key and its own.
 Test(flash_sinks_backward, worked_by_hand)
