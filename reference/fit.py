@@ -6,14 +6,14 @@
 TABLE: of duel.py, with the ms of each kernel. For each GPU and kind it prints how much slower the chosen kernel was
 than the fastest of the library's: how many shapes are over 3 %, the worst and the mean, as the library that was timed
 chose and as this one does. --halves: fits coefficients to half of the shapes, by their checksum, and judges by the
-others. --write: fits to all, and makes solutions/coefficients.h. --scaled: this GPU is not fitted to, and judged by the
-coefficients of another.
+others. --write: fits to all, and makes solutions/coefficients.h, of one GPU, which are scaled for others. --scaled:
+this GPU is only judged.
 
-A fit makes two things small together, for each GPU and head dimension, by Adam: the errors of the logarithms of times,
+A fit makes two things small together, for each head dimension, by Adam: the errors of the logarithms of times,
 and what is lost where the fastest is not taken. It begins at what coefficients.h has, and stays near where shapes are
 few. A coefficient of 0 stays so. Wants no GPU; the library of any backend (WB_LIBRARY), and it asks nothing else.
 """
-import collections, ctypes, functools, math, os, re, sys, zlib
+import collections, ctypes, functools, math, operator, os, re, sys, zlib
 
 GPUS = {"NVIDIA H200": (9, 132, 1980, 4814), "NVIDIA H100 80GB HBM3": (9, 132, 1980, 3352)}  # as their drivers say
 KERNELS, COEFFICIENTS, DIMS = "solutions/kernels.h", "solutions/coefficients.h", (16, 32, 64, 128)
@@ -102,14 +102,26 @@ def recorded():
     return found
 
 
-def fit(rows, costs, steps=300, sharp=0.03):
-    """Changes COSTS, {(source, D): coefficients}, to suit ROWS, which are of one GPU and D."""
+def on(gpu, like):
+    """What each coefficient of the GPU LIKE is multiplied by on GPU, as library.c does it."""
+    here, of = GPUS[gpu], GPUS[like]
+    return [of[2] / here[2]] * 3 + [1, of[3] / here[3], 1]
+
+
+def fit(rows, costs, like, steps=300, sharp=0.03):
+    """Changes COSTS, {(source, D): coefficients} of the GPU LIKE, to suit ROWS, which are of one D."""
     if not rows:
         return
-    names = {name for row in rows for name in row.us}
-    used = sorted({(FIRST.get(name, name), rows[0].D) for name in names})
-    device = {of[0]: Device(*GPUS[rows[0].gpu], ctypes.pointer(Costs(*costs[of]))) for of in used}
-    device.update((name, device[FIRST.get(name, name)]) for name in names)
+    gpus = {row.gpu: on(row.gpu, like) for row in rows}
+    used = sorted({(FIRST.get(name, name), rows[0].D) for row in rows for name in row.us})
+    device = {(of[0], gpu): Device(*GPUS[gpu], ctypes.pointer(Costs(*map(operator.mul, costs[of], factors))))
+              for of in used for gpu, factors in gpus.items()}
+
+    def put(of, i, x):
+        for gpu, factors in gpus.items():
+            setattr(device[of[0], gpu].costs.contents, COSTS[i], math.exp(x) * factors[i])
+
+    picture = lambda row, name: math.log(row.predicted(name, device[FIRST.get(name, name), row.gpu]))
     start = {(of, i): math.log(x) for of in used for i, x in enumerate(costs[of]) if x > 0}
     at, one, two, least = dict(start), collections.Counter(), collections.Counter(), math.inf
     for step in range(1, steps + 1):
@@ -118,7 +130,7 @@ def fit(rows, costs, steps=300, sharp=0.03):
             loss, slope[p] = loss + 0.01 * (x - start[p])**2, 0.02 * (x - start[p])
         pushed = collections.defaultdict(list)
         for row in rows:
-            log = {name: math.log(row.predicted(name, device[name])) for name in row.us}
+            log = {name: picture(row, name) for name in row.us}
             share = {name: math.exp((min(log.values()) - x) / sharp) for name, x in log.items()}
             total = sum(share.values())
             mean = sum(share[name] * min(row.loses[name], 1) for name in log) / total
@@ -131,33 +143,28 @@ def fit(rows, costs, steps=300, sharp=0.03):
                 pushed[FIRST.get(name, name)].append((row, name, x, push))
         if loss < least:
             least = loss
-            costs.update({of: [getattr(device[of[0]].costs.contents, field) for field in COSTS] for of in used})
-        for (of, i), x in at.items():
-            c, p = device[of[0]].costs.contents, (of, i)
-            setattr(c, COSTS[i], math.exp(x + 0.01))
+            costs.update({of: [math.exp(at[of, i]) if (of, i) in at else 0 for i in range(len(COSTS))]
+                          for of in used})
+        for p, x in at.items():
+            of, i = p
+            put(of, i, x + 0.01)
             for row, name, before, push in pushed[of[0]]:
                 if abs(push) < 1e-3:
                     continue
-                slope[p] += push * (math.log(row.predicted(name, device[name])) - before) / 0.01
-            setattr(c, COSTS[i], math.exp(x))
+                slope[p] += push * (picture(row, name) - before) / 0.01
+            put(of, i, x)
         for p in at:
             one[p] += 0.1 * (slope[p] - one[p])
             two[p] += 0.01 * (slope[p]**2 - two[p])
             at[p] -= (0.04 * (1 - step / steps) * one[p] / (1 - 0.9**step)
                       / (math.sqrt(two[p] / (1 - 0.99**step)) + 1e-9))
-            setattr(device[p[0][0]].costs.contents, COSTS[p[1]], math.exp(at[p]))
+            put(*p, at[p])
 
 
 def predicted(row, costs, like):
-    """{source: microseconds} by the coefficients of the GPU `like`, scaled as library.c does."""
-    here, of, taken = GPUS[row.gpu], GPUS[like], {}
-    for name in row.us:
-        c = Costs(*costs[FIRST.get(name, name), row.D])
-        for field in COSTS[:3]:
-            setattr(c, field, getattr(c, field) * of[2] / here[2])
-        c.megabyte *= of[3] / here[3]
-        taken[name] = row.predicted(name, Device(*here, ctypes.pointer(c)))
-    return taken
+    """{source: microseconds} by the coefficients of the GPU LIKE."""
+    of = lambda name: Costs(*map(operator.mul, costs[FIRST.get(name, name), row.D], on(row.gpu, like)))
+    return {name: row.predicted(name, Device(*GPUS[row.gpu], ctypes.pointer(of(name)))) for name in row.us}
 
 
 def main(*arguments):
@@ -165,15 +172,12 @@ def main(*arguments):
     tables = [word for word in words if not word.startswith("--")
               or options.update({word: word in ("--halves", "--write") or next(words)})]
     rows, costs, scaled, whole = [*read(tables)], recorded(), options.get("--scaled"), "--write" in options
-    first, halves = next(gpu for gpu in costs if gpu != scaled), "--halves" in options
-    like = {gpu: gpu if gpu in costs and gpu != scaled else first for gpu in {row.gpu for row in rows}}
-    for gpu in {row.gpu for row in rows} - {scaled} if halves or whole else ():
-        costs[gpu], like[gpu] = costs[like[gpu]].copy(), gpu
-        for D in DIMS:
-            fit([row for row in rows if (row.gpu, row.D) == (gpu, D) and (whole or not row.held_out)], costs[gpu])
+    like, halves = next(iter(costs)), "--halves" in options
+    for D in DIMS if halves or whole else ():
+        fit([row for row in rows if row.D == D and row.gpu != scaled and (whole or not row.held_out)], costs[like], like)
     judged = [row for row in rows if row.held_out or not halves]
     for row in judged:
-        row.picture = predicted(row, costs[like[row.gpu]], like[row.gpu])
+        row.picture = predicted(row, costs[like], like)
     print("gpu kind shapes over3_before worst_before mean_before over3 worst mean".replace(" ", "\t"))
     for gpu in sorted({row.gpu for row in judged}):
         of_gpu = [row for row in judged if row.gpu == gpu]

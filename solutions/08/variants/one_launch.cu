@@ -383,7 +383,7 @@ static wb_status launch_any(
     return shares<128>(shape, processors) ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
 }
 
-// The same in microseconds. A sink is seen by all queries.
+// The same in microseconds. A sink is seen by all queries. `more`: of a step of a walk that is shared.
 static double one_launch_microseconds(const attention_shape *shape, const wb_device *device)
 {
     if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
@@ -410,7 +410,7 @@ static double one_launch_microseconds(const attention_shape *shape, const wb_dev
     const bool shared =
         shape->head_dim == 128 ? shares<128>(shape, device->processors) : shares<64>(shape, device->processors);
     const double b = c->beginning, together = shared ? at_once : 1;
-    const double chain = fmax(ceil(keys.most / together) + b + shared, queries.most + b);
+    const double chain = fmax(ceil(keys.most / together) * (1 + shared * c->more) + b + shared, queries.most + b);
     const double all = keys.blocks * (keys.mean + (b + shared) * together) + queries.blocks * (queries.mean + b);
     const double time = pow(pow(c->step * chain, 4) + pow(c->busy * all / slots, 4), 0.25);
     return c->launch + wb_both(time, wb_from_memory(megabytes, device)) + c->megabyte * wb_megabytes(shape, 4, 4);

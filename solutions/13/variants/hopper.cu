@@ -2,21 +2,18 @@
 // keys that was loaded once. The split and the merge are the reference solution's, which also serves everything else:
 // 16 rows and fewer, D 16 and 32, other GPUs. Short caches are not split where that ends no later (wants_whole).
 //
-// With R rows a byte of the cache makes R FLOPs. The key fetches a tile again for each 32 rows, and multiplies by
-// mma.sync: with 96 rows three times the bytes come through L2. Here one warpgroup fetches, and one to three compute,
-// each for 64 rows.
+// With R rows a byte of the cache makes R FLOPs. The reference solution fetches a tile again for each 32 rows, and
+// multiplies by mma.sync: with 96 rows three times the bytes come through L2. Here one warpgroup fetches, and one to
+// three compute, each for 64 rows.
 //   Time: memory's 4.3 TB/s are 32 KB a microsecond for each multiprocessor. 128 rows are 4.2 MFLOP then, of the 7 or
-//   so that 10's kernels do.
-//   So up to 128 rows memory is to be the limit, from 192 rows on the tensor cores.
+//   so that 10's kernels do. So up to 128 rows memory is to be the limit, from 192 rows on the tensor cores.
 //   Bytes on their way: 36 KB are wanted (the lesson counts). Slots of 8 or 16 KB fill the shared memory; up to eight
-//   of them, but for four, are
-//   on their way: 64 KB (192 rows), 96 KB (64 rows, D 128) or 128 KB.
+//   of them, but for four, are on their way: 64 KB (192 rows), 96 KB (64 rows, D 128) or 128 KB.
 //   Registers of a thread: O 32 or 64 (D 64, 128), S and P 48 of 64 keys, 96 of 128, Q 16 or 32. Q is in none of the
-//   shared memory: two factors
-//   there for 64 x 64 are 128 bytes a clock, which is all that it gives. A third warpgroup has room at D 64 alone.
-//   Copies: cp.async, as in the key, not the copy engine. Rows behind the last key must be zeros (their weight is 0,
-//   but 0 * NaN is NaN), and
-//   memory may end before them.
+//   shared memory: two factors there for 64 x 64 are 128 bytes a clock, which is all that it gives. A third warpgroup
+//   has room at D 64 alone.
+//   Copies: cp.async, as in the reference solution, not the copy engine. Rows behind the last key must be zeros (their
+//   weight is 0, but 0 * NaN is NaN), and memory may end before them.
 // Random shapes that it is chosen for: 25 of 135 decoding steps (records of `make duel`, 2026-11-28).
 #include "workbook.h"
 #include "predict.h"
