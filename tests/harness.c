@@ -675,7 +675,7 @@ static const char *const carries_state =
 static void run_before(const wb_case *c)
 {
     worker_run run;
-    worker_start(&run, problem(), c, WORKER_SHARED);
+    expect_start(&run, problem(), c, WORKER_SHARED);
     const bool died = run.ending[0];
     worker_end(&run);
     if (died) worker_retire(WORKER_SHARED);
@@ -689,7 +689,7 @@ static int culprit(const worker_run *run, const refusal *wanted, int known)
         worker_run again;
         worker_retire(WORKER_SHARED);
         run_before(&run->before[k]);
-        worker_start(&again, run->problem, &run->c, WORKER_SHARED);
+        expect_start(&again, run->problem, &run->c, WORKER_SHARED);
         r.used = 0;
         const bool right = judge(&r, &again, wanted);
         worker_end(&again);
@@ -704,7 +704,7 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
 {
     report alone = {.used = 0};
     worker_run again;
-    worker_start(&again, run->problem, &run->c, WORKER_ALONE);
+    expect_start(&again, run->problem, &run->c, WORKER_ALONE);
     const bool right = judge(&alone, &again, wanted);
     worker_end(&again);
     if (strncmp(again.ending, "not run", 7) == 0) return;
@@ -740,7 +740,7 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 {
     report r = {.used = 0};
     note_tried(c);
-    worker_start(run, problem(), c, kind);
+    expect_start(run, problem(), c, kind);
     if (judge(&r, run, wanted)) return;
     worker_retire(kind);
     if (run->served > 0) blame(&r, run, wanted);
@@ -963,7 +963,7 @@ void check_same_twice(wb_case c)
     const int orders[] = {0, SHUFFLED + (int)(c.seed % 1000000), BACKWARD}, times = cpu && !problem()->on_host ? 3 : 2;
     for (int n = 0; n < times && !r.used; n++) {
         c.order = cpu && !problem()->on_host ? orders[n] : 0;
-        worker_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : cpu ? WORKER_ALONE : WORKER_SECOND);
+        expect_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : cpu ? WORKER_ALONE : WORKER_SECOND);
         if (judge_ending(&r, &second)) judge_same(&r, &first, &second);
         if (r.used) say_case(&r, &second);
         worker_end(&second);
@@ -1077,7 +1077,7 @@ static bool passes_alone(const wb_case *c, report *r)
 {
     worker_run run;
     r->used = 0;
-    worker_start(&run, problem(), c, WORKER_ALONE);
+    expect_start(&run, problem(), c, WORKER_ALONE);
     const bool passes = strncmp(run.ending, "not run", 7) == 0 || judge(r, &run, NULL);
     worker_end(&run);
     return passes;
@@ -1101,7 +1101,7 @@ static void check_random_case(const wb_case *c)
     worker_run run;
     report r = {.used = 0};
     note_tried(c);
-    worker_start(&run, problem(), c, kind);
+    expect_start(&run, problem(), c, kind);
     if (!judge(&r, &run, NULL)) {
         static report alone;
         worker_retire(kind);
@@ -1446,7 +1446,7 @@ void check_given_case(void)
     if (!wb_case_is_valid(problem(), &c)) {
         char why[256];
         snprintf(why, sizeof why, "%s", wb_last_message());
-        worker_start(&run, problem(), &c, WORKER_ALONE);
+        expect_start(&run, problem(), &c, WORKER_ALONE);
         const bool unsupported = worker_exchange(&run)->status == WB_UNSUPPORTED;
         if (judge(&r, &run, &(refusal){unsupported ? WB_UNSUPPORTED : WB_BAD_ARGUMENT, ""})) {
             worker_end(&run);

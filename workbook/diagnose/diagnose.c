@@ -178,7 +178,7 @@ static void look_at_case(const char *text)
     worker_run run;
     if (!parse(text, &c)) return;
     e.alike = false;
-    worker_start(&run, problem, &c, c.watched ? WORKER_ALONE : WORKER_SHARED);
+    expect_start(&run, problem, &c, c.watched ? WORKER_ALONE : WORKER_SHARED);
     if (c.watched) {
         wb_case_print(problem, &c, e.text);
         if (run.ending[0] && strstr(run.said.text, "a tile was read that should have been skipped"))

@@ -5,6 +5,9 @@
 
 #include <math.h>
 
+// Prepares a case and has a worker run it; O and L of a backward are the oracle's, rounded.
+void expect_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind);
+
 // Multiplications that the oracle may spend on a case. Beyond it, only every n-th row is compared, in all heads.
 extern double expect_budget;
 

@@ -2,7 +2,6 @@
 
 #include "case/shards.h"
 #include "record.h"
-#include "reference/oracle.h"
 #include "session.h"
 
 #include <errno.h>
@@ -89,31 +88,6 @@ static void read_all(int file, const worker_run *run)
     off_t at = (off_t)run->given, end = 0;
     while ((size_t)at < run->bytes && (at = lseek(file, at, SEEK_DATA)) >= 0 && (end = lseek(file, at, SEEK_HOLE)) >= 0)
         read_part(file, run->shared, (size_t)at, (size_t)end < run->bytes ? (size_t)end : run->bytes), at = end;
-}
-
-// O and L of a backward are the oracle's, rounded; for a shape that will be refused they stay what they are.
-static void fill_forward_inputs(const worker_run *run)
-{
-    void *const some = (void *)256;
-    const attention_shape *s = &run->c.shape;
-    if (wb_check_backward(run->problem->name, some, some, some, some, some, some, some, some, some, some, s) != WB_OK)
-        return;
-    double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V");
-    double *sinks = worker_numbers(run, "sink_logits");
-    const oracle_inputs in = {run->problem, s, Q, K, V, sinks, .mask = NULL};
-    const size_t D = (size_t)s->head_dim;
-    uint16_t *const O = (uint16_t *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "O"));
-    float *const L = (float *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "L"));
-#pragma omp parallel for collapse(2) schedule(dynamic, 16)
-    for (int bh = 0; bh < s->batch * s->q_heads; bh++)
-        for (int i = 0; i < s->q_len; i++) {
-            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            double o[WB_MAX_HEAD_DIM], l;
-            oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
-            for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
-            L[row] = (float)l;
-        }
-    free(Q), free(K), free(V), free(sinks);
 }
 
 // The workers under way, and the cases that the first of each kind has served, who is in all of them.
@@ -279,14 +253,17 @@ static void cut(worker_run *run)
     }
 }
 
-void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
+void worker_prepare(worker_run *run, const wb_problem *problem, const wb_case *c)
 {
     memset(run, 0, sizeof *run);
     run->problem = problem;
     run->c = *c;
     lay_out(run);
-    if (wb_is_backward(problem) && !c->dry) fill_forward_inputs(run);
-    if (wb_has_ranks(problem)) cut(run);
+}
+
+void worker_start(worker_run *run, worker_kind kind)
+{
+    if (wb_has_ranks(run->problem)) cut(run);
     const char *const why = gave_up();
     if (why) {
         snprintf(run->ending, sizeof run->ending, "%s", why);
@@ -298,7 +275,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
         if (files[r] < 0) give_up("memory to share");
         write_tensors(files[r], worker_part(run, r));
     }
-    if (run->parts && (board = session_memory(wb_board_room(problem, &run->c, run->tensors))) < 0)
+    if (run->parts && (board = session_memory(wb_board_room(run->problem, &run->c, run->tensors))) < 0)
         give_up("memory to share");
     serve(run, kind, files, board);
     for (int r = 0; r < worker_count(run); r++) close(files[r]);

@@ -39,9 +39,12 @@ struct worker_run {
 
 const char *worker_path(void);
 
-// Runs the case, or kills the worker when it has no answer after WB_TIMEOUT seconds of its own. Ends the program with a
+// Lays out a case and makes its inputs, but for O and L of a backward, which are the caller's (expect.h).
+void worker_prepare(worker_run *run, const wb_problem *problem, const wb_case *c);
+
+// Runs it, or kills the worker when it has no answer after WB_TIMEOUT seconds of its own. Ends the program with a
 // sentence if there is no worker, or if the machine was too busy to judge one (record.h).
-void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind);
+void worker_start(worker_run *run, worker_kind kind);
 void worker_end(worker_run *run);  // gives the memory back
 
 // Kills the worker of this kind, if there is one.

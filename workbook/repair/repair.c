@@ -124,7 +124,7 @@ static bool is_wrong(int n)
     const double most = seconds[n] * 10 > least ? seconds[n] * 10 : least, left = budget - own.cpu;
     snprintf(limit, sizeof limit, "%g", most < left ? most : left < 0.3 ? 0.3 : left);
     setenv("WB_TIMEOUT", limit, 1);
-    worker_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
+    expect_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
     bool right = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
     if (!right) worker_retire(WORKER_SHARED);
