@@ -342,8 +342,8 @@ static bool passes_suite(const change *c, const char *source, const char *built,
     FILE *const to = fopen(built, "w");
     if (!to) return false;
     const bool sum = strchr(c->put, ' ') || *c->put == '-', nothing = strcmp(c->put, "nothing") == 0;
-    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s%s%s", c->at, source, sum ? "(" : "", nothing ? "" : c->put,
-            sum ? ")" : "", source + c->end);
+    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s%s%s", c->at, source, sum ? "(" : "",
+            nothing ? "" : c->put, sum ? ")" : "", source + c->end);
     fclose(to);
     setenv("WB_TIMEOUT", "20", 1), unsetenv("WB_REPAIR");
     snprintf(suite, sizeof suite, "build/cpu/wb suite --first build/cpu/tests/%02d_test %s cpu", problem->number,
@@ -386,8 +386,10 @@ static int try_all(int found[SUITES])
     }
     for (int p = 0; p < processes; p++) end_of(p);
     tried = done->next < order_count ? done->next : order_count;
-    for (int n = 0; n < tried && count < SUITES; n++)
-        if (done->mends[order[n]]) found[count++] = order[n];
+    for (int n = 0; n < 2 * tried && count < SUITES; n++) {  // rather one that is no number
+        const int id = order[n % tried];
+        if (done->mends[id] && (n < tried) == !isdigit((unsigned char)*changes[id].put)) found[count++] = id;
+    }
     munmap(done, sizeof *done);
     return count;
 }
