@@ -45,6 +45,7 @@ asks - 08/P_not_dS delta                      # both need it
 asks - 09/sinks_without_far_queries queries
 # Which queries a block meets depends on neither.
 asks keys_missing 09/sinks_without_far_queries keys "mask of dK and dV"
+asks - 09/first_part_only parts               # what no part has is not in their sum
 asks 0 01/O_not_rescaled mask finalize        # without a mask it shows as well, and before the end
 asks - 01/O_not_rescaled rescale
 asks - 13/weights_in_base_2 finalize                                      # parts are not what they say

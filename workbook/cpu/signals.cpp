@@ -110,8 +110,17 @@ static void tell(const thread &t, const void *word, long phase, char *text, size
     if (s.missing)
         n += snprintf(text + n, size - static_cast<size_t>(n), "%d of %d arrivals are missing", s.missing, s.count);
     if (s.promised != s.come)
-        snprintf(text + n, size - static_cast<size_t>(n), "%s%ld of %ld promised bytes have arrived",
-                 s.missing ? "; " : "", s.come, s.promised);
+        n += snprintf(text + n, size - static_cast<size_t>(n), "%s%ld of %ld promised bytes have arrived",
+                      s.missing ? "; " : "", s.come, s.promised);
+    std::string full = name_of(word);  // "K.empty[1]": what never was filled is never given back
+    const size_t at = full.find("empty[");
+    if (at == std::string::npos || s.phase) return;
+    full.replace(at, 5, "full");
+    for (const signal_state &x : engine_here().signals)
+        if (full == name_of(x.word) && !x.phase && x.missing == x.count)
+            snprintf(text + n, size - static_cast<size_t>(n),
+                     ". Nothing was sent there: the first wait must be for the phase before the first, and the phase "
+                     "must change once per round");
 }
 
 void signal_wait(const uint64_t *word, unsigned phase, call_site site)

@@ -12,8 +12,8 @@ static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = "; it equals 2 to the power of ")};
 static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals "),
                         FIT(BY_DS, "dS", .joint = "; it is ")};
-static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "sum of the parts|parts|dK scale"),
-                         FIT(BY_END, "sum of the parts|parts|dV|dK scale")};
+static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "dK scale|sum of the parts"),
+                         FIT(BY_END, "dV|sum of the parts|dK scale")};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = "; it equals the sum of ");
 static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = "; it equals minus the sum of ");
 
@@ -61,8 +61,6 @@ static void look_at_factors(void)
         const product *dP = steps[t].dP;
         if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
             find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
-        if (by_keys && steps[t].P && steps[t].P->right == OF_Q)
-            find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, but should be the sum of P^T dO");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is the product of %s and %s, but should be that of %s and %s", owner_names[dP->left],
@@ -148,7 +146,11 @@ static void look_at_sums(bool is_dV)
         }
         if (off <= 1e-4 * largest) continue;
         const bool anew = xx > 0 && fabs(xy / xx) < 1e-6;
-        find(BY_SUM, anew ? "sum_begins_anew" : "", is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
+        const bool head = by_keys && head_of(steps[t].S->b_row[0]) != head_of(last->S->b_row[0]);  // it begins here
+        find(BY_SUM, anew ? "sum_begins_anew" : "",
+             head    ? is_dV ? "next head|dV" : "next head|dK|dK scale"
+             : is_dV ? "dV"
+                     : own("dK|dK scale", "dQ|dQ scale"),
              "between steps %d and %d of a block's loop, the accumulator of %s %s", t - 1, t,
              is_dV ? "dV" : own("dK", "dQ"), anew ? "is reset" : "is modified");
         return;
@@ -252,9 +254,12 @@ void settle_backward(void)
 {
     for (int keys = 0; keys < 2; keys++) {
         const form *const is = fit_form(&fit_dS[keys]);
-        if (is && !strstr(is->says, "dP")) fit_dS[keys].gaps = keys ? "dS|dK" : "dS for dQ|dQ";
+        if (is && !strstr(is->says, "dP")) fit_dS[keys].gaps = keys ? "dK|dS" : "dQ|dS for dQ";
         if (is && !keys) fit_dS[keys].rank = BY_EXPONENT;
     }
     fit_P[0].mute = !fit_form(&fit_P[0]);  // it was taken from dS: delta or dP may be what is wrong
-    if (block_is_summed()) fit_dsinks.gaps = "rows of the head|sum of the block";
+    const form *const sum = fit_form(&fit_dsinks);
+    if (block_is_summed())
+        fit_dsinks.gaps = sum && strstr(sum->says, "warp") ? "sum of the block|rows of the head"
+                                                           : "rows of the head|sum of the block";
 }

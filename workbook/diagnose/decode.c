@@ -4,7 +4,8 @@
 #include "worker/exchange.h"
 
 // [2]: of one part, or more
-static fit fit_merge[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
+static fit fit_merge[2] = {FIT(BY_SUM, "finalize"),
+                           FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
 static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; that is the change of ");
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
@@ -140,7 +141,7 @@ static bool are_finite(const product *PV, const product *S, int i)
 // more are wrong than a few.
 bool look_at_scales(const record *r)
 {
-    enum { SCALED = 8 };
+    enum { SCALED = 9 };
     int misses = 0, count = 0;
     EACH_WALK (r, w) {
         EACH_PAIR (t, step_count, i, steps[t].S->rows) {
@@ -150,12 +151,6 @@ bool look_at_scales(const record *r)
             for (int c = 0; PV && c < S->cols; c++) {
                 const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
                 const bool visible = sees(S->a_row[i], key_of(S->b_row[c]));
-                if (isnan(P) && visible && isfinite(score))
-                    find(BY_SCALES, "", "scales sent",
-                         "%s gives the weight NaN to key %d, whose score is finite: a scale was NaN, as memory is that "
-                         "was never written; the key's own scales are %.3g (K) and %.3g (V)",
-                         name_of(S->a_row[i]), key_of(S->b_row[c]), e.K_scale[scale_at(S->b_row[c])],
-                         e.V_scale[scale_at(S->b_row[c])]);
                 if (isnan(P) && S->b_row[c] < 0 && steps[t].first >= 0 && are_finite(PV, S, i))
                     find(BY_SCALES, "0 times -infinity", "scores",
                          "%s gives the weight NaN to key %d, which does not exist, and finite weights to the keys that "
@@ -167,7 +162,8 @@ bool look_at_scales(const record *r)
                 const int at_0 = at - page_size() * (S->b_row[c] % e.s->kv_heads);
                 const double k = e.K_scale[at], v = e.V_scale[at];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
-                is[SCALED - 1] = score * e.K_scale[at_0] + log2(e.V_scale[at_0]) / base2_scale();
+                is[8] = score * k * 64 * base2_scale();
+                is[7] = score * e.K_scale[at_0] + log2(e.V_scale[at_0]) / base2_scale();
                 if (first_key < 0) {
                     memcpy(first, is, sizeof is), first_P = log2(P), first_key = key_of(S->b_row[c]);
                     continue;
@@ -178,7 +174,9 @@ bool look_at_scales(const record *r)
                 count++, misses += !(fabs(seen - right) <= slack);
                 see_sum(&fit_scales, seen, slack,
                         "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
-                        "log2(K_scale)| (S K_scale + the term of V_scale), with the scales of key head 0",
+                        "log2(K_scale)| (S K_scale + the term of V_scale), with the scales of key head 0| S K_scale "
+                        "scale2, scaled by "
+                        "scale2 once more",
                         is,
                         "the weights of %s are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to key "
                         "%d their log2 should change by %.4g, but changes by %.4g",
@@ -206,6 +204,9 @@ void settle_decode(void)
 {
     const form *const is = fit_form(&fit_scales);
     fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50;
-    if (is) fit_scales.gaps = strstr(is->says, "log2(V_scale) + ") == is->says ? "scores" : fit_scales.gaps;
+    if (is && strstr(is->says, "head 0"))
+        fit_scales.gaps = "scales sent|scores|weights";
+    else if (is)
+        fit_scales.gaps = strstr(is->says, "log2(V_scale) + ") == is->says ? "scores" : fit_scales.gaps;
     if (is && strstr(is->says, "scale log2(e) S K_scale") == is->says) fit_scales.gaps = "weights";
 }

@@ -37,6 +37,7 @@ static const char *const needed[][2] = {
     {"delta", "dS|dS for dQ"},
     {"share|page lookup|packed rows", "merge|finalize"},
     {"finalize", "merge"},
+    {"parts", "sum of the parts"},
     {"mask|tail|mask of the diagonal|mask of the window|mask of the sinks|mask of dK and dV|mask of dQ",
      "max|rescale|accumulate"},
     {"product|keys|values|weights|row|pages", "owner"},
@@ -113,15 +114,10 @@ static void judge_case(const worker_run *run)
     expect_outputs(&judged, outputs);
     for (int k = 0; k < judged.count; k++) {
         const wb_tensor *t = &run->tensors[k];
-        const unsigned char *bytes = (unsigned char *)worker_tensor(run, k);
-        bool right = true, written = !t->output || run->c.prior || !wb_is_backward(problem);
-        for (size_t i = 0; i < t->bytes && !written; i++) written = bytes[i] != WB_NAN_BYTE;
-        for (size_t i = 0; outputs[k].want && i < run->tensors[k].count && right; i++)
-            right = expected_is(&outputs[k], i, wb_get(run->tensors[k].type, worker_tensor(run, k), i));
+        bool right = true;
+        for (size_t i = 0; outputs[k].want && i < t->count && right; i++)
+            right = expected_is(&outputs[k], i, wb_get(t->type, worker_tensor(run, k), i));
         e.wrong |= !right;
-        if (!written && outputs[k].want)
-            find(BY_DELTA - 1, "not written", "launch", "no element of %s was written: was its kernel launched?",
-                 t->name);
         free(outputs[k].want), free(outputs[k].tolerance);
     }
     some_wrong |= e.wrong;
@@ -268,9 +264,11 @@ int main(int argc, char **argv)
            !has_gap(best.gaps)            ? "look at the given code, outside of the gaps"
            : *gaps_given(problem, source) ? "look at the changed given code first, then at: "
                                           : "look at: ");
-    int listed = 0;
-    for (int n = 0; n < gap_count; n++)
-        if (is_in(best.gaps, gaps[n].name)) printf("%s%s", listed++ ? ", " : "", gaps[n].name);
+    int listed = 0;  // the likeliest
+    for (const char *name = best.gaps; *name && listed < 2; name += strcspn(name, "|"), name += *name == '|')
+        for (int n = 0; n < gap_count; n++)
+            if (strlen(gaps[n].name) == strcspn(name, "|") && strncmp(name, gaps[n].name, strcspn(name, "|")) == 0)
+                printf("%s%s", listed++ ? ", " : "", gaps[n].name);
     printf("; problems/%02d/README.md, \"Common mistakes\"\n", problem->number);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "evidence.h"
 
 static fit fit_factor =
-    FIT(BY_SCALES, "scales|factor", .others = "scales|factor|softmax", .joint = "; the exponent of 2 is ");
+    FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax", .joint = "; the exponent of 2 is ");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = "; it equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax"), fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
@@ -71,21 +71,6 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
     return fits;
 }
 
-// A key that a query does not see has no weight, whatever the factor is.
-static void look_at_mask(const step *now, int i)
-{
-    const int q = now->S->a_row[i];
-    for (int c = 0; now->P && q >= 0 && c < now->P->depth; c++) {
-        const int key = now->P->b_row[c] < 0 ? -1 : key_of(now->P->b_row[c]);
-        if (key >= 0 && now->P->a[i * now->P->depth + c] > 0 && !sees(q, key))
-            find(BY_HEADS + 1, "", "overlap|softmax",
-                 "query %d does not see key %d, but gives it a weight, in the tile that starts at key %d", query_of(q),
-                 key, now->first);
-    }
-}
-
-static double first_weight;  // the largest in the first tile of any row, in all cases
-
 // By which power of two the scores were multiplied, of rows whose weights fit one alone.
 static void look_at_factor(row_in_tile *x)
 {
@@ -109,18 +94,10 @@ static void look_at_factor(row_in_tile *x)
 }
 
 // From one tile to the next.
-static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor)
+static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, double factor)
 {
-    const int V = of_tile(e.V_exponent, is), old = of_tile(e.V_exponent, was);
-    const double m = V - is->at, m_old = old - was->at, seen = is->at - was->at;
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
-    const bool stays = fabs(factor - 1) < 0.01;
-    // No maximum has to be, or may be, raised.
-    if (stays && is->top + V - m_old < 2.9 && t > 1 && fabs(seen - (V - old)) > 0.3)
-        find(BY_EXPONENT, "", "softmax|overlap",
-             "m of query %d does not change between the tiles that start at keys %d and %d. So the exponent added to "
-             "its scores must change as V's exponent does, by %d, but changes by %.2f",
-             query_of(is->q), was->tile * TILE, is->tile * TILE, V - old, seen);
+    const double m = of_tile(e.V_exponent, is) - is->at, m_old = of_tile(e.V_exponent, was) - was->at;
     const double grown = m - m_old;
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
             "in the tile that starts at key %d, m of query %d grows by %.2f, so its O must be multiplied by %.4g, but "
@@ -191,20 +168,18 @@ void look_at_e4m3(const record *r)
             int seen = 0;
             bool right = true;
             for (int t = 0; t < step_count; t++) {
-                look_at_mask(&steps[t], i);
                 if (!read_row(&is, &steps[t], i)) {
                     right = false;
                     continue;
                 }
                 look_at_factor(&is);
-                for (int k = 0; k < is.count && !seen; k++) first_weight = fmax(first_weight, is.P[k]);
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
                          "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
                          "number in e4m3: when a sum of weights exceeds 448, raise m so that the largest weight is 2^3",
                          is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
-                if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);
+                if (seen && t > 0) look_at_tiles_of(&was, &is, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
                 all[seen] = is.all, all_V[seen] = is.all_V;
                 m[seen] = is.plain >= 3 ? of_tile(e.V_exponent, &is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
@@ -220,9 +195,4 @@ void settle_e4m3(void)
 {
     const form *const l = fit_form(&fit_l);
     if (l && strstr(l->says, "this L + ln(2) V_exponent") == l->says) fit_l.gaps = "";  // l is right
-    if (e.problem->signature == WB_FP8 && first_weight > 0 && first_weight <= 1)
-        find(BY_WASTE - 1, "weights of at most 1", "softmax",
-             "no row has a weight above 1 in its first tile, and e4m3 turns weights below 2^-10 into 0: with m lower "
-             "by 3, "
-             "the largest would be 2^3, and eight times smaller ones would count");
 }

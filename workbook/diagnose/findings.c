@@ -141,7 +141,8 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
     // Of those that are right none is gone, or one is, or all are; and another has come, or one or all have another
     // factor.
     for (int gone = -1; gone <= count - (rights < 2); gone++)
-        EACH_PAIR (t, count + (rights > 1), change, COUNT(changes)) {
+        EACH_PAIR (turn, count + (rights > 1), change, COUNT(changes)) {
+            const int t = (turn + count) % (count + (rights > 1));  // first that all have another factor
             const bool is_right = t == count || terms[t].right.number != 0;
             const bool goes = gone >= 0 && gone < count, all = gone == count;
             if ((gone >= 0 && is_right) || (goes && terms[gone].right.number == 0) || change == !is_right) continue;
@@ -216,7 +217,7 @@ const char *overflow_of(double L, double right)
 bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
                double slack, const char *where)
 {
-    double m = -INFINITY, l = 0, off = 0, size = 1e-300;
+    double m = -INFINITY, l = 0, off = 0, size = 1e-300, xx = 1e-300, xy = 0, yy = 0;
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return true;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
@@ -224,11 +225,17 @@ bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         double x = 0;
         for (int n = 0; n < parts; n++) x += exp(L_of[n] - m) / l * O_of[n][d];
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
+        xx += x * x, xy += x * O[d], yy += pow(O[d], 2);
     }
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
-    see(sums, O_off, 0, (form[]){{"", 0}}, 1,
-        "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
+    const bool scaled = O_off && parts > 1 && xy > 0.01 * xx && yy - xy * xy / xx <= 1e-4 * yy;
+    see(sums, O_off, 0,
+        (form[]){{"", 0},
+                 {"in each row all columns are off by one factor: l is wrong, not what is added up. Is l rescaled as O "
+                  "is?",
+                  scaled}},
+        2, "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");
     see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
             "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g%s", where, parts,

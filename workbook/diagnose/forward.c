@@ -224,19 +224,12 @@ void look_at_forward(void)
 {
     record r;
     if (!record_read(&r)) return;
-    bool wide = false, single = true;  // a product goes over all columns; each is one mma.sync, no step of a walk
-    for (int n = 0; n < r.count; n++) {
-        wide |= r.products[n].depth == e.s->head_dim || r.products[n].cols == e.s->head_dim;
-        single &= r.products[n].depth == 16 && r.products[n].cols == 8;
-    }
+    bool single = true;  // each product is one mma.sync, no step of a walk
+    for (int n = 0; n < r.count; n++) single &= r.products[n].depth == 16 && r.products[n].cols == 8;
     if (single) {
         look_at_fragments(&r);
         return;
     }
-    if (!wide)
-        find(BY_DELTA, "another D", "launch",
-             "D is %d, but the kernel's products are computed with another number of columns, such as %d",
-             e.s->head_dim, r.products[0].depth);
     e.widest = 0;
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);

@@ -118,7 +118,6 @@ static void look_at_lanes(double m[8][4], int key)
 // What each register is made of. False if it is not what it should be, or not known.
 static bool look_at_weights(const product *p, int key)
 {
-    bool known = false;
     double m[8][4];
     for (int k = 0; k < 2 * score_count; k++) {  // those that are right first
         const int n = k % score_count, most = k < score_count ? 1 : 8;
@@ -131,7 +130,6 @@ static bool look_at_weights(const product *p, int key)
         for (int to = 0; S[1] && to < 4; fits += from[to++] < most)  // itself first
             for (from[to] = 0; from[to] < most && !is_made_of(p, S, to, to ^ from[to] / 2, from[to] % 2, m);)
                 from[to]++;
-        known |= S[1] != NULL;
         if (fits < 4) continue;
         for (int to = 0; to < 4; to++) {
             const int of = to ^ from[to] / 2;
@@ -148,11 +146,6 @@ static bool look_at_weights(const product *p, int key)
         look_at_lanes(m, key_of(key));
         return true;
     }
-    if (known)
-        find(BY_SUM + 1, "", "weights",
-             "for keys from %d on, the left factor of a product with V does not contain the weights computed from the "
-             "scores",
-             key_of(key));
     return false;
 }
 

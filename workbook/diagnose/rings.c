@@ -228,7 +228,7 @@ static void see_pairs(void)
 }
 
 // Of merges of the first two parts, or of one.
-static fit shares = FIT(BY_RESCALING, "merge"), logs = FIT(BY_RESCALING, "merge");
+static fit shares = FIT(BY_RESCALING, "merge", .joint = "; "), logs = FIT(BY_RESCALING, "merge");
 
 static void see_merges(int rank, int chunk)
 {

@@ -16,7 +16,7 @@ static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled");
 static fit fit_l = FIT(BY_SUM, NULL, .zero = "; nothing was added to l, which is 0");
-static fit fit_L = FIT(BY_L, "finalize|empty rows|logit");
+static fit fit_L = FIT(BY_L, "finalize|empty rows");  // the logit is right in O
 
 static fit at_start = {.mute = true};  // the first sentence about a row that begins with another m than its maximum
 static double start;                   // that m
@@ -49,7 +49,7 @@ static bool each_lane_has_its_own(const char *q, const step *t, const double *x,
         least = fmin(least, is), most = fmax(most, is);
     }
     if (own && most - least > 4 * close)
-        find(BY_EXPONENT, "m of each lane", "max|rescale|accumulate|softmax",
+        find(BY_EXPONENT, "m of each lane", "rescale|max|accumulate|softmax",
              "%s has four values of m in the tile that starts at key %d, from %.4g to %.4g: each of the four "
              "lanes that share the row subtracts its own maximum",
              q, t->first, least, most);
@@ -97,7 +97,7 @@ static double subtracted(const step *t, int i, int *weights)
         const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
         const bool seen = is_seen(S, i, c);
         if (!isfinite(P) && seen) {
-            find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
+            find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "rescale|max|accumulate|softmax",
                  "%s has a weight that is %s in the tile that starts at key %d: the number subtracted from its "
                  "scores is not their maximum",
                  q, isnan(P) ? "NaN" : "infinite", t->first);
@@ -217,12 +217,11 @@ static void look_at_rescaling(const char *q, int t, const step *from, const step
             t, t + 1, q, -delta, delta, right, factor);
 }
 
-// Whether what this row of O should be stands in another row, or nothing was stored.
+// Whether what this row of O should be stands in another row.
 static bool is_elsewhere(int row, const float *sum, double l, double slack)
 {
     const int D = e.s->head_dim;
-    const uint32_t before = 0x10101u * WB_NAN_BYTE << 16;  // of bf16, as a float
-    bool there = false, none = memcmp(&e.out[0][(size_t)row * (size_t)D], &before, sizeof before) == 0;
+    bool there = false;
     int at = -1;
     while (!there && ++at < all_rows()) {
         there = at != row;
@@ -232,9 +231,7 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
     if (there)
         find(BY_SUM - 1, "stored elsewhere", "order|share",
              "the result of row %d of O [B Hq Nq, D] was stored in row %d", row, at);
-    else if (none)
-        find(BY_SUM - 1, "not stored", "order|share", "nothing was stored in row %d of O [B Hq Nq, D]", row);
-    return there || none;
+    return there;
 }
 
 static const char more_than_exist[] =
@@ -276,7 +273,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         for (int d = 0; d < D; d++) is_nan &= isnan(O[d]) && isfinite(sum[d]);
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         if (is_nan)
-            find(BY_SUM - 1, "l is NaN", "finalize|accumulate|rescale|softmax|empty rows|logit",
+            find(BY_SUM - 1, "l is NaN", "logit|finalize|accumulate|rescale|softmax|empty rows",
                  "O of %s is NaN, although its sum of P V is finite and its weights have the sum %.4g: so l%s is NaN%s",
                  q, l, sink ? ", or the sink's term," : "",
                  !sink && is_ragged(row, last)
@@ -343,12 +340,6 @@ static void look_at_hidden(const char *q, const step *t, int i, double run)
         const bool seen = is_seen(S, i, c);
         visible += seen, zeros += seen && P == 0, hidden_nan += !seen && isnan(P);
     }
-    if (visible && visible == zeros && hidden_nan)
-        find(BY_MASK, "hidden by +infinity", MASK_GAPS,
-             "the weights of %s in the tile that starts at key %d are NaN for keys that it does not see, and 0 for "
-             "those "
-             "that it sees: so m is +infinity, as hidden scores are; they must be -infinity",
-             q, t->first);
     if (visible && visible == zeros && !hidden_nan && isfinite(run) && run < -126)
         find(BY_MAXIMUM + 1, "m is about 0", "max|rescale|softmax",
              "the weights of %s in the tile that starts at key %d are all 0. Its largest score so far in base 2 is "
@@ -385,12 +376,15 @@ static void look_at_row(int i)
         int visible = 0, given = 0;
         if (!PV) return;
         if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
-            int c = 0;
-            while (c < S->cols && !sees(row, key_of(S->b_row[c]))) c++;
-            find(BY_RESCALING, "rescaled_by_nan", "rescale|max|softmax",
-                 "O of %s is 0 before its first tile, but NaN after the rescaling: the factor, which should be "
-                 "2^(m_old - m_new), is not finite%s",
-                 q, c < S->cols ? "" : ". It sees no key of that tile, whose maximum is -infinity: is m_new that?");
+            bool some = false, finite = true;
+            for (int c = 0; c < S->cols; c++)
+                some |= is_seen(S, i, c), finite &= (bool)isfinite(PV->a[i * PV->depth + c]);
+            find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
+                 "O of %s is 0 before its first tile, but NaN after the rescaling%s", q,
+                 some && finite ? ": the factor 2^(m_old - m_new) is 0 there, and its inverse, 2^(m_new - m_old), is "
+                                  "infinite. Is O multiplied by that?"
+                 : some         ? ", and so are its weights: m_new is not finite"
+                                : ": it sees no key of that tile, whose maximum is -infinity. Is m_new that?");
             return;
         }
         for (int c = 0; c < S->cols; c++) {
@@ -399,12 +393,6 @@ static void look_at_row(int i)
             if (S->b_row[c] >= 0) seen.all = fmax(seen.all, score);
             if (is_seen(S, i, c)) visible++, tile = fmax(tile, score);
         }
-        if (isfinite(weights) && isfinite(PV->before[i * e.s->head_dim]) && isnan(PV->after[i * e.s->head_dim]) &&
-            steps[t].first + S->cols > keys_of(row))
-            find(BY_VALUE, "V past the last key", "bound|bounds|tail",
-                 "O of %s becomes NaN in the tile that starts at key %d, whose weights are finite. The tile has %d "
-                 "rows, but only %d keys are left: 0 times a row of V that is no key's may be NaN",
-                 q, steps[t].first, S->cols, keys_of(row) - steps[t].first);
         if (tile > run) seen.own *= exp2(run - tile);
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
         for (int c = 0; c < S->cols; c++)
@@ -458,6 +446,7 @@ void settle_softmax(void)
              start > lowest ? over_more : begins);
     const form *const m = fit_form(&fit_m), *const alpha = fit_form(&fit_alpha);
     if (m && strstr(m->says, "before the mask")) fit_m.gaps = MASK_GAPS;
+    if (m && strstr(m->says, "kept so far")) fit_m.gaps = "rescale|accumulate|softmax";  // that is m_new
     if (alpha && strstr(alpha->says, "log2(l)")) fit_alpha.gaps = "finalize|softmax";
     if (beyond == fit_m.wrong) fit_m.none = over_more;
     if (fit_m.wrong && divided == fit_m.wrong)
@@ -468,10 +457,12 @@ void settle_softmax(void)
     snprintf(sloped, sizeof sloped, "; in all cases, S is multiplied by %.3g = %.3g log2(e)", slope, slope / LOG2E);
     if (isfinite(slope)) fit_slope.none = sloped;
     const form *const constant = fit_form(&fit_slope);
-    if (constant && !strcmp(constant->says, "0")) fit_slope.gaps = fit_slope.others;
+    if (constant && !strcmp(constant->says, "0")) fit_slope.gaps = "rescale|max|accumulate|softmax";
     if (ragged[1] == fit_l.wrong && !ragged[0]) fit_l.none = more_than_exist;
-    fit_l.gaps = e.problem->sink_logits       ? "finalize|logit"
-                 : l && !strcmp(l->says, "1") ? "finalize|empty rows"
-                                              : "finalize|accumulate|rescale|softmax|empty rows";
+    const char *const is = l ? l->says : "";
+    fit_l.gaps = e.problem->sink_logits   ? !strcmp(is, "l") ? "finalize|logit" : "logit|finalize"
+                 : !strcmp(is, "1")       ? "finalize|empty rows"
+                 : strstr(is, "rescaled") ? "rescale|accumulate|finalize|softmax|empty rows"
+                                          : "accumulate|finalize|rescale|softmax|empty rows";
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - m) is ";
 }

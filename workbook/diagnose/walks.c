@@ -175,12 +175,12 @@ static void say_edges(char says[200], const record *r)
                                         "the same queries of sequence 0"};
     const int most = e.s->q_len - 1, Nk = e.s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
-    int(*const edge)[2] = allocate((size_t)r->walk_count, sizeof *edge);  // of a walk, in tiles
-    bool fits[OTHERS][2];
-    int size = 0, blocks[OTHERS] = {0};  // size: rows of a block
+    int(*const edge)[3] = allocate((size_t)r->walk_count, sizeof *edge);  // of a walk, in tiles; and how many
+    bool fits[OTHERS][2], as_long = true;  // as_long: each loop has as many tiles as it should
+    int size = 0, blocks[OTHERS] = {0};    // size: rows of a block
     memset(fits, true, sizeof fits);
     EACH_WALK (r, n) {
-        edge[n][0] = 1 << 30, edge[n][1] = -1;
+        edge[n][0] = 1 << 30, edge[n][1] = -1, edge[n][2] = step_count;
         for (int t = 0; t < step_count && !by_keys; t++) {
             const int tile = steps[t].first / (listed ? 64 : max_int(1, e.widest));
             if (steps[t].first < 0 || steps[t].S->cols < e.widest) continue;
@@ -215,9 +215,12 @@ static void say_edges(char says[200], const record *r)
                     right[0] = min_int(right[0], j / unit), right[1] = max_int(right[1], j / unit);
             }
             for (int end = 0; end < 2; end++) fits[k][end] &= is[end] == right[end];
+            as_long &= k != OWN || edge[n][2] == right[1] - right[0] + 1;
         }
     }
-    for (int k = 1; k < OTHERS; k++)
+    if (as_long && !fits[OWN][0])
+        snprintf(says, 200, ". Each loop has as many tiles as it should: are the first loads from where it begins?");
+    for (int k = 1; k < OTHERS && !*says; k++)
         for (int end = 0; end < 2; end++)
             if (fits[k][end] && !fits[OWN][end] && blocks[k] > 1)
                 snprintf(says + strlen(says), 200 - strlen(says),
@@ -244,16 +247,21 @@ static bool goes_past_a_head(const record *r)
 // vain is waste.
 void look_at_walks(const record *r, bool keys)
 {
-    const int rows = all_rows(), Nk = e.s->kv_len;
+    const attention_shape *const s = e.s;
+    const int rows = all_rows(), Nk = s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
     if (backward()) where = keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
     if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     if (listed) gaps = "lists|first key";
-    int walks = 0, worst = 0;  // the rank of what was found
-    bool vain = e.table;
+    int walks = 0, worst = 0;                                                           // the rank of what was found
+    int *const parts = allocate((size_t)(s->batch * s->kv_heads * Nk), sizeof *parts);  // walks that have a key
+    bool vain = e.table, in_parts = keys;  // in_parts: only keys that have several walks miss queries
     EACH_WALK (r, n) {
+        const product *const first = r->walks[n].first;
+        for (int i = 0; keys && by_keys && first && i < first->rows; i++)
+            if (first->a_row[i] >= 0) parts[first->a_row[i]]++;
         walks += step_count && by_keys == keys;
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
@@ -265,13 +273,6 @@ void look_at_walks(const record *r, bool keys)
                 const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
                 met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
-            const int row = S->a_row[0], key = S->b_row[0];  // of another head: a tile beyond the keys
-            if (listed && row >= 0 && key >= 0 && key_head_of(key) == head_of_query(row) &&
-                !listed_as(row, key_of(key)))
-                find(BY_WALK, "", gaps,
-                     "the block of %s loads the keys from %d on, which are in none of the block's "
-                     "lists",
-                     name_of(row), steps[t].first);
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
@@ -280,6 +281,9 @@ void look_at_walks(const record *r, bool keys)
                  where, keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
                  keys ? "query" : "key", steps[t].first);
         }
+    }
+    EACH_PAIR (q, keys ? rows : 0, k, Nk) {
+        in_parts &= met[q * Nk + k] || !sees(q, k) || parts[head_of_query(q) * Nk + k] > 1;
     }
     EACH_PAIR (q, rows, k, Nk) {
         const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
@@ -297,7 +301,15 @@ void look_at_walks(const record *r, bool keys)
         for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0;
         for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++)
             tail &= !sees(i, k) || met[(size_t)i * (size_t)Nk + (size_t)k] == 0;
-        if (tail && keys) snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
+        const int split = parts[head_of_query(q) * Nk + k] * in_parts;
+        if (split > 1) gaps = "parts|queries";
+        if (tail && split > 1)
+            snprintf(text, sizeof text,
+                     ". Its queries are split into %d parts, and none of these has queries from %d on. Other keys miss "
+                     "none",
+                     split, query_of(q));
+        else if (tail && keys)
+            snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
         if (tail && !keys) snprintf(text, sizeof text, ". No part owns its sequence's keys from %d on", k);
         if (!*text && !backward() && !e.table) say_edges(text, r);
         if (*text) skips = text;
@@ -308,6 +320,7 @@ void look_at_walks(const record *r, bool keys)
                 ". From a head's last tile the block goes on with the next row of Q, not with the next head's first "
                 "query",
             gaps = "next head";
+        if (listed && !missing) gaps = "first key|lists";
         if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
              "%s%s %s key %d, although it sees the key%s; %s that %s%s%s", where, name_of(q),
@@ -315,5 +328,5 @@ void look_at_walks(const record *r, bool keys)
              *begin ? "the tiles in the loop for" : "no block computes", keys ? "key" : "query",
              *begin ? " begin at:" : "", begin);
     }
-    free(met), free(given);
+    free(met), free(given), free(parts);
 }

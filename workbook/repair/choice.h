@@ -9,6 +9,7 @@
 #define _Alignas alignas
 using namespace std;
 #endif
+#ifndef REPAIR_NONE  // nothing in the source is changeable
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
@@ -183,3 +184,4 @@ REPAIR_OPERATOR(%, {
     if (k == 0 && b != 0) return (R)(a / b);
 })
 }  // namespace wb_repair
+#endif

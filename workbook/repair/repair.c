@@ -1,10 +1,11 @@
-// repair.c - looks for a change of a function that makes its wrong cases right:
+// repair.c - looks for a change of a function with which all tests pass:
 // repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
 //
 // All changes (changes.c) are compiled into one worker (choice.h): BUILT is written, the command BUILD makes WB_WORKER
 // of it, and what does not compile is dropped, line by line. Each change is then tried on the cheapest wrong case,
 // unless no value there would have been another; if that is right, on all others: CASE, those of diagnose/cases.c, and
-// drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009).
+// drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). The first three that are right there are
+// written into SOURCE, one at a time, and the suite tries them.
 //
 // FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose
 // names, and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
@@ -35,7 +36,7 @@
 #endif
 
 enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES = 8, LINES = 4000 };
-enum { RANDOM = 24, FURTHER = 12 };  // cases that what was found has to pass as well
+enum { RANDOM = 24, SUITES = 3 };  // cases that what was found has to pass as well; changes that the suite tries
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
 enum { FAR = 2 };
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
@@ -138,13 +139,24 @@ static bool is_wrong(int n)
 
 // ------------------------ building
 
-// Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
-static bool build(const char *built, const char *command)
+// The status with which a command ends; what it says goes into a file.
+static int status_of(const char *command, const char *log)
 {
-    char mark[300], log[4096], *words[16], *left = strdup(command);
+    char *words[16], *left = strdup(command);
     int count = 0;
     while (count < 15 && (words[count] = strsep(&left, " "))) count++;
     words[count] = NULL;
+    if (start_child(0) == 0) {
+        if (freopen(log, "w", stdout) && dup2(1, 2) == 2) execvp(words[0], words);
+        _exit(127);
+    }
+    return end_of(0);
+}
+
+// Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
+static bool build(const char *built, const char *command)
+{
+    char mark[300], log[4096];
     snprintf(mark, sizeof mark, "%s:", strrchr(built, '/') ? strrchr(built, '/') + 1 : built);
     snprintf(log, sizeof log, "%s.log", built);
     for (int round = 0; round < ROUNDS && !is_over(); round++) {
@@ -153,11 +165,7 @@ static bool build(const char *built, const char *command)
         if (!to) return false;
         changes_write(to);
         fclose(to);
-        if (start_child(0) == 0) {
-            if (freopen(log, "w", stdout) && dup2(1, 2) == 2) execvp(words[0], words);
-            _exit(127);
-        }
-        const int status = end_of(0);
+        const int status = status_of(command, log);
         char *const said = grades_read_file("%s", log);
         for (char *rest = said, *line; status > 0 && (line = strsep(&rest, "\n"));) {
             const char *at = strstr(line, "error") || strstr(line, "required from") ? strstr(line, mark) : NULL;
@@ -293,17 +301,6 @@ static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
 static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
 
-// Whether a condition becomes one that is the same in all cases, or a number 0 or 1 in those that were probed.
-static bool is_constant(const change *c)
-{
-    const int id = (int)(c - changes);
-    int from = id;
-    while (changes[from - 1].site == c->site) from--;
-    if (!strcmp(c->put, "true") || !strcmp(c->put, "false")) return true;
-    return c->as_it_is && values[id] && !isdigit((unsigned char)*c->of) &&
-           (values[id] == values[from + 2] || values[id] == values[from + 4]);
-}
-
 static int rank_of(const change *c) { return (int)c->kind + 3 * distance_of(c); }
 
 // Which values all changes would have in these cases, where change `on` is on.
@@ -337,32 +334,32 @@ static void find_order(void)
         }
 }
 
-// Whether further cases are right with the change that is on: dear and watched ones, too.
-static bool passes_further(void)
+// Whether all tests pass with this edit of the whole source: other head dimensions, other numbers, and what no case
+// shows, such as tiles that are read in vain.
+static bool passes_suite(const change *c, const char *source, const char *built, const char *command)
 {
-    const int n = MOST_CASES;
-    bool right = true;
-    seconds[n] = 2;
-    for (int r = 0; r < FURTHER && right; r++) {
-        cases[n] = wb_random_case(problem, 2, r, 4 * WORK);
-        if (head_dim) cases[n].shape.head_dim = head_dim;
-        if (!wb_case_is_valid(problem, &cases[n])) continue;
-        memset(wanted[n], 0, sizeof wanted[n]);
-        right = !is_wrong(n);
-        for (int t = 0; t < WB_MAX_TENSORS; t++) free(wanted[n][t].want), free(wanted[n][t].tolerance);
-    }
-    return right;
+    char suite[4096];
+    FILE *const to = fopen(built, "w");
+    if (!to) return false;
+    const bool sum = strchr(c->put, ' ') || *c->put == '-', nothing = strcmp(c->put, "nothing") == 0;
+    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s%s%s", c->at, source, sum ? "(" : "",
+            nothing ? "" : c->put, sum ? ")" : "", source + c->end);
+    fclose(to);
+    setenv("WB_TIMEOUT", "20", 1), unsetenv("WB_REPAIR");
+    snprintf(suite, sizeof suite, "build/cpu/wb suite --first build/cpu/tests/%02d_test %s cpu", problem->number,
+             getenv("WB_WORKER"));
+    return status_of(command, "/dev/null") == 0 && status_of(suite, "/dev/null") == 0;
 }
 
 static int tried;  // changes
 
-// Tries all in several processes, until some mend all or the time is up. The first in the order that does; 0: none.
-static int try_all(void)
+// Tries all in several processes, until some mend all cases or the time is up: the first of these in the order.
+static int try_all(int found[SUITES])
 {
     find_order();
     const char *jobs = getenv("JOBS");
     const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
-    int found = 0;
+    int count = 0;
     struct {
         int next, last;                             // in the order
         bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
@@ -379,7 +376,7 @@ static int try_all(void)
             if (done->fails[like[id]]) continue;
             bool right = !(done->fails[id] = is_wrong(first));
             for (int k = 0; k < case_count && right; k++) right = k == first || !is_wrong(k);
-            if (!right || !passes_further()) continue;
+            if (!right) continue;
             done->mends[id] = true;
             const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
             if (last < done->last) done->last = last;
@@ -388,41 +385,13 @@ static int try_all(void)
         _exit(0);
     }
     for (int p = 0; p < processes; p++) end_of(p);
-    budget += search / 5;
     tried = done->next < order_count ? done->next : order_count;
-    bool some = false;
-    for (int n = 0; n < tried; n++) some |= done->mends[order[n]];
-    if (some) probe(0, 0, case_count);
-    for (int n = 0; n < 2 * tried && !found; n++) {  // rather one that is no constant
+    for (int n = 0; n < 2 * tried && count < SUITES; n++) {  // rather one that is no number
         const int id = order[n % tried];
-        found = done->mends[id] && (n >= tried || !is_constant(&changes[id])) ? id : 0;
+        if (done->mends[id] && (n < tried) == !isdigit((unsigned char)*changes[id].put)) found[count++] = id;
     }
     munmap(done, sizeof *done);
-    return found;
-}
-
-// Whether x makes a condition around c constant.
-static bool decides_around(const change *x, const change *c)
-{
-    return x != c && x->at <= c->at && c->end <= x->end && (!strcmp(x->put, "true") || !strcmp(x->put, "false"));
-}
-
-// What a change comes to: if a condition around it is then the same in all cases, this is what it says.
-static const change *comes_to(const change *c)
-{
-    const change *constant = c;
-    int around = 0;
-    for (int id = 1; id < change_count; id++) around += decides_around(&changes[id], c);
-    for (int all = 0; around && all < 2 && (constant != c || !all); all++) {
-        probe((int)(c - changes), all ? 0 : first, all ? case_count : first + 1);  // dear: one case may show enough
-        constant = c;
-        for (int id = 1; id < change_count; id++) {
-            const change *const x = &changes[id];
-            if (decides_around(x, c) && !is_over() && !values[id] && values[id + (!strcmp(x->put, "true") ? 1 : -1)])
-                constant = x;
-        }
-    }
-    return constant;
+    return count;
 }
 
 // A case that the change that is on makes wrong, again and again; NULL: it makes none.
@@ -483,6 +452,7 @@ int main(int argc, char **argv)
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
+    char *const whole = strdup(source);
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
         return puts("no change was tried: the source has too many places to change, or none"), 1;
@@ -491,7 +461,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (chosen) return choose(chosen, seed, argv[2]);
-    budget = now() + 0.8 * search;  // the rest is for what the change comes to
+    budget = now() + search;
     if (!share()) return 2;
     find_cases(argc - 5, argv + 5);
     FILE *const from = said ? fopen(said, "r") : NULL;
@@ -502,10 +472,12 @@ int main(int argc, char **argv)
         puts("no change was tried: no small case fails in every run");
         return unshare(), 1;
     }
-    const int found = try_all();
-    const change *const c = found ? comes_to(&changes[found]) : NULL;
-    const bool constant = found && (c != &changes[found] || is_constant(c));
+    int likely[SUITES], found = 0;
+    const int count = try_all(likely);
     unshare();
+    budget = now() + 3 * search;
+    for (int n = 0; n < count && !found; n++)
+        if (passes_suite(&changes[likely[n]], whole, argv[2], argv[3])) found = likely[n];
     if (!found && tried < order_count && (*gaps || strpbrk(lines, "123456789")))
         puts("none of the edits that were tried fixes it");  // the cause is named
     else if (!found && tried < order_count)
@@ -514,14 +486,14 @@ int main(int argc, char **argv)
     else if (!found)
         puts("none of the single changes that were tried fixes the error");
     if (!found) return 1;
-    printf("one change makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
+    const change *const c = &changes[found];
+    printf("with one edit all tests pass, but the mistake may be elsewhere: in line %d, ", c->line);
     char of[400], put[400];
     changes_quote(c, of, put, sizeof of);
     if (strcmp(c->put, "nothing") == 0 && strcmp(c->of, of) == 0)
         printf("remove `%s`", of);
     else
         printf("write `%s` instead of `%s`", put, of);
-    if (constant) fputs(". In these cases that is a constant: it may not be what belongs in this place", stdout);
     puts("");
     return 0;
 }

@@ -185,6 +185,8 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
                               : "an index inside the memory: check its batch, head, row and column. At a ragged end, "
                                 "correct or add a condition. Or the allocated memory is too small.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
+        if (strstr(f->memory, "before the first of"))
+            f->missing = "an index that is not negative: is a first row, a first tile or a head below 0?";
     }
     finish();
 }
