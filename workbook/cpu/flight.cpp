@@ -15,7 +15,7 @@ namespace cudacpu
 {
 bool flying;
 
-enum { PAGE = 4096, CELL = 2 };  // bytes; a cell is the smallest thing that a kernel reads or writes, but for int8
+enum { CELL = 2 };  // bytes; a cell is the smallest thing that a kernel reads or writes, but for int8
 
 struct touched_page {  // by a kernel: where it was read first, and where it was written first, or null
     const char *read, *write;
@@ -35,14 +35,15 @@ struct work {
     int group;                  // of messages
     size_t message;             // their number among all
     std::vector<flight_range> ranges;
-    std::map<const char *, touched_page> pages;  // of a kernel
-    flight_row *row;                             // where somebody draws it
+    std::map<char *, touched_page> pages;  // of a kernel
+    flight_row *row;                       // where somebody draws it
     bool is_message() const { return group >= 0; }
 };
 
 static flight_clock clocks[STREAMS + 1];
 static std::vector<work *> &live = *new std::vector<work *>;  // in the order of the host's calls
 static work *running;                                         // a kernel
+static bool opened;                                           // device memory, for the kernels of one wait of the host
 static long calls;
 static unsigned kernels, under_messages, messages, hidden;
 static bool some_count, next_counts;  // wb_count_next
@@ -56,7 +57,6 @@ struct sent_group {  // of messages
 };
 static std::vector<sent_group> &groups = *new std::vector<sent_group>;  // since this is a rank
 
-static const char *page_of(const char *at) { return at - reinterpret_cast<uintptr_t>(at) % PAGE; }
 static bool covers(const flight_clock &c, const work &w) { return c.at[w.stream] >= w.number; }
 static bool unordered(const work &a, const work &b)
 {
@@ -139,7 +139,7 @@ static bool meets(const flight_range &a, const flight_range &b)
 // Where a page that was touched there first was touched in a range, as far as it is known; null: nowhere.
 static const char *in_range(const char *first, const char *page, const char *from, const char *to)
 {
-    const bool inside = (page >= from && page + PAGE <= to) || (first >= from && first < to);
+    const bool inside = (page >= from && page + page_size() <= to) || (first >= from && first < to);
     return first && inside ? first : nullptr;
 }
 
@@ -212,7 +212,7 @@ bool flight_touched(const char *at, bool write, void *code)
     if (!page_of_device(at)) return false;
     touched_page &t = running->pages[page_of(at)];
     (write ? t.write : t.read) = at;
-    mprotect(const_cast<char *>(page_of(at)), PAGE, write ? PROT_READ | PROT_WRITE : PROT_READ);
+    mprotect(page_of(at), page_size(), write ? PROT_READ | PROT_WRITE : PROT_READ);
     return true;
 }
 
@@ -322,6 +322,15 @@ static void note(const work &w, wb_held held)
         if (held.bytes[n]) peek(to, held.at[n], held.bytes[n]);
 }
 
+// What other work, not ordered with this kernel, reads or writes.
+static void protect_ranges(const work &w, bool write, int protection)
+{
+    for (const work *o : live)
+        for (const flight_range &r : o->ranges)
+            if (r.write == write && unordered(w, *o) && page_of_device(r.at))
+                mprotect(page_of(r.at), static_cast<size_t>(r.at + r.bytes - page_of(r.at)), protection);
+}
+
 static void perform(work &w)
 {
     arrive(w.before);
@@ -335,20 +344,24 @@ static void perform(work &w)
         message.pieces = 1, message.at[0] = r.at, message.bytes[0] = r.bytes;
         note(w, message);
     }
+    // What the host waits for is ordered with all that is queued later. Of a kernel that is ordered with the other
+    // kernels, too, only those touches matter that meet messages and copies: all other pages are open.
+    bool only_ranges = w.is_kernel && covers(clocks[HOST], w) && !w.row;
+    for (const work *o : live) only_ranges = only_ranges && !(o->is_kernel && unordered(w, *o));
     if (w.is_kernel) running = &w, count_kernel(w);
+    if (w.is_kernel && opened != only_ranges) open_device_memory(opened = only_ranges);
+    if (only_ranges) protect_ranges(w, false, PROT_READ), protect_ranges(w, true, PROT_NONE);
     for (int n = 0; n < w.held.pieces; n++)
         hook_held(static_cast<const char *>(w.held.at[n]), w.held.bytes[n], n < w.held.inputs, w.name.c_str(), w.site);
     w.run();
     w.run = nullptr;
     running = nullptr;
+    for (const auto &p : w.pages) mprotect(p.first, page_size(), PROT_NONE);
+    if (only_ranges) protect_ranges(w, false, PROT_READ | PROT_WRITE), protect_ranges(w, true, PROT_READ | PROT_WRITE);
     if (w.held.pieces) note(w, w.held);
-    for (auto p = w.pages.begin(), end = p; p != w.pages.end(); p = end) {  // as many at once as follow one another
-        size_t bytes = 0;
-        while (end != w.pages.end() && end->first == p->first + bytes) bytes += PAGE, ++end;
-        mprotect(const_cast<char *>(p->first), bytes, PROT_NONE);
-    }
-    if (w.row && !w.row->keys)
-        for (const auto &p : w.pages) w.row->cost += PAGE * ((p.second.read != nullptr) + (p.second.write != nullptr));
+    const double page = static_cast<double>(page_size());
+    for (const auto &p : w.pages)
+        if (w.row && !w.row->keys) w.row->cost += (p.second.read ? page : 0) + (p.second.write ? page : 0);
 }
 
 // What the host knows to be over and nothing that is still to run may meet.
@@ -370,6 +383,7 @@ void flight_host_waits(const flight_clock &clock)
     // in the order of the calls, so that whatever one waits for comes before it
     for (size_t i = 0; i < live.size(); i++)
         if (!live[i]->ran && covers(clocks[HOST], *live[i])) perform(*live[i]);
+    if (opened) open_device_memory(opened = false);
     arrive(clocks[HOST]);
     forget();
 }

@@ -43,9 +43,7 @@ static void side_main()
 void away_from_host_stack(void (*work)(void *), void *data)
 {
     enum { STACK = 256 << 10 };
-    const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    const uintptr_t from = reinterpret_cast<uintptr_t>(&page) / page * page;
-    const uintptr_t end = reinterpret_cast<uintptr_t>(__libc_stack_end) / page * page;
+    char *const from = page_of(&work), *const end = page_of(__libc_stack_end);
     // The check build looks at every address by itself. Another thread's stack has more in it than variables.
     if (!strict || one_host_thread || syscall(SYS_gettid) != getpid() || from >= end) return work(data);
     if (!s.side.stack) {
@@ -53,7 +51,7 @@ void away_from_host_stack(void (*work)(void *), void *data)
         if (memory == MAP_FAILED) return work(data);
         s.side.stack = static_cast<char *>(memory), s.side.bytes = STACK;
     }
-    s.work = work, s.data = data, s.from = reinterpret_cast<char *>(from), s.bytes = end - from;
+    s.work = work, s.data = data, s.from = from, s.bytes = static_cast<size_t>(end - from);
     fiber_prepare(s.side, side_main);
     fiber_switch(s.host, s.side);
 }

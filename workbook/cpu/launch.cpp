@@ -272,12 +272,12 @@ static void run_queued(void *data)
     job j = {{&l.what, &l.config, l.body, l.arguments.data(), l.argument_bytes}, {0}, 0, 0};
     j.all = static_cast<unsigned long>(l.config.grid.x) * l.config.grid.y * l.config.grid.z;
     j.blocks = j.all < few ? j.all : few;
-    if (!flying) open_device_memory();  // there each page is opened when it is touched
+    if (!flying) open_device_memory(true);  // there each page is opened when it is touched
     order_begin_launch();
     hook_launch_begin(l.what, l.config);
     run_job(j);
     hook_launch_end();
-    if (!flying) close_device_memory();
+    if (!flying) open_device_memory(false);
 }
 
 void run_grid(const kernel &what, const launch_config &config, void (*body)(void *), void *arguments,

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <unistd.h>
 
 struct wb_asked;  // ../layer_requests.h
 
@@ -39,6 +40,12 @@ enum {
 // SHARED_AT_MOST, or less where WB_SHARED_KB says so: 64 is a GPU of sm_75, 99 one of sm_86, sm_89 or sm_120, 163 one
 // of sm_80.
 int shared_at_most();
+inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+inline size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+inline char *page_of(const void *at)
+{
+    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(at) & -page_size());
+}
 bool blocks_run();  // wb_launch_few(): not none
 
 // What a thread brings to a warp operation, and what it takes away.
@@ -196,8 +203,7 @@ void catch_up_all();                                            // whatever is q
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, call_site site);
 cudaError_t set(void *to, int value, size_t bytes, call_site site);
 cudaError_t release(void *pointer, call_site site);
-void open_device_memory();   // kernels may touch it
-void close_device_memory();  // and nobody else
+void open_device_memory(bool open);  // kernels may touch it, or nobody
 bool describe_device_address(const char *at, char *text, size_t size);
 size_t device_memory_limit();
 bool is_device_address(const void *at);  // one of those that are never anything else

@@ -12,7 +12,6 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <vector>
 
 namespace cudacpu
@@ -50,9 +49,6 @@ struct lock {
     lock() { pthread_mutex_lock(&device().mutex); }
     ~lock() { pthread_mutex_unlock(&device().mutex); }
 };
-
-static size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 size_t device_memory_limit()
 {
@@ -211,19 +207,13 @@ static void protect_all(int protection)
         if (!x.freed && !x.managed) protect(x, x.constant ? protection & PROT_READ : protection);
 }
 
-void open_device_memory()
+void open_device_memory(bool open)
 {
     lock guard;
-    if (device().open++ == 0) protect_all(PROT_READ | PROT_WRITE);
+    if (open ? device().open++ == 0 : --device().open == 0) protect_all(open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
-void close_device_memory()
-{
-    lock guard;
-    if (--device().open == 0) protect_all(PROT_NONE);
-}
-
-extern "C" void wb_open_memory(bool open) { open ? open_device_memory() : close_device_memory(); }
+extern "C" void wb_open_memory(bool open) { open_device_memory(open); }
 
 // ------------------------ copies
 

@@ -5,7 +5,6 @@
 #include "report.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim, gridDim;
@@ -39,7 +38,7 @@ static void guard(char *page, size_t bytes)
 static void add_fibers(block &b)
 {
     enum { AT_ONCE = 32 };
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), each = page + stack_bytes();
+    const size_t page = page_size(), each = page + stack_bytes();
     char *memory = static_cast<char *>(
         mmap(nullptr, AT_ONCE * each, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no memory for the stacks of threads");

@@ -10,20 +10,12 @@
 #include "report.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 #include <wchar.h>
 
 namespace cudacpu
 {
 enum { GAP = 64, ALIGNMENT = 128 };
 
-static size_t page_size()
-{
-    static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    return bytes;
-}
-
-static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static size_t dynamic_room() { return round_up(SHARED_AT_MOST, page_size()); }
 static size_t static_room()
 {

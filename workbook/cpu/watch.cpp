@@ -13,7 +13,6 @@
 #include "../layer_requests.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 #include <vector>
 
 namespace cudacpu
@@ -38,15 +37,13 @@ static struct {
 static int noted_count[2];
 static bool queries_came;  // since keys were read ahead; both ways, since the block began
 
-static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-
 bool watching() { return count > 0; }
 
 static void judge_share()
 {
     long pages = 0;
     for (int k = 0; k < count; k++)
-        if (tensors[k].keys) pages += static_cast<long>(tensors[k].bytes / page_bytes());
+        if (tensors[k].keys) pages += static_cast<long>(tensors[k].bytes / page_size());
     if (2 * in_block * watch.shares > 3 * pages)
         report("a block reads more than its share", {nullptr, 0},
                "this block reads %ld of %ld pages of keys (limit %ld) while other blocks have nothing to do", in_block,
@@ -57,7 +54,7 @@ static void judge_share()
 // heads, too: both. Returns how many ranges.
 static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2])
 {
-    const char *begin = static_cast<const char *>(t.at), *end = begin + t.bytes, *after = page + page_bytes();
+    const char *begin = static_cast<const char *>(t.at), *end = begin + t.bytes, *after = page + page_size();
     const bool alone = t.keys || watch.on_host;
     if (after <= begin || page >= end || (alone && (page < begin || after > end))) return 0;
     const size_t head = t.row_bytes * static_cast<size_t>(t.rows);
@@ -70,18 +67,13 @@ static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2]
     return between ? 2 : 1;
 }
 
-static char *page_of(const void *at)
-{
-    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(at) / page_bytes() * page_bytes());
-}
-
 static void protect_pages(int protection)
 {
     for (int k = 0; k < count; k++) {
         const char *end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
         row_range rows[2];
         char *from = nullptr, *page = page_of(tensors[k].at);
-        for (;; page += page_bytes()) {
+        for (;; page += page_size()) {
             const bool whole = rows_of_page(tensors[k], page, rows);
             if (whole && !from) from = page;
             if (!whole && from) mprotect(from, static_cast<size_t>(page - from), protection), from = nullptr;
@@ -278,7 +270,7 @@ bool watch_touched(const char *at, void *code)
             take_keys(rows[0], code);
         else
             for (int n = 0; n < ranges; n++) take_in_hand(rows[n]);
-        mprotect(page, page_bytes(), PROT_READ | PROT_WRITE);
+        mprotect(page, page_size(), PROT_READ | PROT_WRITE);
         __atomic_clear(&busy, __ATOMIC_RELEASE);
         return true;
     }
@@ -313,9 +305,9 @@ extern "C" void wb_watch_end(void)
 {
     using namespace cudacpu;
     if (!count) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_end() was called twice");
-    open_device_memory();
+    open_device_memory(true);
     judge_noted();
-    close_device_memory();
+    open_device_memory(false);
     if (watch.on_host) protect_pages(PROT_READ | PROT_WRITE);
     if (!touched) report("keys were never read", {nullptr, 0}, "no page of K or V was read");
     count = 0;

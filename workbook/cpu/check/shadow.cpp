@@ -188,7 +188,7 @@ void shadow_block_begin(block &b)
     }
     static size_t dynamic_used;
     mark(b.static_shared, static_used, 0, 0);
-    mark(b.static_shared - sysconf(_SC_PAGESIZE) - dynamic_used, dynamic_used, 0, 0);
+    mark(b.static_shared - page_size() - dynamic_used, dynamic_used, 0, 0);
     static_used = 0;
     dynamic_used = (b.config->shared + 127) / 128 * 128;
     mark(b.dynamic_shared, b.config->shared, 0, EXISTS);
@@ -203,7 +203,7 @@ void hook_shared(const shared_variable &variable, char *at)
 static void describe_shared(const char *at, unsigned bytes, char *text, size_t size)
 {
     const block &b = *current;
-    if (at < b.static_shared - sysconf(_SC_PAGESIZE) / 2) {
+    if (at < b.static_shared - page_size() / 2) {
         const char *name = b.dynamic_name ? b.dynamic_name : "shared memory";
         const ptrdiff_t offset = at - b.dynamic_shared, all = static_cast<ptrdiff_t>(b.config->shared);
         if (!all)
