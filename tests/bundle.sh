@@ -16,8 +16,8 @@ mkdir "$scratch/bin" && printf '#!/bin/sh\n' >"$scratch/bin/ldconfig" && chmod +
 there() { # N: so many of the four libraries are the bundle's; all header files are
     cd "$scratch/bundle" || exit 2
     ./with-tools sh -c "cc -M $scratch/t.c >headers &&
-        cc -Wl,--no-as-needed $scratch/t.c -lcriterion -lcjson -lmd -lopenblas -o t && ./t && ldd ./t >libraries" >log 2>&1 ||
-        cat log
+        cc -Wl,--no-as-needed $scratch/t.c -lcriterion -lcjson -lmd -lopenblas -o t && ./t &&
+        ldd ./t >libraries" >log 2>&1 || cat log
     [ "$(grep -cE 'bundle/tools/lib/lib(criterion|cjson|md|openblas)\.so' libraries)" -eq "$1" ] &&
         [ "$(tr ' ' '\n' <headers | grep -cE 'tools/include/(criterion/criterion|cjson/cJSON|cblas|sha256)\.h')" -eq 4 ]
 }

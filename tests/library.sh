@@ -29,7 +29,7 @@ readelf -d "$library" >"$said"
 check "its soname is of this version" grep -q "SONAME.*\[libworkbook.so.${abi##*.}\]" "$said"
 # Promised to each program that is linked with that library: what is there no more, or otherwise, has to come
 # back, or the first figure of VERSION is raised, CHANGELOG.md says so, and there is a new record.
-touch "$scratch/promised" && cat "$abi" >"$scratch/promised" 2>/dev/null
+awk '{ printf "%s%s", /^ / || NR == 1 ? "" : "\n", $0 } END { print "" }' "$abi" >"$scratch/promised" 2>/dev/null
 ! grep -Fxv -f "$scratch/declared" "$scratch/promised" >"$said"
 verdict $? "workbook.h declares what $abi promises"
 ! grep -Fxv -f "$scratch/promised" "$scratch/declared" >"$said"

@@ -41,14 +41,8 @@ ok=0 failed='' not_run=''
 say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
 passed() { [ ! -f "$log.json" ] || "$out/wb" show "$log.json" counts; }
 
+machine_of "$backend"
 # What the first lines of results and tables say.
-gpu=none driver=none
-if [ "$backend" = cuda ]; then
-    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
-    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
-    gpu=${gpu:-unknown} driver=${driver:-unknown}
-fi
-commit=${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}
 head_lines() { printf '# gpu: %s\n# driver: %s\n# date: %s UTC\n# commit: %s\n# backend: %s\n# command: record %s\n' \
     "$gpu" "$driver" "$(date -u '+%Y-%m-%d %H:%M')" "$commit" "$backend" "$parts"; }
 { head_lines; printf 'step\tseconds\tresult\tdetail\n'; } >"$steps"
@@ -168,12 +162,12 @@ bench() {
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
         if [ -n "$(ring_of "$number")" ]; then # of several processes, on as many GPUs as there are
             step 600 "bench $number" workbook/bench/ring.sh "$backend" solutions "$number" "$tables/$table"
-            gpus=$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)
-            keep "$table" "x$gpus"
-            [ "${gpus:-0}" -gt 1 ] || continue
+            ranks=$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)
+            keep "$table" "x$ranks"
+            [ "${ranks:-0}" -gt 1 ] || continue
             step 600 "bench $number, long" env LONG="524288 1048576" workbook/bench/ring.sh "$backend" solutions \
                 "$number" "$tables/${table%.tsv}_long.tsv"
-            keep "${table%.tsv}_long.tsv" "x$gpus"
+            keep "${table%.tsv}_long.tsv" "x$ranks"
             continue
         fi
         set -- --impl "key=$out/solutions/$number.so"
@@ -195,7 +189,6 @@ peers() {
     needs_torch peers || return
     table_of 420 peers peers.tsv reference/peers.py
     table_of 120 "peers in e4m3, errors" 16_flash_fp8_errors.tsv reference/peers.py errors
-    gpus=$(nvidia-smi -L | grep -c '^GPU')
     [ "$gpus" -ge 2 ] || return
     on=x$gpus
     table_of 420 "peers on $gpus GPUs" ring_peers.tsv \

@@ -23,19 +23,14 @@ done
 $MAKE --no-print-directory -j"$JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') \
     >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
 
-gpus=0 gpu=none driver=-
 mkdir -p "$(dirname "$table")"
-if [ "$backend" = cuda ]; then
-    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
-    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
-fi
+machine_of "$backend"
 {
     echo "# problem: $number $name"
-    echo "# commit: ${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}"
+    echo "# commit: $commit"
     echo "# machine: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
-    echo "# gpu: ${gpu:-none}"
-    echo "# driver: ${driver:--}"
+    echo "# gpu: $gpu"
+    echo "# driver: $driver"
     echo "# gpus: $gpus"
     echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
     echo "# backend: $backend"

@@ -4,7 +4,8 @@
 # source. ring_of NN prints which program starts the ranks of a problem that wants several processes, and nothing for
 # the others. from_of NN asks wb for the number of the problem that NN grows out of, if there is one; grows_from NN puts
 # it into `from`, or into `why` a sentence if there is none. changed_lines OLD NEW prints how many lines of code change,
-# both those that go and those that come; it wants a folder `scratch`.
+# both those that go and those that come; it wants a folder `scratch`. machine_of BACKEND sets `commit`, and `gpu`,
+# `driver` and `gpus`, how many there are: none, none and 0 on the CPU.
 : "${MAKE:=make}" "${JOBS:=2}" # make says both; a script may be run by hand
 find_source() {
     for name in tests/"$2"_*.c; do :; done
@@ -28,4 +29,13 @@ grows_from() {
 changed_lines() {
     awk -f workbook/loop/code.awk "$1" >"$scratch/old.code" && awk -f workbook/loop/code.awk "$2" >"$scratch/new.code"
     diff -d "$scratch/old.code" "$scratch/new.code" | grep -c '^[<>]'
+}
+machine_of() {
+    commit=${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}
+    gpus=0 gpu=none driver=none
+    [ "$1" = cuda ] || return 0
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) gpu=${gpu:-unknown}
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+    driver=${driver:-unknown}
 }
