@@ -219,7 +219,7 @@ static void say_edges(char says[200], const record *r)
         }
     }
     if (as_long && !fits[OWN][0])
-        snprintf(says, 200, ". Each loop has as many tiles as it should: are the first loads from where it begins?");
+        snprintf(says, 200, ". Each loop has as many tiles as it should, so the first loads may be of another tile");
     for (int k = 1; k < OTHERS && !*says; k++)
         for (int end = 0; end < 2; end++)
             if (fits[k][end] && !fits[OWN][end] && blocks[k] > 1)
