@@ -485,9 +485,9 @@ int main(int argc, char **argv)
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
-        return puts("no change was tried: the source has too many places to change, or none"), 1;
+        return puts("nothing, because the source has too many places to change, or none"), 1;
     if (!build(argv[2], argv[3])) {
-        printf("no change was tried: %s\n", is_over() ? "compiling them all takes too long" : "they do not compile");
+        printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
         return 1;
     }
     if (chosen) return choose(chosen, seed, argv[2]);
@@ -499,22 +499,19 @@ int main(int argc, char **argv)
     if (from) fclose(from);
     find_distances(source, lines, gaps);
     if (!choose_first()) {
-        puts("no change was tried: no small case fails in every run");
+        puts("nothing, because no small case fails in every run");
         return unshare(), 1;
     }
     const int found = try_all();
     const change *const c = found ? comes_to(&changes[found]) : NULL;
     const bool constant = found && (c != &changes[found] || is_constant(c));
     unshare();
-    if (!found && tried < order_count && (*gaps || strpbrk(lines, "123456789")))
-        puts("none of the edits that were tried fixes it");  // the cause is named
-    else if (!found && tried < order_count)
-        printf("none of the %d likeliest single changes fixes the error; there was no time for %d more\n", tried,
-               order_count - tried);
+    if (!found && tried < order_count && !*gaps && !strpbrk(lines, "123456789"))  // the cause is not named
+        printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)
-        puts("none of the single changes that were tried fixes the error");
+        puts("none of the edits that were tried fixes it");
     if (!found) return 1;
-    printf("one change makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
+    printf("one edit makes %s correct: in line %d, ", wrong_count > 1 ? "all wrong cases" : "it", c->line);
     char of[400], put[400];
     changes_quote(c, of, put, sizeof of);
     if (strcmp(c->put, "nothing") == 0 && strcmp(c->of, of) == 0)
