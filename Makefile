@@ -6,8 +6,8 @@
 #   SEED=7  CASE=B=1,Nq=5,D=16  TEST=memory  other inputs; one case, one test alone
 #   V=1  show the commands      DEBUG=1  compile for gdb
 #
-# This file is the door: what may be typed. How things are built lies in each room's .mk. Everything
-# built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
+# This file is the door: what may be typed. workbook/*.mk and each room's .mk say how things are built, in
+# build/BACKEND. `make new-problem` adds a problem; nothing here changes.
 
 .DEFAULT_GOAL := help
 include workbook/settings.mk

@@ -58,8 +58,7 @@ Test(flash_window, wide_windows)
 // As wide as the sequence: problem 05.
 Test(flash_window, no_window_to_speak_of) { EACH_D(check(1, 4, 2, 201, D, 201)); }
 
-// Among them WB_RISING and WB_FALLING: hidden keys tower up to 200 above the visible ones, right of the window and left
-// of it.
+// Among them WB_RISING and WB_FALLING: hidden keys, right and left of the window, tower up to 200 above visible ones.
 Test(flash_window, every_input)
 {
     check_every_input(of(1, 2, 1, 299, 64, 70));

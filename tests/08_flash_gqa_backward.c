@@ -1,6 +1,5 @@
 // 08_flash_gqa_backward.c - what flash_gqa_backward must do. dQ, dK, dV and delta are judged one by one. The first
-// tests ask for one output alone, in the order in which the gaps can be filled; from whole_function on, everything must
-// be there.
+// tests ask for one output alone, in the order in which the gaps can be filled; from whole_function on, for all.
 #include "contract.h"
 
 TEST_PROBLEM(flash_gqa_backward)

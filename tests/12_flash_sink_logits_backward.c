@@ -98,8 +98,7 @@ Test(flash_sink_logits_backward, zero_do)
 
 Test(flash_sink_logits_backward, twice_do) { EACH_D(check_doubles(of(1, 1, 1, 167, D, 20))); }
 
-// Forward and backward as one function: the oracle's forward changes as these gradients say, that of the logits among
-// them.
+// Forward and backward as one function: the oracle's forward changes as these gradients, the logits' too, say.
 Test(flash_sink_logits_backward, descends)
 {
     check_descends(of(2, 2, 2, 23, 16, 5));
@@ -124,8 +123,7 @@ Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
 
 Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 2, 1, 150, 64, 40)); }
 
-// In the last case the sums of ds have many terms of both signs; in the others, where keys tower above it, the sink has
-// no weight.
+// In the last case the sums of ds have many terms of both signs; in the others keys tower above the sink.
 Test(flash_sink_logits_backward, same_twice)
 {
     check_same_twice(of(1, 2, 1, 210, ONE_D, 200));

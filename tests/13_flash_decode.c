@@ -22,8 +22,7 @@ Test(flash_decode, worked_by_hand)
 #define SUITE flash_decode
 #include "decode.h"
 
-// More rows than a tile of 32, of 64, of 128 and of 192 has, and as many. In the last case each tile has the largest
-// scores.
+// As many rows as a tile of 32, 64, 128 and 192 has, and more. In the last case each tile has the largest scores.
 Test(flash_decode, many_rows)
 {
     const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {29, 9}};

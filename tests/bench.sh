@@ -28,7 +28,7 @@ judged plots/data/h200/02_weighted_row_sum.tsv
 check "a verdict on bytes is in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
 judged plots/data/h200/06_flash_window.tsv
 check "the verdict tells what a window saves as the sequence grows" \
-    grep -q '^key, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
+    grep -q '^reference, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
 judged plots/data/h200/03_flash_forward.tsv
 check "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
 awk -f plots/roofline.awk plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv \

@@ -21,8 +21,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-// How many head dimensions the problem supports, and the n-th of them, round and round: cases that change something
-// else take turns.
+// How many head dimensions the problem supports, and the n-th, modulo their number: cases take turns.
 static inline size_t head_dims(void)
 {
     size_t count = 0;
@@ -105,8 +104,7 @@ static inline void check_scales(wb_case c)
     c.input = WB_TRENCH, CHECK_CASE(c);
 }
 
-// A window of half of the sequence leaves three quarters of the pairs, and a little more of the tiles: so much less is
-// to be multiplied.
+// A window of half of the sequence leaves three quarters of the pairs to be multiplied, and a little more of the tiles.
 static inline void check_less_work(wb_case c)
 {
     c.shape.window = c.shape.q_len;

@@ -164,8 +164,7 @@ static void say_overrun(report *r, const worker_run *run)
                        : "past its last byte");
 }
 
-// Guards and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns whether
-// all is.
+// Guards and inputs are as they were; when nothing may be written, outputs too. Else says what is not.
 static bool part_untouched(report *r, const worker_run *whole, int rank, bool outputs_too)
 {
     const worker_run *const run = worker_part_of(whole, rank);
@@ -498,9 +497,10 @@ static bool judge_outputs(report *r, const worker_run *run)
             const size_t shown[2] = {first, worst};
             for (int n = 0; n < (first == worst ? 1 : 2); n++) {
                 const size_t i = shown[n];
+                const double got = element(t, data, i);
                 say(r, "\n  %s wrong ", n ? "worst" : "first");
                 say_place(r, run, t, i);
-                say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
+                say(r, " is %.6g, should be %.6g +- %.2g", isnan(got) ? NAN : got, want[i], tolerance[i]);
             }
             if (blank) say(r, "\n  %zu of the wrong elements %s not written", blank, blank == 1 ? "was" : "were");
             if (not_finite > blank)
@@ -603,7 +603,7 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     if (run->ending[0])
         say(r, "%s, although the function should have refused the arguments", run->ending);
     else if (x->status != wanted->status)
-        say(r, "bad input: the function returned '%s', but should refuse the arguments: return '%s'%s%s",
+        say(r, "bad input: the function returned '%s' for invalid arguments; it must return '%s'%s%s",
             wb_status_text(x->status), wb_status_text(wanted->status),
             *wanted->word ? ", with a message that names " : "", wanted->word);
     else if (!strstr(message, wanted->word))
@@ -1227,8 +1227,7 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
 
 // ------------------------ skipped tiles
 
-// One block of NaN; returns how many queries or keys are far enough from it to be judged. If there are none, nothing is
-// run.
+// One block of NaN; returns how many queries or keys are far enough from it to be judged. If none are, it runs nothing.
 static size_t skips_once(const wb_case *c, int count, void (*excuse)(const worker_run *, bool *))
 {
     worker_run run = {.problem = problem(), .c = *c};

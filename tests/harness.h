@@ -21,8 +21,7 @@
 // Names the problem of a file, and gives it the test that CASE runs and, last, that of random cases.
 #define TEST_PROBLEM(name) TEST_PROBLEM_FOR(name, 0)
 
-// The same for a function that runs on the CPU layer and on GPUs of this major compute capability: on any other GPU its
-// tests are skipped.
+// The same for a function that needs a GPU of this major compute capability: on any other GPU its tests are skipped.
 #define TEST_PROBLEM_FOR(name, capability) \
     const char *const harness_problem = #name; \
     const int harness_capability = capability; \
@@ -66,8 +65,7 @@ void check_output(wb_case c, const char *name);
 // Twice the dO gives twice of each output of a backward, to the bit; and check_case of both.
 void check_doubles(wb_case c);
 
-// dQ, dK and dV are the gradient of the oracle's forward: a small step along them changes the loss sum(dO * O) as they
-// say.
+// dQ, dK and dV are the gradient of the oracle's forward: they say how a small step changes the loss sum(dO * O).
 void check_descends(wb_case c);
 
 // A case gives the same bits again: in the same process after other calls, of which one is refused, and in a process of

@@ -24,8 +24,7 @@ static double pair_normal(void)                                         // nearl
     return (sum - 3) * 1.4142135;
 }
 
-// The tensors of a case, and in `want` their gradients beside what was there; in `off` how far a result may be from
-// that.
+// The tensors of a case; in `want` their gradients beside what was there; in `off` how far off a result may be.
 typedef struct pair_tensor {
     size_t count;
     bf16 *bits;              // of an input, and

@@ -1,6 +1,5 @@
 #!/bin/sh
-# points.sh - the grader's arithmetic, on records written by hand: what is won, what is not, and that nothing is
-# won by silence.
+# points.sh - the grader's arithmetic, on records written by hand: what is won, what not, and nothing by silence.
 set -u
 score=build/${BACKEND:-cpu}/wb
 . tests/prove/frame.sh

@@ -1,6 +1,5 @@
 #!/bin/sh
-# report.sh - the page of make report, made of records written by hand: what it says, and that nothing of a student's
-# becomes markup.
+# report.sh - the page of make report, from records written by hand: what it says; no text of a student becomes markup.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh

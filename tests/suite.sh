@@ -1,6 +1,5 @@
 #!/bin/sh
-# suite.sh - what workbook/judge/record.c tells and workbook/wb/suite.c prints and records of a program whose tests end
-# in every way.
+# suite.sh - what judge/record.c tells and wb/suite.c prints and records of a program whose tests end in every way.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh

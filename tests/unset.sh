@@ -1,6 +1,5 @@
 #!/bin/sh
-# unset.sh - a variable without a value is found in a source, and none in a reference solution, where each is filled
-# before its use.
+# unset.sh - a variable without a value is found in a source, and none in a reference solution.
 set -u
 failed=0
 finds() { # WANT SOURCE

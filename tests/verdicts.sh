@@ -38,8 +38,7 @@ verdicts() { # SOURCE NN SUITE CASE
 verdicts tests/hostile/hostile.c 01 tiled_attention B=1,Hq=2,Nq=40,D=16,seed=1
 verdicts tests/hostile/ring.cu 17 flash_ring B=1,Hq=2,Hkv=1,Nq=36,D=64,causal=1,ranks=3,seed=1
 
-# What worker and layer keep to themselves cannot be named, and all that can be is declared where the lesson's
-# headers declare it.
+# What worker and layer keep to themselves cannot be named; all that can be is declared in the lesson's headers.
 if [ "$BACKEND" = cpu ]; then
     ! built "$out/refused/01_worker" && cp "$said" "$scratch/refused"
     verdict $? "code that names the judge's functions does not link"

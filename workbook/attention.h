@@ -1,5 +1,4 @@
-// attention.h - the kernels of attention_backward.cu by their own name: the library calls them where it has none that
-// is faster.
+// attention.h - the kernels of attention_backward.cu by their own name: the library calls them where none is faster.
 #pragma once
 
 #include "layer_requests.h"

@@ -5,7 +5,7 @@ $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagno
   $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o score/results.o \
   score/outcome.o score/safe_text.o)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
-# Looks for a change that mends a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
+# Looks for an edit that fixes a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
 # this makes its worker, which stops at a wide load that is not aligned. What is in C is read as C++ (repair/choice.h).
 $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*.c)) $(JUDGE) \
   $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o score/outcome.o \

@@ -133,7 +133,7 @@ ATTACK(refuses, "", "the function returned 'not implemented': not today")
     return wb_fail(WB_NOT_IMPLEMENTED, "not today");
 }
 
-ATTACK(accepts_any_shape, "bad_sizes", "should refuse the arguments: return 'bad argument', with a message that")
+ATTACK(accepts_any_shape, "bad_sizes", "for invalid arguments; it must return 'bad argument', with a message that")
 {
     RIGHT;
     return WB_OK;

@@ -2,8 +2,7 @@
 # kills.sh EDITS NN... - which test finds which mistake, and at what price: each wrong solution of problem NN, and EDITS
 # edits of its reference solution (drawn by SEED of those that repair/ tries), against every test of its suite. Prints a
 # row a test: problem, test, seconds that the reference solution takes, mistakes that it finds, how many of these no
-# cheaper test finds, and which; and a row of those that none finds. Leaves build/cpu/kills/NN.tsv: mistake, test, ok or
-# FAIL.
+# cheaper test finds, and which; and a row of those that none finds. Leaves mistake, test, result: build/cpu/kills.
 #   JOBS=n     so many at once
 set -u
 edits=$1 B=build/cpu out=build/cpu/kills

@@ -40,8 +40,7 @@ done
 for bad in 20 77 ../03 ''; do check "FROM=$bad is refused" refused 'FROM=|to copy' 20 flash_copy "$bad"; done
 check "and then nothing was changed" test -z "$(git status --porcelain | grep -v '^A ')"
 
-# The prototype that is added to workbook.h changes nothing of what includes it: its time stays, so that only the
-# new is built.
+# Nothing that includes workbook.h needs the added prototype: its time stays, so that only the new is built.
 add() { # N NAME FROM
     touch -r workbook/workbook.h "$scratch/time"
     made new-problem N="$1" NAME="$2" FROM="$3" && touch -r "$scratch/time" workbook/workbook.h

@@ -1,6 +1,5 @@
 #!/bin/sh
-# prove.sh BACKEND STAGE NN... - proves the workbook: the rows of tests/proofs.txt that are due at STAGE (check,
-# landing, release).
+# prove.sh BACKEND STAGE NN... - runs the rows of tests/proofs.txt that are due at STAGE (check, landing, release).
 #   ONLY=REGEX   these rows alone, whatever is due       ALL=1       also what was proved before of the same inputs
 #   DRAW=TEXT    what lists are drawn by, in place of the commit's hash; and, but at the stage check, where a newcomer
 #                tries the same each time, the cases of right kernels (DRAWN_SEED: judge.sh)

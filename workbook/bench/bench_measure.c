@@ -82,8 +82,7 @@ static void make_inputs(measurement *m)
         if (job[k].started) pthread_join(job[k].thread, NULL);
 }
 
-// O and L of a backward, by the naive forward in the first set, a head at a time: the score matrix of all would often
-// not fit.
+// O and L of a backward, by the naive forward in the first set, a head at a time: all score matrices may not fit.
 static void fill_forward(const measurement *m)
 {
     enum { Q, K, V, O, L, SINK, COUNT };
@@ -442,7 +441,7 @@ bool bench_measure(bench_options *o, const wb_case *c)
         if (impl->out) continue;
         measured |= impl->path != NULL;
         bench_tsv_row(o->out, o->problem, impl->label, c, &impl->result);
-        bench_say(o->timed ? "  %s %.4g ms" : "  %s %.2f MiB", impl->label,
+        bench_say(o->timed ? "  %s %.4g ms" : "  %s %.2f MiB", strcmp(impl->label, "key") ? impl->label : "reference",
                   o->timed ? impl->result.ms : (double)impl->result.peak_bytes / (1 << 20));
     }
     free_all(&m);

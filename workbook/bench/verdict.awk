@@ -15,6 +15,7 @@ BEGIN { FS = "\t"; width = 24; SHORT = 8192; TIMES = 4 }
 !("bound" in at) || $2 ~ /^roof_/ || $at["ms"] !~ /^[0-9]/ { next }
 {
     timed = 1
+    sub(/^key$/, "reference", $2)
     alike = $2 ", " $at["shape"]
     sub(/ N[0-9]+/, "", alike)
     if ($at["W"] != "-") ms[alike, $at["Nq"]] = $at["ms"]

@@ -1,5 +1,4 @@
-// case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made
-// anywhere.
+// case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so any element can be made alone.
 #include "case/case.h"
 
 #include "case/mix.h"
@@ -85,8 +84,7 @@ static float normal(uint64_t stream, uint64_t index)
 
 // ------------------------ text and back
 
-// What each pattern of inputs is, under its name in text. One more is one more row, beside its enumerator; nothing
-// hangs on their order.
+// What each pattern of inputs is, under its name in text: a row for each enumerator, in any order.
 typedef enum pattern_kind {
     PATTERN_PLAIN,    // K is noise, as Q is
     PATTERN_LOGITS,   // K lies along a direction so that logits are those of logit()

@@ -1,5 +1,4 @@
-// mix.h - a number for each number: what a case draws, it draws with this, so that its bits are the same on every
-// machine.
+// mix.h - a number for each number: a case draws with this, so that its bits are the same on every machine.
 #pragma once
 
 #include <stdint.h>

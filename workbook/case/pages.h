@@ -1,5 +1,4 @@
-// pages.h - which page of a paged cache is whose, in a case of problem 13 or 14: lengths, the page table, and its
-// inverse.
+// pages.h - the pages of a paged cache in a case of problem 13 or 14: lengths, the page table, and its inverse.
 //
 // The pages in use are drawn from all of them, so those of a sequence lie anywhere, in any order, with unused ones
 // between.

@@ -1,5 +1,4 @@
-// quantise.c - floats as int8 and a scale, and as e4m3 and an exponent: the definitions that problems 14 and 16 go by.
-// See workbook.h.
+// quantise.c - floats as int8 and a scale, and as e4m3 and an exponent: as workbook.h defines them for 14 and 16.
 #include "case/case.h"
 
 #include <float.h>

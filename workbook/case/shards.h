@@ -1,5 +1,4 @@
-// shards.h - which rows of a sequence lie on which rank, in a case of problem 17, and how its tensors are cut and
-// joined.
+// shards.h - which rows of a sequence lie on which rank in a case of problem 17; cuts and joins its tensors.
 //
 // The rows are cut into 2 * ranks chunks, of which the first N % (2 * ranks) have a row more. Rank r has the chunks r
 // and 2 * ranks - 1 - r, one behind the other, each with all its heads (workbook.h).

@@ -1,5 +1,4 @@
-// atomics.cpp - atomics, as compare-and-swap loops on the host's own atomic instructions, since blocks run on several
-// host threads.
+// atomics.cpp - atomics, as compare-and-swap loops of the host, since blocks run on several host threads.
 #include "hooks.h"
 
 using namespace cudacpu;

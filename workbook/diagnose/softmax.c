@@ -9,9 +9,9 @@
 
 #define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 
-static fit fit_slope = FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
-                           .joint = "; the exponent contains ",
-                           .zero = "; they are the same whatever the scores are: does m stay far from these?");
+static fit fit_slope =
+    FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
+        .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?");
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled");
@@ -35,25 +35,20 @@ static double dot_of(const float *x, const float *y, int D)
     return sum;
 }
 
-// A row of a tile lies with four lanes, each of which has two columns in eight.
-static bool each_lane_has_its_own(const char *q, const step *t, const double *x, const double *y, const int *column,
-                                  int count, double close)
+// A row of a tile lies with four lanes, each of which has two columns in eight. How far apart these numbers are, if
+// each lane has one for all of its columns; else -1.
+static double apart_by_lane(const double *is, const int *column, int count, double close, double of[4])
 {
-    double m[4] = {NAN, NAN, NAN, NAN}, least = INFINITY, most = -INFINITY;
-    bool own = count > 5;
+    double least = INFINITY, most = -INFINITY;
+    bool own = count > 5 && !e.problem->on_host;
+    for (int k = 0; k < 4; k++) of[k] = NAN;
     for (int n = 0; n < count; n++) {
-        const int lane = column[n] / 2 % 4;
-        const double is = x[n] * s2 - y[n];
-        if (isnan(m[lane])) m[lane] = is;
-        own &= fabs(is - m[lane]) <= 2 * close;
-        least = fmin(least, is), most = fmax(most, is);
+        double *const lane = &of[column[n] / 2 % 4];
+        if (isnan(*lane)) *lane = is[n];
+        own &= fabs(is[n] - *lane) <= 2 * close;
+        least = fmin(least, is[n]), most = fmax(most, is[n]);
     }
-    if (own && most - least > 4 * close)
-        find(BY_EXPONENT, "m of each lane", "rescale|max|accumulate|softmax",
-             "%s has four values of m in the tile that starts at key %d, from %.4g to %.4g: each of the four "
-             "lanes that share the row subtracts its own maximum",
-             q, t->first, least, most);
-    return own;
+    return own ? most - least : -1;
 }
 
 // Whether row i of a tile sees the key of column c; past the last key of a head begins another's.
@@ -88,7 +83,7 @@ static bool are_still_scores(const char *q, const step *t, int i)
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
-    double x[256], y[256], m = 0;
+    double x[256], y[256], is[256], own[4], m = 0;
     int count = 0, column[256];
     const product *S = t->S, *PV = t->P;
     const char *const q = name_of(S->a_row[i]);
@@ -104,19 +99,25 @@ static double subtracted(const step *t, int i, int *weights)
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
-        x[count] = score, column[count] = c, y[count++] = log2(P);
+        x[count] = score, y[count] = log2(P), is[count] = score * s2 - y[count], column[count++] = c;
     }
     *weights = count;
     if (count == 0) return NAN;
-    for (int n = 0; n < count; n++) m += (x[n] * s2 - y[n]) / count;
+    for (int n = 0; n < count; n++) m += is[n] / count;
     const double close = (e.problem->on_host ? 2e-3 : 0.012) + 1e-4 * fabs(m);
     bool one = true;
-    for (int n = 0; n < count; n++) one &= fabs(x[n] * s2 - y[n] - m) <= close;
+    for (int n = 0; n < count; n++) one &= fabs(is[n] - m) <= close;
     if (!one && are_still_scores(q, t, i)) return NAN;
-    if (!one && !e.problem->on_host && each_lane_has_its_own(q, t, x, y, column, count, close)) return NAN;
+    const double apart = one ? -1 : apart_by_lane(is, column, count, close, own);
+    if (apart > 4 * close)
+        find(BY_EXPONENT, "m of each lane", "rescale|max|accumulate|softmax",
+             "%s has four values of m in the tile that starts at key %d: each of the four lanes that share the row "
+             "subtracts its own maximum",
+             q, t->first);
+    if (apart >= 0) return NAN;
     for (int n = 1; n < count && !one; n++) {
-        const double is = fabs(x[n] - x[0]) > 2 ? (y[n] - y[0]) / (x[n] - x[0]) : slope;
-        slope = slope == 0 || fabs(is - slope) <= 0.02 * fabs(slope) ? is : NAN;
+        const double by = fabs(x[n] - x[0]) > 2 ? (y[n] - y[0]) / (x[n] - x[0]) : slope;
+        slope = slope == 0 || fabs(by - slope) <= 0.02 * fabs(slope) ? by : NAN;
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
                 "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
@@ -244,6 +245,18 @@ static bool is_ragged(int row, const step *t)
     return t->first + cols > keys_of(row) || (e.problem->on_host && cols < e.problem->tile);
 }
 
+// Whether each of the four lanes of a row divides by a sum of its own, of which l is the sum.
+static bool divided_by_lane(const float *sum, const float *O, double l)
+{
+    double is[WB_MAX_HEAD_DIM], own[4], all = 0;
+    int column[WB_MAX_HEAD_DIM], count = 0;
+    for (int d = 0; d < e.s->head_dim; d++)
+        if (isfinite(O[d]) && O[d] != 0) is[count] = log2(sum[d] / O[d]), column[count++] = d;
+    const bool apart = apart_by_lane(is, column, count, 0.01, own) > 0.04;
+    for (int k = 0; k < 4; k++) all += isnan(own[k]) ? 0 : exp2(own[k]);
+    return apart && fabs(all - l) <= 0.02 * l;
+}
+
 // The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
@@ -280,8 +293,11 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                      ? ". The last tile has fewer keys than others: does l include columns past these?"
                      : "");
         if (is_nan) return;
-        find(BY_SUM - 1, "", "finalize|accumulate|rescale|softmax|empty rows|logit",
-             "O of %s is not its sum of P V divided by one number for all columns", q);
+        const bool own = divided_by_lane(sum, O, l);
+        find(BY_SUM - 1, own ? "l of each lane" : "",
+             own ? "finalize|accumulate|softmax" : "finalize|accumulate|rescale|softmax|empty rows|logit",
+             "O of %s is not its sum of P V divided by one number for all columns%s", q,
+             own ? ": each of the four lanes that share the row divides by the sum of its own columns" : "");
         return;
     }
     const double right = L_keys + log1p(term);

@@ -4,9 +4,8 @@
 #   -v tell=sentence|known|WORD    instead: what is said of this one
 #
 # A list holds edits of one source, each with a name, what is known of it (who catches it, what is said of it), and a
-# sentence that says what is wrong; what else there is to say follows, a "word: text" a line. Of a wrong solution there
-# is known the test that catches it, a hint that saves time, and, behind a comma, what `diagnose -v` says of it, where
-# that is asked for (- for nothing).
+# sentence that says what is wrong; what else there is to say follows, a "word: text" a line. What is known of a wrong
+# solution: a test that catches it (only tried first) and, behind a comma, what `diagnose -v` says of it (- for nothing).
 #
 #     @@ no_max (scales): No maximum is subtracted.
 #     case: N=64

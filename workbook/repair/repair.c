@@ -472,9 +472,9 @@ int main(int argc, char **argv)
     char *const whole = strdup(source);
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
-        return puts("no change was tried: the source has too many places to change, or none"), 1;
+        return puts("nothing, because the source has too many places to change, or none"), 1;
     if (!build(argv[2], argv[3])) {
-        printf("no change was tried: %s\n", is_over() ? "compiling them all takes too long" : "they do not compile");
+        printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
         return 1;
     }
     if (chosen) return choose(chosen, seed, argv[2]);
@@ -486,7 +486,7 @@ int main(int argc, char **argv)
     if (from) fclose(from);
     find_distances(source, lines, gaps);
     if (!choose_first()) {
-        puts("no change was tried: no small case fails in every run");
+        puts("nothing, because no small case fails in every run");
         return unshare(), 1;
     }
     int likely[SUITES], found = 0;
@@ -495,12 +495,10 @@ int main(int argc, char **argv)
     budget = now() + 2 * search;
     for (int n = 0; n < count && !found; n++)
         if (passes_suite(&changes[likely[n]], whole, argv[2], argv[3])) found = likely[n];
-    if (!found && tried < order_count && (*gaps || strpbrk(lines, "123456789")))
-        puts("none of the edits that were tried fixes it");  // the cause is named
-    else if (!found && tried < order_count)
-        printf("none of the %d likeliest single changes fixes the error\n", tried);
+    if (!found && tried < order_count && !*gaps && !strpbrk(lines, "123456789"))  // the cause is not named
+        printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)
-        puts("none of the single changes that were tried fixes the error");
+        puts("none of the edits that were tried fixes it");
     if (!found) return 1;
     const change *const c = &changes[found];
     printf("with one edit all tests pass, but the mistake may be elsewhere: in line %d, ", c->line);

@@ -10,8 +10,7 @@
 namespace cudacpu
 {
 // ------------------------ calls.cpp
-// A place in the program: where the announcing call returns to, and the calls that led there. Two numbers instead of
-// two pointers.
+// A place in the program, as two numbers: where the announcing call returns to, and the calls that led there.
 struct place {
     uint32_t code;   // bytes from the start of the program
     uint32_t calls;  // a node of the tree of calls
