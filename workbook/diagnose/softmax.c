@@ -308,6 +308,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                  log(term));
     snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
              used);
+    if (isinf(used) && e.out[1] && e.out[1][row] == -INFINITY)
+        snprintf(says, sizeof says, "O of %s is 0 and its L -infinity, so l is 0: its weights have the sum %.4g", q, l);
     if (sink && used > l) APPEND(says, ", 1 + exp(%.4g) times it", log(used / l - 1));
     if (!clear) return;
     ragged[is_ragged(row, last)] += used > l * factor && used - l > 0.012 * used;
