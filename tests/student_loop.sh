@@ -304,13 +304,14 @@ verdict $? "watch: of the problem asked for, and what is ended says and leaves n
 # ------------------------ after a failure
 cat >"$suite" <<'end'
 #!/bin/sh
-echo '{"status": "FAIL", "test": "a", "case": "N=1", "message": "it printed  cudacpu: deadlock in kernel f, block"}
+echo '{"status": "FAIL", "test": "a", "case": "N=1", "finding": "deadlock\u0009", "message": "it printed  cudacpu"}
 {"end": true}' >&3
 end
 mkdir -p build/cpu/check/problems
 cat >build/cpu/check/problems/03_worker <<'end'
 #!/bin/sh
 [ "$1" != --cases ] || { echo N=1; exit; }
+{ printf '%s\t' "$FOUND" >"/dev/fd/$2"; } 2>/dev/null # --report
 printf 'cudacpu: %s in kernel f_kernel, block (0,0,0)\n   who waits\n   read     page, "Signals"\n' "$FOUND" >&2
 exit 66
 end

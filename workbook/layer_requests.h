@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef CUDACPU_LAYER
 #define WB_OF_THE_LAYER  // there they are
@@ -85,6 +86,15 @@ void wb_not_on(const void *stream) WB_OF_THE_LAYER;
 
 // As long as this allocation lasts no kernel may write to it.
 void wb_constant(const void *at) WB_OF_THE_LAYER;
+
+// To which descriptor a report writes what it is of, from here on, in so many bytes: its kind, a tab, and the places
+// that it names, each " FILE:LINE". The judge's own have no tab: "no answer", "not run".
+enum { WB_FINDING = 1024 };
+void wb_report_to(int file) WB_OF_THE_LAYER;
+static inline bool wb_finding_is(const char *finding, const char *kind)
+{
+    return strncmp(finding, kind, strlen(kind)) == 0 && finding[strlen(kind)] == '\t';
+}
 
 // From here on launches are looked at, and counted, and of their blocks these run alone: the first, the last, and any,
 // `most` of them; 0: none, and memory is not filled.

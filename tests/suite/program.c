@@ -24,7 +24,10 @@ Test(ends, passes)
     for (int i = 0; i < 256; i++) cr_assert(fstat(i, &is) || is.st_ino != strtoul(getenv("SUITE_TOLD"), NULL, 10));
 }
 
-Test(ends, fails) { cr_assert_fail("B=1,D=16%cO is wrong\n  test again  make test-02 CASE=forged", RECORD_GIVEN); }
+Test(ends, fails)
+{
+    cr_assert_fail("B=1,D=16%c%cO is wrong\n  test again  make test-02 CASE=forged", RECORD_ABOUT, RECORD_ABOUT);
+}
 
 // Passes if the failure above is on the screen while this test still runs.
 Test(ends, early)
@@ -44,7 +47,8 @@ Test(ends, crashes) { raise(SIGSEGV); }
 Test(ends, exits) { _exit(3); }
 Test(ends, again)
 {
-    if (asked("give no answer")) cr_assert_fail("B=2%cnot run: 3 cases gave no answer", RECORD_GIVEN);
+    if (asked("give no answer"))
+        cr_assert_fail("B=2%cnot run%cnot run: 3 cases gave no answer", RECORD_ABOUT, RECORD_ABOUT);
     cr_expect(1 == 2, "one");
     cr_assert(3 == 4, "two");
 }

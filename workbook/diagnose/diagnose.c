@@ -4,10 +4,12 @@
 // that is not what it should be is named. A step that can only be wrong in gaps that FILE has as they were shipped is
 // not looked at. Silence is better than a wrong name.
 //
-// --record: a line for others: "address" if what is wrong is an address, by a known formula, "relation" if one relation
-// explains all that was seen, else "step"; and the gaps, "max|rescale". -v: prints the finding's id, too.
+// --record: what is named for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if what is wrong is an
+// address, by a known formula, "relation" if one relation explains all that was seen, else "step". -v: prints the
+// finding's id, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/gaps.h"
+#include "score/outcome.h"
 
 #include "layer_requests.h"
 #include "evidence.h"
@@ -177,7 +179,7 @@ static void look_at_case(const char *text)
     expect_start(&run, problem, &c, c.watched ? WORKER_ALONE : WORKER_SHARED);
     if (c.watched) {
         wb_case_print(problem, &c, e.text);
-        if (run.ending[0] && strstr(run.said.text, "a tile was read that should have been skipped"))
+        if (run.ending[0] && wb_finding_is(run.said.finding, "a tile was read that should have been skipped"))
             find(
                 BY_WASTE, "tile_in_vain", "bounds|bound|first tile|sink tiles|lists|first key|skip|keys|queries",
                 "a block loads tiles in which none of its rows sees a key: its loop begins too early or ends too late");
@@ -189,7 +191,7 @@ static void look_at_case(const char *text)
                                              : look_at_forward)();
     } else {
         if (verbose) printf("%s: %s\n", text, run.ending[0] ? run.ending : worker_exchange(&run)->message);
-        hung |= strstr(run.ending, "no answer") != NULL;
+        hung |= worker_late(&run);
         worker_retire(WORKER_SHARED);
     }
     const bool redraw = e.alike && c.input != WB_NORMAL;
@@ -250,14 +252,8 @@ int main(int argc, char **argv)
                problem->on_host ? "cblas_sgemm" : "the primitives of the lesson");
     if (plain && !best.rank) puts("print S, m and l of a small case, and compare them with the lesson's example");
     if (!best.rank) return 1;
-    FILE *const to = kept ? fopen(kept, "w") : NULL;
-    if (to)
-        fprintf(to, "%s\t%s\n",
-                best.rank <= BY_HEADS && *best.id && best.gaps ? "address"
-                : best.relation                                ? "relation"
-                                                               : "step",
-                best.gaps ? best.gaps : ""),
-            fclose(to);
+    char *const kind = best.rank <= BY_HEADS && *best.id && best.gaps ? "address" : best.relation ? "relation" : "step";
+    if (kept) outcome_write(kept, &(outcome){.state = "failed", .step = kind, .gaps = (char *)best.gaps});
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     if (!best.gaps) return printf("in %s: %s\n", best.shown, best.says), 0;
     printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,

@@ -55,7 +55,8 @@ static void fill_forward_inputs(const worker_run *run)
 
 void expect_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
 {
-    worker_prepare(run, problem, c);
+    *run = (worker_run){.problem = problem, .c = *c};
+    worker_lay_out(run);
     if (wb_is_backward(problem) && !c->dry) fill_forward_inputs(run);
     worker_start(run, kind);
 }

@@ -6,8 +6,8 @@
 // whose functions these replace, would start the program anew for each, load its thirty libraries, and talk to it by
 // sockets and shared memory under names that anybody can tell.
 //
-// A failure's message may begin with the case that it is about and RECORD_GIVEN (record.h), which make the row's field
-// `given`. With " names" behind the number no test is run: each is a row of the record, as if it had been skipped.
+// A failure's message may begin with the row's fields `given` and `finding`, each with RECORD_ABOUT (record.h) behind
+// it. With " names" behind the number no test is run: each is a row of the record, as if it had been skipped.
 #include "record.h"
 
 #include "score/results.h"
@@ -29,7 +29,7 @@
 // What a test has said, in memory that it shares with this process.
 typedef struct told {
     bool failed, skipped;
-    char given[1 << 16], text[1 << 18];
+    char given[1 << 16], finding[1024], text[1 << 18];
 } told;
 
 typedef struct running {
@@ -76,14 +76,18 @@ static __attribute__((noreturn)) void end_test(void)
 #pragma GCC visibility push(default)
 void criterion_send_assert(struct criterion_assert_stats *s)
 {
-    const char *message = s->message ? s->message : "", *mark = strchr(message, RECORD_GIVEN);
+    const char *message = s->message ? s->message : "", *mark = strchr(message, RECORD_ABOUT);
+    const char *const last = mark ? strchr(mark + 1, RECORD_ABOUT) : NULL;
     const char *file = strrchr(s->file, '/');
     if (s->passed) return;
     mine->failed = true;
     if (*mine->text) say("\n");
-    if (mark && !*mine->given) snprintf(mine->given, sizeof mine->given, "%.*s", (int)(mark - message), message);
-    if (mark)
-        say("%s", mark + 1);
+    if (last && !*mine->given) {
+        snprintf(mine->given, sizeof mine->given, "%.*s", (int)(mark - message), message);
+        snprintf(mine->finding, sizeof mine->finding, "%.*s", (int)(last - mark) - 1, mark + 1);
+    }
+    if (last)
+        say("%s", last + 1);
     else
         say("%s:%u: %s", file ? file + 1 : s->file, s->line, message);
 }
@@ -124,19 +128,20 @@ static int place_of(const struct criterion_test *test)
     return counted ? (int)counted : (int)test->data->line_;
 }
 
-static void write_row(const struct criterion_test *test, result_status status, double seconds, char *given, char *text)
+static void write_row(const struct criterion_test *test, result_status status, double seconds, told *said)
 {
     const result row = {.status = status,
                         .test = (char *)test->name,
                         .line = place_of(test),
                         .seconds = seconds,
-                        .given = given,
-                        .message = text};
+                        .given = said->given,
+                        .finding = said->finding,
+                        .message = said->text};
     some_failed |= status == RESULT_FAIL;
     if (record)
         results_write(record, &row);
     else if (status != RESULT_OK)
-        fprintf(stderr, "%s  %s\n%s\n", result_words[status], test->name, text);
+        fprintf(stderr, "%s  %s\n%s\n", result_words[status], test->name, said->text);
 }
 
 static double now(void)
@@ -162,7 +167,7 @@ static void conclude(running *job, int status)
                   signal || code || said->failed ? RESULT_FAIL
                   : said->skipped                ? RESULT_SKIP
                                                  : RESULT_OK,
-                  now() - job->begun, said->given, said->text);
+                  now() - job->begun, said);
     munmap(said, sizeof *said);
     job->pid = 0, job_count--;
 }
@@ -244,7 +249,7 @@ __attribute__((visibility("default"))) int criterion_run_all_tests(struct criter
             while (job_count >= (most < MOST_JOBS ? most : MOST_JOBS)) wait_for_one();
             if (some_failed && criterion_options.fail_fast) continue;
             if (only_names)
-                write_row(test, RESULT_SKIP, 0, "", "");
+                write_row(test, RESULT_SKIP, 0, &(told){.failed = false});
             else
                 start(test, &suite->suite);
         }

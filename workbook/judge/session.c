@@ -66,7 +66,7 @@ static void take_two_processors(void)
     sched_setaffinity(0, sizeof two, &two);
 }
 
-static void become_worker(const char *path, int socket, int output, int counts)
+static void become_worker(const char *path, int socket, int output, int finding, int counts)
 {
     setpgid(0, 0);                     // so that what it starts can be ended with it
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // an endless loop would outlive a test that was interrupted
@@ -78,7 +78,8 @@ static void become_worker(const char *path, int socket, int output, int counts)
     dup2(output, 2);
     dup2(socket, 3);
     if (counts < 0 || dup2(counts, COVERAGE_FILE) < 0) close(COVERAGE_FILE);
-    for (int i = COVERAGE_FILE + 1; i < 256; i++) close(i);
+    dup2(finding, FINDING_FILE);
+    for (int i = FINDING_FILE + 1; i < 256; i++) close(i);
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
     setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here
@@ -92,15 +93,15 @@ bool session_start(session *s, const char *path)
 {
     int sockets[2], pipes[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pipe(pipes)) return false;
-    const int counts = getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1;
+    const int finding = session_memory(WB_FINDING), counts = getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1;
     const pid_t pid = fork();
     if (pid < 0) return false;
-    if (pid == 0) become_worker(path, sockets[1], pipes[1], counts);
+    if (pid == 0) become_worker(path, sockets[1], pipes[1], finding, counts);
     setpgid(pid, pid);  // whoever is first
     close(sockets[1]);
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
-    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .coverage = counts};
+    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .finding = finding, .coverage = counts};
     return true;
 }
 
@@ -150,6 +151,14 @@ static void take_output(session *s, session_said *said)
         for (ssize_t i = 0; i < n; i++, said->count++)
             if (said->count + 1 < sizeof said->text) said->text[said->count] = chunk[i];
     }
+}
+
+// What a report says that it is of, which nobody has to believe.
+static void take_finding(const session *s, session_said *said)
+{
+    if (pread(s->finding, said->finding, WB_FINDING - 1, 0) <= 0 || !*said->finding) return;
+    for (char *c = said->finding; *c; c++)
+        if (*c != '\t' && ((unsigned char)*c < 32 || *c == 127)) *c = '?';
 }
 
 // Whether the process has ended. It is left to be waited for, so that its number stays its own until its group is
@@ -267,8 +276,9 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
     struct rusage usage = {.ru_maxrss = 0};
     while (wait4(s->pid, status, 0, &usage) < 0 && errno == EINTR) {}
     s->peak = (size_t)usage.ru_maxrss * 1024;
-    take_output(s, said);
+    take_output(s, said), take_finding(s, said);
     if (s->output >= 0) close(s->output);
+    close(s->finding);
     keep_coverage(s);
     if (s->coverage >= 0) close(s->coverage);
     s->pid = 0;
@@ -315,6 +325,7 @@ const char *session_serve(const session_turn turns[], int count, const wb_proble
     for (int i = 0; i < count; i++)
         if (i != *whose) session_end(turns[i].s, true, turns[i].said, &any);
     if (answer == WB_ANSWER_NEVER) *how = end, stage = stage_of(turn);
+    if (*how == SESSION_LATE && !*turn->said->finding) strcpy(turn->said->finding, "no answer");
     if (answer != WB_ANSWER_DAMAGED) return session_ending(turn->s, ending, 256, stage, status, *how);
     *how = SESSION_IN_TIME;
     return strcpy(ending, "another process answered instead of the worker");

@@ -10,6 +10,7 @@ typedef struct session {
     pid_t pid;       // 0: there is no worker
     int socket;      // the judge's end
     int output;      // the end of the pipe that it prints to; -1: closed
+    int finding;     // where a report of the layer says what it is of
     int coverage;    // where it writes what ran of the function (exchange.h); -1: nobody asks
     int served;      // how many cases it has answered
     spent_time own;  // what it has cost
@@ -23,8 +24,9 @@ typedef struct session {
 } session;
 
 typedef struct session_said {
-    char text[4096];  // what it printed, the beginning of it
-    size_t count;     // how much it printed in all
+    char text[4096];           // what it printed, the beginning of it
+    size_t count;              // how much it printed in all
+    char finding[WB_FINDING];  // what a report is of (wb_report_to); "" if there is none
 } session_said;
 
 extern bool session_exact;  // workers get buffers that end with their tensors, without guards; nothing else is counted

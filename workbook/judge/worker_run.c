@@ -217,7 +217,7 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
 
 // Memory for the tensors, and what is in it before the call. It is kept for the next case: to be given new pages each
 // time would cost more than to fill them.
-static void lay_out(worker_run *run)
+void worker_lay_out(worker_run *run)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);
     const size_t guard = session_exact ? 0 : WB_GUARD;
@@ -246,19 +246,11 @@ static void cut(worker_run *run)
     for (int r = 0; r < run->c.ranks; r++) {
         worker_run *part = &run->parts[r];
         part->problem = run->problem, part->c = run->c, part->c.part = r + 1;
-        lay_out(part);
+        worker_lay_out(part);
         for (int k = 0; k < run->count; k++)
             if (!run->tensors[k].output)
                 wb_shard_copy(&run->c, &run->tensors[k], original_tensor(run, k), r, original_tensor(part, k), false);
     }
-}
-
-void worker_prepare(worker_run *run, const wb_problem *problem, const wb_case *c)
-{
-    memset(run, 0, sizeof *run);
-    run->problem = problem;
-    run->c = *c;
-    lay_out(run);
 }
 
 void worker_start(worker_run *run, worker_kind kind)
@@ -266,7 +258,7 @@ void worker_start(worker_run *run, worker_kind kind)
     if (wb_has_ranks(run->problem)) cut(run);
     const char *const why = gave_up();
     if (why) {
-        snprintf(run->ending, sizeof run->ending, "%s", why);
+        snprintf(run->ending, sizeof run->ending, "%s", why), strcpy(run->said.finding, "not run");
         return;
     }
     int files[WB_MOST_RANKS], board = -1;

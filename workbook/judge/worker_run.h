@@ -39,8 +39,8 @@ struct worker_run {
 
 const char *worker_path(void);
 
-// Lays out a case and makes its inputs, but for O and L of a backward, which are the caller's (expect.h).
-void worker_prepare(worker_run *run, const wb_problem *problem, const wb_case *c);
+// Makes the tensors of a case and its inputs, but for O and L of a backward, which are the caller's (expect.h).
+void worker_lay_out(worker_run *run);
 
 // Runs it, or kills the worker when it has no answer after WB_TIMEOUT seconds of its own. Ends the program with a
 // sentence if there is no worker, or if the machine was too busy to judge one (record.h).
@@ -53,6 +53,13 @@ void worker_retire(worker_kind kind);
 // Tells the worker of this kind to end, and waits for it. False if it did not end well: then `last` has the case that
 // it served last, the ending and what it printed, and no tensors.
 bool worker_finish(worker_kind kind, worker_run *last);
+
+// Whether the case was not run, or had no answer in time, which a kernel of the layer's may have reported.
+static inline bool worker_not_run(const worker_run *run) { return strcmp(run->said.finding, "not run") == 0; }
+static inline bool worker_late(const worker_run *run)
+{
+    return strcmp(run->said.finding, "no answer") == 0 || wb_finding_is(run->said.finding, "timeout");
+}
 
 // How many workers ran it, and what each left.
 static inline int worker_count(const worker_run *run) { return run->parts ? run->c.ranks : 1; }

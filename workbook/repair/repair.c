@@ -7,8 +7,8 @@
 // drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). The first three that are right there are
 // written into SOURCE, one at a time, and the suite tries them.
 //
-// FILE has two lines, and may be a pipe on which they come while this compiles: "max|rescale", gaps that diagnose
-// names, and "19 82", lines that a report names. Changes of these lines are tried first, then those of these gaps.
+// FILE is an outcome (score/outcome.h), and there when FILE.lock can be locked, while this compiles. Changes of the
+// lines that reports name are tried first, then those of the gaps that diagnose names.
 //
 // When all changes are compiled it has n seconds of a processor (15), with all that it starts: however busy the machine
 // is. The last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not
@@ -21,12 +21,14 @@
 #include "diagnose/cases.h"
 #include "repair/changes.h"
 #include "score/grades.h"
+#include "score/outcome.h"
 
 #include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -451,7 +453,7 @@ int main(int argc, char **argv)
     omp_set_num_threads(1);  // the oracle's threads would not live on in what is forked here
 #endif
     const char *said = NULL;
-    char gaps[1024] = "", lines[1024] = "";
+    outcome known = {.gaps = "", .lines = ""};
     int chosen = 0;
     uint64_t seed = 0;
     for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
@@ -481,10 +483,10 @@ int main(int argc, char **argv)
     budget = now() + search;
     if (!share()) return 2;
     find_cases(argc - 5, argv + 5);
-    FILE *const from = said ? fopen(said, "r") : NULL;
-    if (from && fgets(gaps, sizeof gaps, from) && fgets(lines, sizeof lines, from)) gaps[strcspn(gaps, "\n")] = 0;
-    if (from) fclose(from);
-    find_distances(source, lines, gaps);
+    char lock[4200];
+    snprintf(lock, sizeof lock, "%s.lock", said ? said : "");
+    if (said && flock(open(lock, O_RDONLY), LOCK_SH) == 0) outcome_read(said, &known);
+    find_distances(source, known.lines, known.gaps);
     if (!choose_first()) {
         puts("nothing, because no small case fails in every run");
         return unshare(), 1;
@@ -495,7 +497,7 @@ int main(int argc, char **argv)
     budget = now() + 2 * search;
     for (int n = 0; n < count && !found; n++)
         if (passes_suite(&changes[likely[n]], whole, argv[2], argv[3])) found = likely[n];
-    if (!found && tried < order_count && !*gaps && !strpbrk(lines, "123456789"))  // the cause is not named
+    if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)
         puts("none of the edits that were tried fixes it");

@@ -1,8 +1,8 @@
 # report.awk - what AddressSanitizer, UBSan or ThreadSanitizer wrote about a C program or, with -v tool=racecheck,
 # compute-sanitizer about a kernel, in the form of the check build's reports (cpu/check/findings.cpp). Prints the first
 # finding, and counts compute-sanitizer's others; nothing if there is none. pwd: the folder without which places are
-# shown; files: what compute-sanitizer may name without its folder. Its words differ a little between versions: a line
-# that is not understood is left out.
+# shown; record: the file for what it is of (layer_requests.h); files: what compute-sanitizer may name without its
+# folder. Its words differ a little between versions: a line that is not understood is left out.
 
 function below(path) { return index(path, pwd "/") == 1 ? substr(path, length(pwd) + 2) : path }
 
@@ -195,6 +195,8 @@ kind && !over && !sides && /^ *#[0-9]+ / && read_frame($0) {
 
 # ------------------------ the report
 
+function names(place) { sub(/.*\//, "", place); if (place) places = places " " place }
+
 function of_kernel(what, says, part)
 {
     if (tool && kind == what) { missing = says; section = part }
@@ -209,6 +211,8 @@ END {
     for (i = sides; i >= 1; i--) { # the first is the one now
         if (!tool && !place[i]) continue
         printf "   %-8s %s%s%s\n", i == 1 ? "now" : "before", who[i], verb[i], place[i] ? " at " place[i] : ""
+        names(place[i])
+        names(caller[i])
         text = source_of(place[i])
         if (text) printf "               | %s\n", text
         text = source_of(caller[i])
@@ -224,6 +228,7 @@ END {
     of_kernel("call refused", "valid arguments. The call returned an error: does the program check it?",
         "Launches that are refused")
     printf "   missing  %s\n", missing
+    if (record) printf "%s\t%s", kind, places >record
     if (count > 1) printf "   and %d more; fix the first, then run again\n", count - 1
     if (tool) printf "   found by compute-sanitizer --tool %s: %s\n", tool, first
     printf "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section

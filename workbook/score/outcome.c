@@ -17,7 +17,7 @@ static const struct {
 #name, offsetof(outcome, name) \
     }
     TEXT(date), TEXT(backend), TEXT(seed), TEXT(machine),  TEXT(sum),      TEXT(step),
-    TEXT(gaps), TEXT(report),  TEXT(log),  TEXT(sanitize), TEXT(coverage),
+    TEXT(gaps), TEXT(report),  TEXT(log),  TEXT(sanitize), TEXT(coverage), TEXT(lines),
 #undef TEXT
 };
 enum { TEXTS = sizeof texts / sizeof *texts, LARGEST = 64 << 20 };

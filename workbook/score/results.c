@@ -21,6 +21,7 @@ static const struct {
 } texts[] = {{"test", offsetof(result, test)},
              {"case", offsetof(result, given)},
              {"checkpoint", offsetof(result, checkpoint)},
+             {"finding", offsetof(result, finding)},
              {"message", offsetof(result, message)}};
 enum { TEXTS = sizeof texts / sizeof *texts };
 
@@ -101,10 +102,7 @@ void results_free(results *r)
     *r = (results){0};
 }
 
-bool results_not_run(const result *row)
-{
-    return row->status == RESULT_FAIL && strncmp(row->message, "not run: ", 9) == 0;
-}
+bool results_not_run(const result *row) { return row->status == RESULT_FAIL && strcmp(row->finding, "not run") == 0; }
 
 static int by_line(const void *a, const void *b)
 {

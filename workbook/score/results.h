@@ -16,6 +16,7 @@ typedef struct result {
     double seconds;    // how long it took
     char *given;       // the case with which to run it again, as CASE= takes it; "" if there is none
     char *checkpoint;  // of a private case, which is no test of the suite; "" otherwise
+    char *finding;     // of a failure, what a report of the layer is of (layer_requests.h); "" otherwise
     char *message;     // what a failure or skip says, lines; "" otherwise
 } result;
 

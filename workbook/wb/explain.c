@@ -3,8 +3,8 @@
 // explains what many rows show is told at once, as no race leaves one. Else one of the two is told: what a race or a
 // stray access leaves is no matter of steps, unless it is a wrong address that they explain. Then a change is looked
 // for that fixes it.
+#include "layer_requests.h"
 #include "score/gaps.h"
-#include "score/safe_text.h"
 #include "wb/child.h"
 #include "wb/say.h"
 #include "wb/suite.h"
@@ -23,54 +23,34 @@
 typedef struct cause {
     attempt *a;
     const char *given;          // the case; "" if it has none
-    const char *failure;        // what the first failure says
+    const char *failure;        // of the first failure, what a report is of (layer_requests.h), and
+    char found[WB_FINDING];     // of the check build; "" if there is none
     char *steps, *changed;      // what diagnose says, and what of given code is not as it was
     bool told;                  // it has been said
-    char *kind;                 // of a report of the check build; "" if there is none
     pid_t checking, searching;  // 0: is not asked
-    int report, tried, said;    // what comes of them, and where the search is told what has been said
+    int report, tried, said;    // what comes of them, and the lock of what the search is told
+    FILE *finding;              // where the check build says what it is of
 } cause;
 
-static bool says(const cause *c, const char *words) { return strstr(c->failure, words); }
+static bool by_layer(const cause *c) { return strchr(c->failure, '\t'); }
 
 // ------------------------ the check build
 
 static void begin_check(cause *c)
 {
-    char *const words[] = {(char *)run.backend, (char *)run.impl, c->a->number, (char *)c->given, NULL};
+    if (!(c->finding = tmpfile())) child_give_up("a report");
+    char *const finding = text_of("%d", fileno(c->finding));
+    char *const words[] = {(char *)run.backend, (char *)run.impl, c->a->number, (char *)c->given, finding, NULL};
     c->checking = child_begin(&(child){.call = sanitize_after, .words = words}, &c->report);
 }
 
-// The kind of a report: "sanitize: race in kernel f, ..."
-static char *kind_of(const char *report)
+// Lines of the source that a finding (layer_requests.h) names: " 19 82".
+static char *lines_of(const cause *c, const char *finding)
 {
-    static const char word[] = "sanitize: ";
-    const char *const at = report + strspn(report, " "), *end = NULL;
-    if (strncmp(at, word, strlen(word)) != 0) return "";
-    const char *const line_end = at + strcspn(at, "\n");
-    for (const char *in = at; (in = strstr(in, " in ")) && in < line_end; in++) end = in;
-    return end ? text_of("%.*s", (int)(end - at) - (int)strlen(word), at + strlen(word)) : "";
-}
-
-// Lines of the source that these texts name: " 19 82".
-static char *places(const cause *c, const char *texts)
-{
-    enum { MOST = 200 };
-    const char *const base = strrchr(c->a->file, '/') + 1;
-    int line[MOST], count = 0;
-    for (const char *at = texts; (at = strstr(at, base)); at++) {
-        char *end;
-        const char *const number = at + strlen(base) + 1;
-        if (at == texts || !strchr("/ ", at[-1]) || number[-1] != ':') continue;
-        const long n = strtol(number, &end, 10);
-        int place = 0;
-        while (place < count && line[place] < n) place++;
-        if (end == number || count == MOST || (place < count && line[place] == n)) continue;
-        memmove(line + place + 1, line + place, (size_t)(count++ - place) * sizeof *line);
-        line[place] = (int)n;
-    }
-    char *all = "";
-    for (int i = 0; i < count; i++) all = text_of("%s %d", all, line[i]);
+    const char *const base = strrchr(c->a->file, '/') + 1, *at = finding + strcspn(finding, " ");
+    char *all = "", file[WB_FINDING];
+    for (int line, n; sscanf(at, " %[^: ]:%d%n", file, &line, &n) == 2; at += n)
+        if (strcmp(file, base) == 0) all = text_of("%s %d", all, line);
     return all;
 }
 
@@ -111,12 +91,9 @@ static void diagnose(cause *c, const char *looker)
     const pid_t pid = child_begin(&(child){.words = words, .environment = environment, .before = limits}, &said);
     c->steps = child_read(said, NULL);
     child_wait(pid);
-    FILE *const from = fopen(step, "r");
-    char kind[16], gaps[512];
-    const int read = from ? fscanf(from, "%15s %511[^\n]", kind, gaps) : 0;
-    if (read > 0) a->outcome->step = text_of("%s", kind);
-    if (read > 1) a->outcome->gaps = text_of("%s", gaps);
-    if (from) fclose(from);
+    outcome named;
+    outcome_read(step, &named);
+    a->outcome->step = named.step, a->outcome->gaps = named.gaps;
 }
 
 // A worker of the layer is asked, which a GPU machine builds for it, as the check build.
@@ -149,7 +126,8 @@ static void begin_repair(cause *c)
     if (!run.own || *a->unwritten || !*c->given || strcmp(seconds, "0") == 0 || access(program, X_OK)) return;
     mkdir(made, 0777);
     const int lock = open(text_of("%s/%s.lock", made, a->number), O_RDWR | O_CREAT, 0666);
-    if (mkfifo(said, 0600) || (c->said = open(said, O_RDWR | O_CLOEXEC)) < 0 || lock < 0) return;
+    if ((c->said = open(text_of("%s.lock", said), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0 || lock < 0) return;
+    flock(c->said, LOCK_EX);
     if (flock(lock, LOCK_EX | LOCK_NB)) {
         c->tried = open("/dev/null", O_RDONLY | O_CLOEXEC), c->searching = -1;
         close(lock);
@@ -180,10 +158,10 @@ static void end_repair(cause *c)
     if (!c->searching) return;
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
-    for (char *at = c->changed; *at; at++) *at = (char)(strchr("0123456789\n", *at) ? *at : ' ');  // its lines
-    c->changed[strcspn(c->changed, "\n")] = 0;
-    dprintf(c->said, "%s\n%s%s\n", a->outcome->gaps, places(c, text_of("%s\n%s", c->failure, a->outcome->sanitize)),
-            c->changed);
+    for (char *at = c->changed; *at; at++) *at = (char)(strchr("0123456789", *at) ? *at : ' ');  // its lines
+    a->outcome->lines = text_of("%s%s%s", lines_of(c, c->failure), lines_of(c, c->found), c->changed);
+    outcome_write(text_of("%s/said", run.work), a->outcome);
+    flock(c->said, LOCK_UN);
     if (c->searching < 0) {
         say("  no search for an edit: another run is searching in %s\n", a->number);
     } else {
@@ -206,29 +184,31 @@ static int end_check(cause *c)
     if (!c->checking) return 1;
     o->sanitize = child_read(c->report, NULL);
     const int looked = child_wait(c->checking);
-    c->kind = kind_of(o->sanitize);
+    rewind(c->finding);
+    c->found[fread(c->found, 1, sizeof c->found - 1, c->finding)] = 0;
     // A gap that is not written gives no value: that is said already.
-    if (*c->a->unwritten && strcmp(c->kind, "an uninitialised variable") == 0) c->kind = o->sanitize = "";
+    if (*c->a->unwritten && wb_finding_is(c->found, "an uninitialised variable")) o->sanitize = "";
+    if (!*o->sanitize) *c->found = 0;
     return looked;
 }
 
 static void tell(cause *c, int looked)
 {
     const outcome *const o = c->a->outcome;
-    const bool reported = *c->kind && says(c, "cudacpu: ");  // the failure may have shown it
-    const bool other = says(c, "cudacpu: illegal address") || says(c, "cudacpu: launch ");
-    const bool same = !other && says(c, text_of("cudacpu: %s in kernel ", c->kind)), shown = reported && !other;
-    const size_t length = strlen(c->kind);
+    const char *const kind = text_of("%.*s", (int)strcspn(c->found, "\t"), c->found);
+    // The failure may have shown it.
+    const bool shown = *kind && by_layer(c) && !wb_finding_is(c->failure, "illegal address");
+    const bool same = shown && wb_finding_is(c->failure, kind);
     if (same) {
-        say("  the check build reports the same for %s: %s\n", c->given, c->kind);
+        say("  the check build reports the same for %s: %s\n", c->given, kind);
         for (const char *line = o->sanitize; *line; line += strcspn(line, "\n"), line += *line == '\n')
             if (strncmp(line + strspn(line, " "), "read ", 5) == 0)
                 say_plain("", text_of("%.*s", (int)strcspn(line, "\n"), line));
-    } else if (strcmp(c->kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
+    } else if (strcmp(kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
         say_steps(c);
-        say("  the check build reports %s: %s, line%s\n", shown ? "beside it" : "a consequence of this", c->kind,
-            places(c, o->sanitize));
-    } else if (length >= 7 && strcmp(c->kind + length - 7, "timeout") == 0 && !says(c, "no answer in ")) {
+        say("  the check build reports %s: %s, line%s\n", shown ? "beside it" : "a consequence of this", kind,
+            lines_of(c, c->found));
+    } else if (strcmp(kind, "timeout") == 0 && strcmp(c->failure, "no answer") != 0) {
         say_steps(c);
         looked = 3;
     } else if (*o->sanitize) {
@@ -247,13 +227,9 @@ void explain(attempt *a)
     int status;
     outcome *const o = a->outcome;
     const result *const given = suite_failure(&o->results, true), *const failed = suite_failure(&o->results, false);
-    cause c = {.a = a,
-               .given = given ? given->given : "",
-               .failure = failed ? safe_text(failed->message, PLAIN) : "",
-               .steps = "",
-               .kind = ""};
-    if (says(&c, "cudacpu: timeout in kernel ")) return;  // it says where, and another look would take as long
-    if (says(&c, "no answer in "))
+    cause c = {.a = a, .given = given ? given->given : "", .failure = failed ? failed->finding : "", .steps = ""};
+    if (wb_finding_is(c.failure, "timeout")) return;  // it says where, and another look would take as long
+    if (strcmp(c.failure, "no answer") == 0)
         say("  now a search for the cause, in smaller cases and in the check build: a minute or two\n");
     char *const programs[] = {text_of("%s/diagnose", run.out), text_of("%s/repair", run.out), NULL};
     if (!run.builder && (access(programs[0], F_OK) || access(programs[1], F_OK)))
@@ -264,7 +240,7 @@ void explain(attempt *a)
     c.changed = run.own ? gaps_given(a->problem, a->file) : text_of("%s", "");
     say("%s", c.changed);
     diagnose(&c, looker);
-    if (*o->step && strcmp(o->step, "step") != 0 && !says(&c, "cudacpu: ")) say_steps(&c);
+    if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c)) say_steps(&c);
     tell(&c, end_check(&c));
     end_repair(&c);
 }

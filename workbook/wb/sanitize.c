@@ -24,6 +24,7 @@
 
 static const char *limit;         // of a case, in seconds of its own
 static bool after;                // a failure: the report alone is printed, and soon
+static int finding = -1;          // where a report says what it is of (layer_requests.h); -1: nobody asks
 static bool busy;                 // the machine was, for the last case
 static char *printed, *raw = "";  // by the last worker on its two descriptors, and
 static const char *report = "";   // what is said of that; "": nothing was found
@@ -52,7 +53,8 @@ static int try(char *const words[])
 
 static int try_worker(const char *worker, const char *given)
 {
-    return try((char *[]){(char *)worker, "--case", (char *)given, "--guard", "0", NULL});
+    char *const to = text_of("%d", finding);
+    return try((char *[]){(char *)worker, "--report", to, "--case", (char *)given, "--guard", "0", NULL});
 }
 
 // What an awk program of this room makes of a text, with these variables.
@@ -63,9 +65,9 @@ static char *awk(const char *program, const char *text, char *one, char *two)
     FILE *const in = tmpfile();
     if (!in || fputs(text, in) < 0 || fflush(in) || lseek(fileno(in), 0, SEEK_SET) || !getcwd(path, sizeof path))
         child_give_up("a report");
-    char *const words[] = {
-        "awk", "-v", one, "-v", two, "-v", text_of("pwd=%s", path), "-f", text_of("workbook/sanitize/%s.awk", program),
-        NULL};
+    char *const record = finding < 0 ? "record=" : text_of("record=/dev/fd/%d", finding);
+    char *const file = text_of("workbook/sanitize/%s.awk", program), *const here = text_of("pwd=%s", path);
+    char *const words[] = {"awk", "-v", one, "-v", two, "-v", here, "-v", record, "-f", file, NULL};
     char *const made = child_output(&(child){.words = words, .in = fileno(in)}, &status, NULL);
     fclose(in);
     return made;
@@ -101,12 +103,14 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
     const char *unset = awk("unset", grades_read_file("%s", file), text_of("skeleton=%s", gaps_skeleton(p)), "unused=");
     if (!*unset) try_worker(ordinary, given);  // the order of atomics is a matter of chance, too
     if (!*unset && strcmp(there, results_of()) != 0) return;
-    char *places = "";
+    char *places = "", *record = "an uninitialised variable\t";
     for (int n = 0; n < 4 && *unset; n++, unset += strcspn(unset, "\n"), unset += *unset == '\n') {
         const int number = (int)strcspn(unset, " "), length = (int)strcspn(unset, "\n");
         places = text_of("%s   declared without a value at %s:%.*s\n               |%.*s\n", places, file, number,
                          unset, length - number, unset + number);
+        record = text_of("%s %s:%.*s", record, strrchr(file, '/') + 1, number, unset);
     }
+    dprintf(finding, "%s", record);
     report = text_of("sanitize: an uninitialised variable in %s\n"
                      "   The results depend on the value of a local variable before its first assignment.\n%s"
                      "   missing  a first value, such as = {} for a sum\n"
@@ -270,7 +274,7 @@ static int look_at(const char *backend, const char *impl, const wb_problem *p, c
 
 int sanitize_after(char **given)
 {
-    after = true, limit = "10";
+    after = true, limit = "10", finding = atoi(given[4]);
     setenv("CUDACPU_TIMEOUT", "5", 1);
     return look_at(given[0], given[1], wb_problem_number(atoi(given[2])), given[3]);
 }

@@ -93,24 +93,17 @@ static void fill_forward(const laid_case *l)
     for (size_t row = 0; row < tensors[L].count; row++) {
         const size_t i = row % N, kv_row = row / N / (size_t)(s->q_heads / s->kv_heads) * N;
         const double sink = sinks < 0 ? -INFINITY : value_at(&tensors[sinks], at[sinks], row / N % (size_t)s->q_heads);
-        double o[WB_MAX_HEAD_DIM] = {0}, sum = 0, m = sink;
-        for (int pass = 0; pass < 2; pass++) {  // the maximum, then the sums
-            if (pass == 1 && m > -INFINITY) sum = exp(sink - m);
-            for (size_t j = 0; j < (s->causal ? i + 1 : N); j++) {
-                const bool in_window = !problem->window || i - j < (size_t)s->window;
-                if (!in_window && !(problem->sinks && (int)j < s->sinks)) continue;
-                double dot = 0;
-                for (size_t d = 0; d < D; d++)
-                    dot += (double)value_at(&tensors[Q], at[Q], row * D + d) *
-                           value_at(&tensors[K], at[K], (kv_row + j) * D + d);
-                if (pass == 0) {
-                    m = fmax(m, s->scale * dot);
-                    continue;
-                }
-                const double p = exp(s->scale * dot - m);
-                sum += p;
-                for (size_t d = 0; d < D; d++) o[d] += p * value_at(&tensors[V], at[V], (kv_row + j) * D + d);
-            }
+        double o[WB_MAX_HEAD_DIM] = {0}, sum = sink > -INFINITY, m = sink;
+        for (size_t j = 0; j < (s->causal ? i + 1 : N); j++) {
+            const bool in_window = !problem->window || i - j < (size_t)s->window;
+            if (!in_window && !(problem->sinks && (int)j < s->sinks)) continue;
+            double S = 0;
+            for (size_t d = 0; d < D; d++)
+                S += (double)value_at(&tensors[Q], at[Q], row * D + d) *
+                     value_at(&tensors[K], at[K], (kv_row + j) * D + d);
+            const double m_new = fmax(m, s->scale * S), alpha = exp(m - m_new), P = exp(s->scale * S - m_new);
+            m = m_new, sum = alpha * sum + P;
+            for (size_t d = 0; d < D; d++) o[d] = alpha * o[d] + P * value_at(&tensors[V], at[V], (kv_row + j) * D + d);
         }
         for (size_t d = 0; d < D; d++) ((uint16_t *)at[O])[row * D + d] = wb_to_bf16((float)(o[d] / sum));
         ((float *)at[L])[row] = (float)(m + log(sum));

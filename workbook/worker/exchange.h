@@ -84,8 +84,9 @@ void wb_exchange_answer(int socket, int number);
 
 // How often each branch of the function's own source ran in this process, as gcc counts it. A worker that is built so
 // (build.mk, COUNTED) writes it after each case to descriptor 4, where that is a file of COVERAGE_ROOM bytes: the test
-// gave it, and reads it when the worker has ended. The function could write there what it likes (class/threats.md).
-enum { COVERAGE_FILE = 4, COVERAGE_ROOM = 1 << 20 };
+// gave it, and reads it when the worker has ended. The function could write there what it likes (class/threats.md), as
+// to descriptor 5, where a report says what it is of (wb_report_to).
+enum { COVERAGE_FILE = 4, FINDING_FILE, COVERAGE_ROOM = 1 << 20 };
 typedef struct wb_counted {
     uint64_t bytes;                               // of what follows; 0: nothing was counted
     char gcda[COVERAGE_ROOM - sizeof(uint64_t)];  // for gcov

@@ -6,6 +6,7 @@
 //   ... --case A:B              one after the other in one process: does a call leave anything that changes the next?
 //   --guard 0 ...               buffers end with their tensors, outputs are left unwritten: for tools that see accesses
 //   --count FILE ...            what the layer counts in each case, as a row of that file (layer_requests.h)
+//   --report N ...              a report says to descriptor N what it is of (layer_requests.h)
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
@@ -110,6 +111,7 @@ static int serve(const wb_problem *problem, int socket, size_t guard)
 {
     char text[WB_CASE_TEXT];
     int board;
+    if (wb_report_to) wb_report_to(FINDING_FILE);
     for (int served = 0, file; (file = wb_exchange_receive(socket, text, &board)) >= 0; served++) {
         const int status = try_case(problem, text, file, board, guard);
         if (status) return status;
@@ -148,6 +150,8 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
         else if (strcmp(argv[i], "--count") == 0) {
             if (!(counts = fopen(argv[i + 1], "w"))) return perror(argv[i + 1]), 2;
             fprintf(counts, "blocks\tmultiplied\tproducts\tsent\tfetches\n");
+        } else if (strcmp(argv[i], "--report") == 0) {
+            if (wb_report_to) wb_report_to(atoi(argv[i + 1]));
         } else if (strcmp(argv[i], "--guard") == 0)
             guard = (size_t)atol(argv[i + 1]);
         else if (strcmp(argv[i], "--cases") == 0) {

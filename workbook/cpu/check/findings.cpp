@@ -187,12 +187,11 @@ static void print_in_a_line(const finding &f, const source_line lines[2])
 {
     const source_line &now = lines[f.side_count - 1];
     fprintf(stderr, "            %s at ", kinds[f.kind].name);
-    if (f.kind == REFUSED)
-        fprintf(stderr, "%s:%d", f.site.file, f.site.line);
-    else if (f.side_count == 2)
-        fprintf(stderr, "%s:%d and :%d", lines[0].file, lines[0].line, now.line);
-    else
-        fprintf(stderr, "%s:%d", now.file, now.line);
+    const char *const file = f.kind == REFUSED ? f.site.file : f.side_count == 2 ? lines[0].file : now.file;
+    const int line = f.kind == REFUSED ? f.site.line : f.side_count == 2 ? lines[0].line : now.line;
+    report_names(file, line);
+    fprintf(stderr, "%s:%d", file, line);
+    if (f.side_count == 2) fprintf(stderr, " and :%d", now.line);
     fprintf(stderr, ", %lu time%s\n", f.times, f.times == 1 ? "" : "s");
 }
 
@@ -322,6 +321,7 @@ static void print_findings(const char *kind)
         if (more > SHOWN) fprintf(stderr, "            ...\n");
     }
     fprintf(stderr, "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section);
+    if (first >= 0) report_record(kinds[found[first].kind].name);
 }
 
 void finish()
