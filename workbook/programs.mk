@@ -21,9 +21,8 @@ $(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) \
-  $(addprefix $B/machinery/,bench/roofline.o bench/timer.o judge/expect.o judge/spent.o) \
-  $B/reference/naive_cpu.o $B/reference/naive_gpu.o \
-  $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
+  $B/machinery/bench/roofline.o $B/machinery/bench/timer.o $B/reference/naive_cpu.o $B/reference/naive_gpu.o \
+  $B/reference/naive_decode.o $(sort $(JUDGE) $(MACHINERY))
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
