@@ -30,7 +30,8 @@ gpt_oss | duel)
         exit 1
     fi
     of=${data%% *} gpu=$(field "${data%% *}" gpu)
-    source="$kind ${gpu:-CPU execution layer}, $(field "$of" date), commit $(field "$of" commit)"
+    commits=$(sed -n 's/^# commit: //p' $data | uniq | paste -sd, - | sed 's/,/, /g')
+    source="$kind ${gpu:-CPU execution layer}, from $(field "$of" date) on, commit $commits"
     seeds=$(cat $data | grep -c '^# seed: ')
     source="$source, $([ "$number" = duel ] && echo "$seeds seed(s)" || field "$of" software)"
     draw plots/$number.gp build/plots/$number "chart_data='$data'; source='$(echo "$source" | plain)'"
