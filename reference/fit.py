@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Says how well the library chooses, and fits what it predicts (workbook/predict.h) to times of reference/duel.py.
 
-    python3 reference/fit.py [--halves | --write] [--scaled GPU] TABLE...
+    python3 reference/fit.py [--halves | --write] TABLE...
 
 TABLE: of duel.py, with the ms of each kernel. For each GPU and kind it prints how much slower the chosen kernel was
 than the fastest of the library's: how many shapes are over 3 %, the worst and the mean, as the library that was timed
 chose and as this one does. --halves: fits coefficients to half of the shapes, by their checksum, and judges by the
-others. --write: fits to all, and makes solutions/coefficients.h, of one GPU, which are scaled for others. --scaled:
-this GPU is only judged.
+others. --write: fits to all, and makes solutions/coefficients.h, of one GPU, which are scaled for others.
 
 A fit makes two things small together, for each head dimension, by Adam: the errors of the logarithms of times,
 and what is lost where the fastest is not taken. It begins at what coefficients.h has, and stays near where shapes are
@@ -168,13 +167,10 @@ def predicted(row, costs, like):
 
 
 def main(*arguments):
-    words, options = iter(arguments), {}
-    tables = [word for word in words if not word.startswith("--")
-              or options.update({word: word in ("--halves", "--write") or next(words)})]
-    rows, costs, scaled, whole = [*read(tables)], recorded(), options.get("--scaled"), "--write" in options
-    like, halves = next(iter(costs)), "--halves" in options
+    rows, costs = [*read(word for word in arguments if not word.startswith("--"))], recorded()
+    like, halves, whole = next(iter(costs)), "--halves" in arguments, "--write" in arguments
     for D in DIMS if halves or whole else ():
-        fit([row for row in rows if row.D == D and row.gpu != scaled and (whole or not row.held_out)], costs[like], like)
+        fit([row for row in rows if row.D == D and (whole or not row.held_out)], costs[like], like)
     judged = [row for row in rows if row.held_out or not halves]
     for row in judged:
         row.picture = predicted(row, costs[like], like)

@@ -543,7 +543,7 @@ Test(cpu_layer, reports_of_barriers_and_lanes)
     told({"divergent barriers in kernel two_barriers, block (", "threads 0-31: at __syncthreads()", "threads 32-63",
           "layer.cu:", "__syncthreads();  // the first warp's", "__syncthreads();  // the others'"},
          64, two_barriers);
-    told({"barrier after an early return in kernel early_return", "threads 50-63: returned from the kernel",
+    told({"barrier that some threads never reach in kernel early_return", "threads 50-63: returned from the kernel",
           "__syncthreads();  // not for everybody"},
          64, early_return, 50);
     told({"deadlock", "kernel deadlock, block (0,0,0)", "threads 0-15: at __shfl_sync(), for lanes 0-31 of warp 0",

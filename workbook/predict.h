@@ -53,7 +53,7 @@ static inline int wb_pack_of(const attention_shape *shape, int most)
     return most;
 }
 
-// --------------------------------------------------------------------------------------------------------------- walks
+// ------------------------ walks
 
 // What the blocks of a launch do, in steps: the least, the mean and the most of a block. Long ones begin first, in each
 // section of heads.

@@ -35,7 +35,7 @@ using c10::SymInt;
 using std::optional;
 using Two = std::tuple<Tensor, Tensor>;
 
-// ------------------------------------------------------------------------------------------------------- the library
+// ------------------------ the library
 
 #define FUNCTIONS(each) \
     each(wb_device_name) each(wb_device_capability) each(wb_last_message) each(flash_forward) each(flash_gqa) \
@@ -116,7 +116,7 @@ void call(const Library &lib, const char *name, Function *function, Arguments...
     TORCH_CHECK_NOT_IMPLEMENTED(status == WB_OK, lib.wb_last_message());
 }
 
-// ------------------------------------------------------------------------------------------------------- the tensors
+// ------------------------ the tensors
 
 void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks, bool tokens_first)
 {
@@ -254,7 +254,7 @@ Two padded(const Tensor &Q, const Tensor &K, const Tensor &V, bool tokens_first,
     return {as_given(O.slice_symint(3, 0, V.sym_size(3)).contiguous(), tokens_first), L};
 }
 
-// ------------------------------------------------------------------------------------------------------- the operators
+// ------------------------ the operators
 
 Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional<Tensor> &sinks, bool causal,
             int64_t window, int64_t sink_tokens, optional<double> scale, bool, std::string_view path, bool tokens_first)
@@ -495,7 +495,7 @@ std::vector<Tensor> backward_meta(const Tensor &, const Tensor &Q, const Tensor 
     return gradients_like(Q, K, V, sinks);
 }
 
-// ------------------------------------------------------------------------------------------------------- autograd
+// ------------------------ autograd
 
 using Forward = Two(const Tensor &, const Tensor &, const Tensor &, const optional<Tensor> &, bool, SymInt, SymInt,
                     optional<double>, bool, std::string_view, bool);
@@ -607,7 +607,7 @@ Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const op
     return {both[0], both[1]};
 }
 
-// ------------------------------------------------------------------------------------------------- packed sequences
+// ------------------------ packed sequences
 
 // The last call's mask, and of which tensors it was made, as they were: a model's layers all ask for the same.
 struct Kept {

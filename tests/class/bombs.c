@@ -186,7 +186,7 @@ static wb_status bomb(void)
 
 // bomb: sets_the_layer
 // rule: the settings of the CPU layer are the judge's
-// expect: barrier after an early return
+// expect: barrier that some threads never reach
 __attribute__((constructor)) static void before_main(void) { setenv("CUDACPU_EARLY_EXIT", "1", 1); }
 
 __global__ void leaves_early(int *)

@@ -149,7 +149,7 @@ void check_barrier(block &b)
         report_end();
     }
     if (b.exited && !environment("CUDACPU_EARLY_EXIT", 0)) {
-        begin(b, "barrier after an early return");
+        begin(b, "barrier that some threads never reach");
         list_threads(b);
         report_line("Every thread must reach a barrier equally often: a loop with a barrier needs the same bounds for "
                     "the whole");

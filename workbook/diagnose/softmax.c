@@ -322,9 +322,9 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row];
     snprintf(says, sizeof says,
-             "O of %s is correct, but L is not ln(2) (m + log2(l)) with m = %.4g and l = %.4g%s: it should be "
+             "O of %s is correct, but L is not ln(2) (m + log2(l%s)) with m = %.4g and l = %.4g%s: it should be "
              "%.4g, but is %.4g%s",
-             q, end, l, with_sink, right, L, overflow_of(L, right));
+             q, sink ? " with the sink's term" : "", end, l, with_sink, right, L, overflow_of(L, right));
     if (*overflow_of(L, right)) find(BY_L, "exp overflows", fit_L.gaps, "%s", says);
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
@@ -482,5 +482,5 @@ void settle_softmax(void)
                  : !strcmp(is, "1")       ? "finalize|empty rows"
                  : strstr(is, "rescaled") ? "rescale|accumulate|finalize|softmax|empty rows"
                                           : "accumulate|finalize|rescale|softmax|empty rows";
-    if (e.problem->sink_logits) fit_L.joint = "; exp(L - m) is ";
+    if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }
