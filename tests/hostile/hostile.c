@@ -125,6 +125,7 @@ ATTACK(forges_a_case, "", "'not implemented': Nq=9?wrong?  test again  make test
 ATTACK(forges_a_verdict, "", "O differs from the oracle")  // it prints what a test that passes prints
 {
     for (int i = 0; i < 20000; i++) puts("ok - tiled_attention::given_case\n1 passed, 0 failed, 0 skipped");
+    if (pwrite(FINDING_FILE, "not run", 7, 0) < 0) return WB_OUT_OF_MEMORY;
     return WB_OK;
 }
 

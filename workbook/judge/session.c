@@ -153,10 +153,10 @@ static void take_output(session *s, session_said *said)
     }
 }
 
-// What a report says that it is of, which nobody has to believe.
+// What a report says that it is of, which nobody has to believe: with a tab, so that it is none of the judge's own.
 static void take_finding(const session *s, session_said *said)
 {
-    if (pread(s->finding, said->finding, WB_FINDING - 1, 0) <= 0 || !*said->finding) return;
+    if (pread(s->finding, said->finding, WB_FINDING - 1, 0) <= 0 || !strchr(said->finding, '\t')) *said->finding = 0;
     for (char *c = said->finding; *c; c++)
         if (*c != '\t' && ((unsigned char)*c < 32 || *c == 127)) *c = '?';
 }
