@@ -92,13 +92,12 @@ def read(paths):
 
 
 def recorded():
-    """{gpu: {(source, D): coefficients}} of coefficients.h; of what is new there they are 1."""
-    text = open(COEFFICIENTS).read()
-    found = {gpu: collections.defaultdict(lambda: [1.0] * len(COSTS)) for gpu in re.findall(r"\},  // (.*)", text)}
-    for source, rest in re.findall(r'^    \{"solutions/([^"]*)\.cu", \{(.*?)\}\}\},$', text, re.M | re.S):
-        for n, row in enumerate(re.findall(r"\{([^{}]+)\}|NONE", rest)):
-            found[[*found][n // 4]][source, DIMS[n % 4]] = [*map(float, (row or "0, 0, 0, 0, 0, 0").split(","))]
-    return found
+    """The GPU of coefficients.h, and {(source, D): coefficients}; of what is new there they are 1."""
+    text, found = open(COEFFICIENTS).read(), collections.defaultdict(lambda: [1.0] * len(COSTS))
+    for source, rest in re.findall(r'^    \{"solutions/([^"]*)\.cu", \{(.*?)\}\},$', text, re.M | re.S):
+        for D, row in zip(DIMS, re.findall(r"\{([^{}]+)\}|NONE", rest)):
+            found[source, D] = [*map(float, (row or "0, 0, 0, 0, 0, 0").split(","))]
+    return re.search(r"\};  // (.*)", text)[1], found
 
 
 def on(gpu, like):
@@ -167,13 +166,13 @@ def predicted(row, costs, like):
 
 
 def main(*arguments):
-    rows, costs = [*read(word for word in arguments if not word.startswith("--"))], recorded()
-    like, halves, whole = next(iter(costs)), "--halves" in arguments, "--write" in arguments
+    rows, (like, costs) = [*read(word for word in arguments if not word.startswith("--"))], recorded()
+    halves, whole = "--halves" in arguments, "--write" in arguments
     for D in DIMS if halves or whole else ():
-        fit([row for row in rows if row.D == D and (whole or not row.held_out)], costs[like], like)
+        fit([row for row in rows if row.D == D and (whole or not row.held_out)], costs, like)
     judged = [row for row in rows if row.held_out or not halves]
     for row in judged:
-        row.picture = predicted(row, costs[like], like)
+        row.picture = predicted(row, costs, like)
     print("gpu kind shapes over3_before worst_before mean_before over3 worst mean".replace(" ", "\t"))
     for gpu in sorted({row.gpu for row in judged}):
         of_gpu = [row for row in judged if row.gpu == gpu]
@@ -186,23 +185,20 @@ def main(*arguments):
                                                       sum(lost) / len(lost))]
             print(*line, sep="\t")
     if whole:
-        write(costs)
+        write(costs, like)
 
 
-def write(costs):
+def write(costs, gpu):
     row = lambda x: "{" + ", ".join(f"{c:.3g}" for c in x) + "}" if any(x) else "NONE"
     with open(COEFFICIENTS, "w") as out:
-        print("// coefficients.h - what each kernel costs on each GPU, with D 16, 32, 64 and 128: made by "
+        print("// coefficients.h - what each kernel costs on this GPU, with D 16, 32, 64 and 128: made by "
               "reference/fit.py.\n// In the order of predict.h: " + ", ".join(COSTS) + ".\n// clang-format off\n"
-              f"enum {{ GPUS = {len(costs)} }};\nstatic const wb_device gpus[GPUS] = {{", file=out)
-        for gpu in costs:
-            print("    {" + ", ".join(map(str, GPUS[gpu])) + ", 0},  // " + gpu, file=out)
-        print("};\n#define NONE {0, 0, 0, 0, 0, 0}\n"
-              "static const struct { const char *source; wb_costs of[GPUS][4]; } coefficients[] = {", file=out)
+              "static const wb_device recorded = {" + ", ".join(map(str, GPUS[gpu])) + f", 0}};  // {gpu}\n"
+              "#define NONE {0, 0, 0, 0, 0, 0}\n"
+              "static const struct { const char *source; wb_costs of[4]; } coefficients[] = {", file=out)
         for source in dict.fromkeys(re.findall(r'"([^"]*)"', open(KERNELS).read())):
-            rows = ([row(of[FIRST.get(source, source), D]) for D in DIMS] for of in costs.values())
-            of_gpus = ("    {{{}, {},\n     {}, {}}}".format(*of_dims) for of_dims in rows)
-            print(f'    {{"solutions/{source}.cu", {{\n' + ",\n".join(of_gpus) + "}},", file=out)
+            of_dims = (row(costs[FIRST.get(source, source), D]) for D in DIMS)
+            print(f'    {{"solutions/{source}.cu", {{\n' + "     {}, {},\n     {}, {}}}}},".format(*of_dims), file=out)
         print("};\n// clang-format on", file=out)
 
 

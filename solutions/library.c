@@ -94,21 +94,7 @@ double wb_library_microseconds(const char *function, const char *source, const v
 const char *wb_library_kernel_on(const char *function, const void *shape, const wb_device *device);
 const char *wb_library_decode_kernel(const char *function, const decode_shape *shape);
 
-// The recorded GPU that is most like this one: its coefficients are taken, scaled.
-static const wb_device *like(const wb_device *device)
-{
-    const wb_device *best = NULL;
-    double nearest = INFINITY;
-    for (const wb_device *of = gpus; of < gpus + GPUS; of++) {
-        const double off = fabs(log((double)device->processors / of->processors)) +
-                           fabs(log((double)device->clock / of->clock)) +
-                           fabs(log((double)device->bandwidth / of->bandwidth));
-        if (off < nearest) nearest = off, best = of;
-    }
-    return best;
-}
-
-// Of this kernel and head dimension, on this device. What is not recorded costs much.
+// Of this kernel and head dimension, on this device: those of the recorded one, scaled. What is not recorded costs much.
 static wb_costs costs_of(const kernel *k, int head_dim, const wb_device *device)
 {
     static _Atomic unsigned char known[KERNELS];  // where in coefficients.h the source stands, from 1
@@ -117,11 +103,10 @@ static wb_costs costs_of(const kernel *k, int head_dim, const wb_device *device)
     for (int i = 0; !at && i < SOURCES; i++)
         if (strcmp(coefficients[i].source, k->source) == 0) known[n] = (unsigned char)(at = i + 1);
     if (!at) return (wb_costs){100, 100, 100, 100, 100, 100};
-    const wb_device *recorded = like(device);
-    const float clock = (float)recorded->clock / device->clock;
-    wb_costs costs = coefficients[at - 1].of[recorded - gpus][head_dim == 128 ? 3 : head_dim / 32];
+    const float clock = (float)recorded.clock / device->clock;
+    wb_costs costs = coefficients[at - 1].of[head_dim == 128 ? 3 : head_dim / 32];
     costs.launch *= clock, costs.step *= clock, costs.busy *= clock;
-    costs.megabyte *= (float)recorded->bandwidth / device->bandwidth;
+    costs.megabyte *= (float)recorded.bandwidth / device->bandwidth;
     return costs;
 }
 
