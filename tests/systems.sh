@@ -2,9 +2,8 @@
 # systems.sh SYSTEM... - ./setup.sh, make demo and make check as a newcomer gives them, on systems that are new.
 # SYSTEM: a release of Debian and a compiler, as in trixie/clang++. Each is made by debootstrap below
 # build/systems, and gets a clone of what is committed here. Who gives the commands, what sh is, locale, umask and
-# path are drawn, by SEED=n, the commit's own number by default. Prints a row a system for the table of README.md
-# here: versions, what was drawn, seconds a step. ONLY=REGEX: of make check these rows. As root, on Linux; Debian's
-# mirror is this machine's, or MIRROR.
+# path are drawn, by SEED=n, the commit's own number by default. ONLY=REGEX: of make check these rows. As root, on
+# Linux; Debian's mirror is this machine's, or MIRROR.
 # Exit status: 0; 1 if a step failed; 77 if it cannot be tried.
 set -u
 skip() { echo "skip  systems: $*"; exit 77; }
@@ -14,7 +13,7 @@ mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPON
     'Created-By: Packages' | awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}
 [ -n "$mirror" ] || skip "apt has no Debian mirror here: run apt-get update, or set MIRROR=..."
 commit=$(git rev-parse --short=7 HEAD) || exit 1
-[ $# -gt 0 ] || { sed -n '2,8s/^# //p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,7s/^# //p' "$0"; exit 2; }
 mkdir -p build/systems
 search=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
@@ -64,8 +63,6 @@ bootstrap() {
     given "git config --global --add safe.directory '*'; git clone -q /srv/workbook.git '$path'"
 }
 
-version() { given "$1" 2>/dev/null | sed -n '1s/[^0-9]*\([0-9][0-9.]*\).*/\1/p' | grep . || echo -; } # COMMAND
-
 status=0
 for system; do
     release=${system%/*} compiler=${system#*/} root=$PWD/build/systems/$(echo "$system" | tr / _)
@@ -75,16 +72,12 @@ for system; do
     [ "$compiler" = g++ ] || words=" CC=clang CXX=clang++"
     bootstrap >"$root.log" 2>&1 || { echo "FAIL  $system could not be created"; tail -n 5 "$root.log"; status=1
     continue; }
-    row= failed=
+    failed=
     for step in ./setup.sh "make demo$words" "make check$words${ONLY:+ ONLY='$ONLY'}"; do
-        begun=$(date +%s)
-        given "$step" >"$root.log" 2>&1 ||
-            { failed="$failed, $step"; row="$row FAIL |"; tail -n 40 "$root.log"; continue; }
-        row="$row $(($(date +%s) - begun)) |"
+        given "$step" >"$root.log" 2>&1 || { failed="$failed, $step"; tail -n 40 "$root.log"; }
     done
-    echo "| $system | $(version "$compiler --version") | $(version "make --version") | $(version "ldd --version") |" \
-        "$(version "gnuplot --version") | $user | $sh | ${locale:--} | $umask | $path |$row"
-    if [ -z "$failed" ]; then echo "ok    $system"; else echo "FAIL  $system: ${failed#, }"; status=1; fi
+    if [ -z "$failed" ]; then word=ok; else word=FAIL status=1; fi
+    echo "$word    $system${failed#,}: $user, $sh, ${locale:-no locale}, umask $umask, $path"
     rm -rf --one-file-system "$root"
 done
 exit $status

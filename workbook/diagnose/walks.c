@@ -247,21 +247,16 @@ static bool goes_past_a_head(const record *r)
 // vain is waste.
 void look_at_walks(const record *r, bool keys)
 {
-    const attention_shape *const s = e.s;
-    const int rows = all_rows(), Nk = s->kv_len;
+    const int rows = all_rows(), Nk = e.s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
     if (backward()) where = keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
     if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     if (listed) gaps = "lists|first key";
-    int walks = 0, worst = 0;                                                           // the rank of what was found
-    int *const parts = allocate((size_t)(s->batch * s->kv_heads * Nk), sizeof *parts);  // walks that have a key
-    bool vain = e.table, in_parts = keys;  // in_parts: only keys that have several walks miss queries
+    int walks = 0, worst = 0;  // the rank of what was found
+    bool vain = e.table;
     EACH_WALK (r, n) {
-        const product *const first = r->walks[n].first;
-        for (int i = 0; keys && by_keys && first && i < first->rows; i++)
-            if (first->a_row[i] >= 0) parts[first->a_row[i]]++;
         walks += step_count && by_keys == keys;
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
@@ -282,9 +277,6 @@ void look_at_walks(const record *r, bool keys)
                  keys ? "query" : "key", steps[t].first);
         }
     }
-    EACH_PAIR (q, keys ? rows : 0, k, Nk) {
-        in_parts &= met[q * Nk + k] || !sees(q, k) || parts[head_of_query(q) * Nk + k] > 1;
-    }
     EACH_PAIR (q, rows, k, Nk) {
         const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
         const bool missing = met[at] == 0;
@@ -301,15 +293,7 @@ void look_at_walks(const record *r, bool keys)
         for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0;
         for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++)
             tail &= !sees(i, k) || met[(size_t)i * (size_t)Nk + (size_t)k] == 0;
-        const int split = parts[head_of_query(q) * Nk + k] * in_parts;
-        if (split > 1) gaps = "parts|queries";
-        if (tail && split > 1)
-            snprintf(text, sizeof text,
-                     ". Its queries are split into %d parts, and none of these has queries from %d on. Other keys miss "
-                     "none",
-                     split, query_of(q));
-        else if (tail && keys)
-            snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
+        if (tail && keys) snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
         if (tail && !keys) snprintf(text, sizeof text, ". No part owns its sequence's keys from %d on", k);
         if (!*text && !backward() && !e.table) say_edges(text, r);
         if (*text) skips = text;
@@ -328,5 +312,5 @@ void look_at_walks(const record *r, bool keys)
              *begin ? "the tiles in the loop for" : "no block computes", keys ? "key" : "query",
              *begin ? " begin at:" : "", begin);
     }
-    free(met), free(given), free(parts);
+    free(met), free(given);
 }

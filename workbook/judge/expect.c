@@ -28,37 +28,9 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-// For a shape that will be refused O and L of a backward stay what they are.
-static void fill_forward_inputs(const worker_run *run)
+static expected room_for(size_t count)
 {
-    void *const some = (void *)256;
-    const attention_shape *s = &run->c.shape;
-    if (wb_check_backward(run->problem->name, some, some, some, some, some, some, some, some, some, some, s) != WB_OK)
-        return;
-    double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V");
-    double *sinks = worker_numbers(run, "sink_logits");
-    const oracle_inputs in = {run->problem, s, Q, K, V, sinks, .mask = NULL};
-    const size_t D = (size_t)s->head_dim;
-    uint16_t *const O = (uint16_t *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "O"));
-    float *const L = (float *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "L"));
-#pragma omp parallel for collapse(2) schedule(dynamic, 16)
-    for (int bh = 0; bh < s->batch * s->q_heads; bh++)
-        for (int i = 0; i < s->q_len; i++) {
-            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            double o[WB_MAX_HEAD_DIM], l;
-            oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, o, &l, NULL, NULL, NULL);
-            for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
-            L[row] = (float)l;
-        }
-    free(Q), free(K), free(V), free(sinks);
-}
-
-void expect_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
-{
-    *run = (worker_run){.problem = problem, .c = *c};
-    worker_lay_out(run);
-    if (wb_is_backward(problem) && !c->dry) fill_forward_inputs(run);
-    worker_start(run, kind);
+    return (expected){.want = allocate(count * sizeof(double)), .tolerance = allocate(count * sizeof(double))};
 }
 
 static void expect_row_sum(const worker_run *run, expected *y)
@@ -164,7 +136,7 @@ static void excuse_queries(const worker_run *run, expected *O)
     free(excused);
 }
 
-static void expect_forward(const worker_run *run, expected *O, expected *L)
+static void expect_forward(const worker_run *run, expected *O, expected *L, double budget)
 {
     const wb_problem *problem = run->problem;
     const attention_shape *s = &run->c.shape;
@@ -174,7 +146,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     const wb_named_mask *mask = problem->signature == WB_BLOCK_MASK ? &wb_case_mask_of(&run->c)->named : NULL;
     const int heads = s->batch * s->q_heads, D = s->head_dim;
     const double work = 2.0 * heads * D * wb_case_visible_pairs(problem, &run->c);
-    const int every = 1 + (int)(work / expect_budget);
+    const int every = 1 + (int)(work / budget);
 
 #pragma omp parallel for collapse(2) schedule(dynamic, 16)
     for (int bh = 0; bh < heads; bh++)
@@ -200,6 +172,28 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
         }
     excuse_queries(run, O);
     free(Q), free(K), free(V), free(sinks);
+}
+
+// O and L of a backward are the oracle's, rounded; for a shape that will be refused they stay what they are.
+static void fill_forward_inputs(const worker_run *run)
+{
+    void *const any = (void *)256;
+    if (wb_check_backward(run->problem->name, any, any, any, any, any, any, any, any, any, any, &run->c.shape) != WB_OK)
+        return;
+    const int at[2] = {wb_tensor_named(run->tensors, run->count, "O"), wb_tensor_named(run->tensors, run->count, "L")};
+    expected is[2] = {room_for(run->tensors[at[0]].count), room_for(run->tensors[at[1]].count)};
+    expect_forward(run, &is[0], &is[1], INFINITY);
+    for (int k = 0; k < 2; free(is[k].want), free(is[k].tolerance), k++)
+        for (size_t i = 0; i < run->tensors[at[k]].count; i++)
+            wb_put(run->tensors[at[k]].type, original_tensor(run, at[k]), i, is[k].want[i]);
+}
+
+void expect_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
+{
+    *run = (worker_run){.problem = problem, .c = *c};
+    worker_lay_out(run);
+    if (wb_is_backward(problem) && !c->dry) fill_forward_inputs(run);
+    worker_start(run, kind);
 }
 
 // One row of dQ, dK or dV.
@@ -436,16 +430,13 @@ static void insist_on_tolerances(const worker_run *run, int k, const expected *e
 
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
 {
-    for (int k = 0; k < run->count; k++) {
-        if (!run->tensors[k].output) continue;
-        outputs[k].want = allocate(run->tensors[k].count * sizeof(double));
-        outputs[k].tolerance = allocate(run->tensors[k].count * sizeof(double));
-    }
+    for (int k = 0; k < run->count; k++)
+        if (run->tensors[k].output) outputs[k] = room_for(run->tensors[k].count);
     switch (run->problem->signature) {
     case WB_ROW_SUM: expect_row_sum(run, &outputs[0]); break;
     case WB_BLOCK_MASK:
     case WB_RING:
-    case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1]); break;
+    case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1], expect_budget); break;
     case WB_RING_BACKWARD:
     case WB_BACKWARD: expect_backward(run, outputs); break;
     case WB_DECODE: expect_decode(run, &outputs[0], &outputs[1]); break;

@@ -54,7 +54,7 @@ void worker_retire(worker_kind kind);
 // it served last, the ending and what it printed, and no tensors.
 bool worker_finish(worker_kind kind, worker_run *last);
 
-// Whether the case was not run, or had no answer in time, which a kernel of the layer's may have reported.
+// Whether the case was not run, or had no answer in time, which the layer may have reported.
 static inline bool worker_not_run(const worker_run *run) { return strcmp(run->said.finding, "not run") == 0; }
 static inline bool worker_late(const worker_run *run)
 {

@@ -35,7 +35,6 @@ machine_of() {
     gpus=0 gpu=none driver=none
     [ "$1" = cuda ] || return 0
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) gpu=${gpu:-unknown}
-    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
-    driver=${driver:-unknown}
+    of_gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1 | grep . || echo unknown; }
+    gpu=$(of_gpu name) driver=$(of_gpu driver_version)
 }

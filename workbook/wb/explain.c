@@ -44,7 +44,7 @@ static void begin_check(cause *c)
     c->checking = child_begin(&(child){.call = sanitize_after, .words = words}, &c->report);
 }
 
-// Lines of the source that a finding (layer_requests.h) names: " 19 82".
+// Lines of the source that a finding names: " 19 82".
 static char *lines_of(const cause *c, const char *finding)
 {
     const char *const base = strrchr(c->a->file, '/') + 1, *at = finding + strcspn(finding, " ");
@@ -116,8 +116,7 @@ static void nicely(void)
 }
 
 // One change that makes what is wrong right: looked for when nothing is left to be written, since what is found has
-// been tried. It compiles beside the check build, with which it shares nothing, and learns later what has
-// been said.
+// been tried. It compiles beside the check build, and learns later what has been said.
 static void begin_repair(cause *c)
 {
     const char *const seconds = setting("REPAIR", "15"), *const made = "build/cpu/repaired";

@@ -24,7 +24,7 @@
 
 static const char *limit;         // of a case, in seconds of its own
 static bool after;                // a failure: the report alone is printed, and soon
-static int finding = -1;          // where a report says what it is of (layer_requests.h); -1: nobody asks
+static int finding = -1;          // where a report says what it is of; -1: nobody asks
 static bool busy;                 // the machine was, for the last case
 static char *printed, *raw = "";  // by the last worker on its two descriptors, and
 static const char *report = "";   // what is said of that; "": nothing was found

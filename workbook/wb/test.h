@@ -45,6 +45,6 @@ char *build_brief(const char *log, bool failed);
 // After a failure: says its cause, if it can be named, and a change that fixes it.
 void explain(attempt *a);
 
-// What the check build finds of a case, to stdout; given: BACKEND, IMPL, NN, CASE, and the
-// descriptor for what it is of (layer_requests.h). Called in a process of its own.
+// What the check build finds of a case, to stdout; given: BACKEND, IMPL, NN, CASE, and a descriptor for what it is of
+// (layer_requests.h). In a process of its own.
 int sanitize_after(char **given);  // sanitize.c

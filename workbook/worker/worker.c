@@ -6,7 +6,7 @@
 //   ... --case A:B              one after the other in one process: does a call leave anything that changes the next?
 //   --guard 0 ...               buffers end with their tensors, outputs are left unwritten: for tools that see accesses
 //   --count FILE ...            what the layer counts in each case, as a row of that file (layer_requests.h)
-//   --report N ...              a report says to descriptor N what it is of (layer_requests.h)
+//   --report N ...              a report says to descriptor N what it is of
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case

@@ -182,11 +182,11 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
         f->missing = freed    ? "a wait for the last kernel that uses this memory, before cudaFree()."
                      : inside ? "a smaller access, or one less: this one begins inside the memory and ends outside. "
                                 "Is a number of such accesses rounded up?"
-                              : "an index inside the memory: check its batch, head, row and column. At a ragged end, "
-                                "correct or add a condition. Or the allocated memory is too small.";
+                     : !shared && is_before(at)
+                         ? "an index that is not negative: is a first row, a first tile or a head below 0?"
+                         : "an index inside the memory: check its batch, head, row and column. At a ragged end, "
+                           "correct or add a condition. Or the allocated memory is too small.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
-        if (strstr(f->memory, "before the first of"))
-            f->missing = "an index that is not negative: is a first row, a first tile or a head below 0?";
     }
     finish();
 }

@@ -131,6 +131,12 @@ bool was_freed(const char *at)
     return x && x->freed && at >= x->at && at < x->at + x->bytes;
 }
 
+bool is_before(const char *at)
+{
+    const buffer *x = nearest(buffers(), at);
+    return x && at < x->at;
+}
+
 static void describe_device(const char *at, char *text, size_t size)
 {
     const buffer *x = nearest(buffers(), at);
