@@ -159,10 +159,7 @@ static void describe_device(const char *at, char *text, size_t size)
     if (at < x->at || at >= x->at + x->bytes) {
         const size_t away = at < x->at ? static_cast<size_t>(x->at - at) : static_cast<size_t>(at - x->at) - x->bytes;
         const size_t units = (away + (at < x->at ? unit - 1 : 0)) / unit + (at >= x->at);
-        char rows[40] = "";  // of a tensor
-        if (x->name && unit < 4 && x->dim[3] > 1 && units % x->dim[3] == 0)
-            snprintf(rows, sizeof rows, " (%zu rows)", units / x->dim[3]);
-        snprintf(where, sizeof where, "%zu %s%s%s %s", units, unit_name, units == 1 ? "" : "s", rows,
+        snprintf(where, sizeof where, "%zu %s%s %s", units, unit_name, units == 1 ? "" : "s",
                  at < x->at ? "before the first of" : "past the last of");
         snprintf(text, size, "%s %s", where, what);
         return;
