@@ -77,7 +77,7 @@ for system; do
         given "$step" >"$root.log" 2>&1 || { failed="$failed, $step"; tail -n 40 "$root.log"; }
     done
     if [ -z "$failed" ]; then word=ok; else word=FAIL status=1; fi
-    echo "$word    $system${failed#,}: $user, $sh, ${locale:-no locale}, umask $umask, $path"
+    echo "$word $system:${failed:+${failed#,} failed;} $user, $sh, ${locale:-no locale}, umask $umask, $path"
     rm -rf --one-file-system "$root"
 done
 exit $status
