@@ -556,9 +556,11 @@ static void say_others(report *r, const worker_run *run)
     }
 }
 
-static const char *const waits =
-    "the function waited for work on the device, but should return as soon as its own work is queued";
 static bool may_not_wait;  // of the tests of promises: whatever their cases are about
+static bool promised;      // the test has asked for a promise
+
+// Whether this is the first case that the test asks for a promise, which is asked of more heads as well.
+static bool is_first(void) { return !promised && (promised = true); }
 
 // The worker finished, the function returned ok, and the device found nothing wrong.
 static bool judge_ending(report *r, const worker_run *run)
@@ -582,7 +584,7 @@ static bool judge_ending(report *r, const worker_run *run)
     else if (run->c.dry && on_cpu_backend() && !x->asked.launches)
         say(r, "the function launched no kernel");
     else if (may_not_wait && x->asked.waited)
-        say(r, "%s", waits);
+        say(r, "the function waited for work on the device, but should return as soon as its own work is queued");
     else if (run->c.late && x->asked.astray)
         say(r, "a kernel, copy or memset was queued on another stream than the argument 'stream', without waiting for "
                "'stream'");
@@ -749,11 +751,11 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
     conclude(&r, run);
 }
 
-// What is asked of the execution layer (layer_requests.h, late_inputs.h) is asked once in a process.
+// What is asked of the execution layer (layer_requests.h, late_inputs.h) is asked once in a process, but for what
+// set_layer of worker/conditions.c resets.
 static worker_kind kind_for(const wb_case *c)
 {
-    return on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late || c->processors ||
-                                c->shared_kb || c->dry)
+    return on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late)
                ? WORKER_ALONE
                : WORKER_SHARED;
 }
@@ -768,8 +770,7 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
     worker_end(&run);
 }
 
-// When a test has passed so far. Its workers are told to end, and must do so as they should.
-void harness_end(void)
+static void end_workers(void)
 {
     for (worker_kind kind = WORKER_SHARED; kind <= WORKER_SECOND; kind++) {
         report r = {.used = 0};
@@ -779,6 +780,13 @@ void harness_end(void)
         say_case(&r, &last);
         conclude(&r, NULL);
     }
+}
+
+// When a test has passed so far. Its workers are told to end, and must do so as they should.
+void harness_end(void)
+{
+    may_not_wait = promised = false;
+    if (!record_puts_off(end_workers)) end_workers();
 }
 
 // ------------------------ checks
@@ -952,7 +960,6 @@ static void check_again(wb_case c)
 void check_same_twice(wb_case c)
 {
     enum { SHUFFLED = 2, BACKWARD = 1 };
-    static bool asked;
     report r = {.used = 0};
     worker_run first, second;
     c = complete(c);
@@ -960,7 +967,7 @@ void check_same_twice(wb_case c)
     // Large terms that cancel: a sum in another order then shows even in bfloat16.
     if (wb_is_backward(problem()) && c.input == WB_NORMAL) c.input = WB_TOWER;
     run_right(&first, &c);
-    if (!asked && on_cpu_backend()) asked = true, check_again(c);
+    if (on_cpu_backend() && is_first()) check_again(c);
     const bool cpu = on_cpu_backend();
     const int orders[] = {0, SHUFFLED + (int)(c.seed % 1000000), BACKWARD}, times = cpu && !problem()->on_host ? 3 : 2;
     for (int n = 0; n < times && !r.used; n++) {
@@ -1272,13 +1279,6 @@ static void need_cpu_backend(const char *what)
     if (on_cpu_backend()) return;
     harness_end();
     cr_skip_test("a GPU cannot measure %s: use BACKEND=cpu", what);
-}
-
-// Whether this is the first case that the test asks for a promise, which is asked of more heads as well.
-static bool is_first(void)
-{
-    static bool asked;
-    return !asked && (asked = true);
 }
 
 static wb_case with_heads(wb_case c)

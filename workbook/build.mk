@@ -143,6 +143,7 @@ WORKER := $(addprefix $B/machinery/worker/,worker.o run.o conditions.o by_hand.o
 JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
 its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
   $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
+judged_by = $(if $(JUDGED),$B/machinery/judge_$(1).o,$B/machinery/tested_$(1).o $(WORKER) $(MACHINERY))
 statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | { read -r n; read -r n data bss n; \
   echo $$$$((data + bss)); })
 statics_but_counters = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
@@ -157,9 +158,8 @@ $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@$$(folder)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 $B/$(1)/$(2).o: private BEGUN = : >$$(@:.o=.began) &&
-$B/$(1)/$(2).o: private ENDED =  && touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
-$B/$(1)/$(2)_worker: $B/$(1)/$(2).o \
-  $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/tested_$(2).o $(WORKER) $(MACHINERY))
+$B/$(1)/$(2).o: private ENDED =  && { [ ! $$< -nt $$(@:.o=.began) ] || touch -c -r $$(@:.o=.began) $$@; }
+$B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(call judged_by,$(2))
 	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(firstword $(subst _, ,$(2)))))) $$(LINK) \
 	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
 	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call \

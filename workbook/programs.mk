@@ -7,11 +7,20 @@ $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagno
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 # Looks for an edit that fixes a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
 # this makes its worker, which stops at a wide load that is not aligned. What is in C is read as C++ (repair/choice.h).
+# Only its author runs it: nothing keeps the function's names from the judge's.
+# Its variables are counted, but not hidden from the judge: it is run for its author alone.
 $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*.c)) $(JUDGE) \
   $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/results.o score/outcome.o \
   score/safe_text.o)
 	$Q$(LINK) $^ -lcjson -lm -o $@
-$(foreach n,$(NUMBERS),$(eval $(call implementation,repaired,$n,$B/repaired/$n.cu)))
+define repaired
+$B/repaired/$(1).o: $B/repaired/$(1).cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+	@$$(folder)
+	$$(compile_cu)
+$B/repaired/$(1)_worker: $B/repaired/$(1).o $(judged_by)
+	$Q$$(LINK) $$^ $(if $(JUDGED),$(call statics_of,$$<)) $(LIBS) -o $$@
+endef
+$(foreach n,$(NUMBERS),$(eval $(call repaired,$n)))
 STOPS_AT = -fsanitize=alignment -fsanitize-undefined-trap-on-error
 $B/repaired/%.o: KERNELFLAGS = -w -O0 $(STOPS_AT) -Iproblems/$* -Isolutions/$*
 C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))

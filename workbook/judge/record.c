@@ -8,6 +8,9 @@
 //
 // A failure's message may begin with the row's fields `given` and `finding`, each with RECORD_ABOUT (record.h) behind
 // it. With " names" behind the number no test is run: each is a row of the record, as if it had been skipped.
+//
+// Who only asks whether all tests pass (--fail-fast, and no record) has them run one after the other in this process,
+// with one worker for most of their cases.
 #include "record.h"
 
 #include "score/results.h"
@@ -16,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -45,6 +49,9 @@ static size_t job_count;
 static bool some_failed;
 static FILE *record;
 static bool only_names;
+static bool together;  // all tests in this process
+static jmp_buf ended;  // where a test of these ends
+static void (*put_off)(void);
 static int gave_up;  // a test found that it cannot judge, as its exit status says (record.h): the record gets no end
 
 // ------------------------ in a test
@@ -68,8 +75,24 @@ static void say(const char *format, ...)
 
 static __attribute__((noreturn)) void end_test(void)
 {
+    if (together) longjmp(ended, 1);
     fflush(NULL);
     _exit(0);
+}
+
+bool record_puts_off(void (*end)(void))
+{
+    put_off = end;
+    return together;
+}
+
+static bool passes_here(void (*test)(void))
+{
+    static told said;
+    mine = &said;
+    if (test && setjmp(ended) == 0) test();
+    if (said.failed) fprintf(stderr, "%s\n", said.text);
+    return !said.failed;
 }
 
 // What tests call of Criterion is found here before it is found in its library.
@@ -226,6 +249,7 @@ static void begin(struct criterion_test_set *set)
     extern f_report_hook __start_cr_pra[] __attribute__((weak)), __stop_cr_pra[] __attribute__((weak));
     for (f_report_hook *hook = __start_cr_pra; hook < __stop_cr_pra; hook++) (*hook)(set);
     const char *number = getenv("WB_TOLD");
+    together = !number && criterion_options.fail_fast;
     if (!number) return;
     record = fdopen(atoi(number), "w");
     only_names = strchr(number, ' ');
@@ -248,13 +272,16 @@ __attribute__((visibility("default"))) int criterion_run_all_tests(struct criter
             if (wanted && fnmatch(wanted, test->data->identifier_, FNM_EXTMATCH)) continue;
             while (job_count >= (most < MOST_JOBS ? most : MOST_JOBS)) wait_for_one();
             if (some_failed && criterion_options.fail_fast) continue;
-            if (only_names)
+            if (together)
+                some_failed = !passes_here(test->test);
+            else if (only_names)
                 write_row(test, RESULT_SKIP, 0, &(told){.failed = false});
             else
                 start(test, &suite->suite);
         }
     }
     while (job_count) wait_for_one();
+    if (together && !some_failed) some_failed = !passes_here(put_off);
     if (record && gave_up != RECORD_GAVE_UP) results_end(record, gave_up == RECORD_STARVED);
     return !some_failed && !gave_up;
 }

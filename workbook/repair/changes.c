@@ -386,12 +386,13 @@ static void vary_operands(void)
         const char *y[OTHERS];
         bool alike[OTHERS];  // of the others 0 or 1 is likelier: they may only happen to have its value
         int others = 0;
-        // like names, then the nearest
-        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
+        // like names, first those as long (BK for BR, and only then B), then the nearest
+        for (int step = 2; step < 6 * operand_count && others < OTHERS; step++) {
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
-            if (k < 0 || k >= operand_count || (step < 2 * operand_count && !have_like_names(x, &operands[k])))
-                continue;
-            if (step < 2 * operand_count && others > OTHERS / 2) continue;
+            const int pass = step / (2 * operand_count);
+            if (k < 0 || k >= operand_count || (pass < 2 && !have_like_names(x, &operands[k]))) continue;
+            if (pass == 0 && strlen(operands[k].name) != strlen(x->name)) continue;
+            if (pass < 2 && others > OTHERS / 2) continue;
             if (kind(operands[k].from) == 'i' && !is_known(operands[k].from, x->from)) continue;
             const char *name = operands[k].name;
             if (is_number_of_own(name) && !is_number_of_own(x->name)) continue;
@@ -400,7 +401,7 @@ static void vary_operands(void)
             bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
             known |= is_beside(x, name);
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
-            if (!known) alike[others] = step < 2 * operand_count, y[others++] = name;
+            if (!known) alike[others] = pass < 2, y[others++] = name;
         }
         sites++;
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
@@ -414,6 +415,7 @@ static void vary_operands(void)
             else
                 SAY(id + k, "%s %c 1", x->name, "+-"[k]);
         SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name), SAY(id + 4, "1");
+        if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
         if (is_in_condition(x->from)) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
@@ -458,7 +460,7 @@ static void vary_operators(void)
             sites++;
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 1; k < 4 && list[n][k]; k++) SAY(id + k - 1, "%s", list[n][k]), of(id + k - 1, t, t + 1);
-            for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_CONDITION;  // turned round: less likely
+            for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_TURNED;
             if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;                       // a remainder, too
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
@@ -478,8 +480,11 @@ static void vary_conditions(void)
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
         sites++;
         const int id = new_ids(line, CHANGE_FACTOR, 3, 0);
-        changes[id + 2].kind = CHANGE_NEAR;
-        SAY(id, "true"), SAY(id + 1, "false"), SAY(id + 2, "!(%s)", x->name);
+        bool compares = false;  // a comparison is turned round itself
+        for (int t = x->from; t < x->to; t++) compares |= is_one_of(t, "|<|<=|>|>=|==|!=|") && is_spaced(t);
+        changes[id + 2].kind = CHANGE_TURNED;
+        SAY(id, "true"), SAY(id + 1, "false");
+        if (!compares) SAY(id + 2, "!(%s)", x->name);
         for (int k = 0; k < 3; k++) of(id + k, x->from, x->to);
         put(all[x->from].at, false, 5, false, print("\n::wb_repair::decide(%d, !!((\n", id));
         put(all[x->to - 1].end, true, 5, false, print("\n)))\n"));

@@ -9,9 +9,10 @@
 // How likely a change is what was forgotten: those of the first kind are tried first.
 typedef enum change_kind {
     CHANGE_OPERAND,    // another operand, another comparison
-    CHANGE_NEAR,       // one more or less, 0, another sign or operator
-    CHANGE_CONDITION,  // another condition; a term less
+    CHANGE_NEAR,       // one more or less, 0, another operator
+    CHANGE_CONDITION,  // another name; a term less
     CHANGE_FACTOR,     // a factor or a term; a condition that always or never holds
+    CHANGE_TURNED,     // the opposite: another sign, or where a condition did not hold
     CHANGE_KINDS
 } change_kind;
 

@@ -91,7 +91,7 @@ template <class T, class... Y> T changed(int k, T x, const Y &...y)
     if (k == 0) return x + 1;
     if (k == 1) return x - 1;
     if (k == 2) return 0;
-    if (k == 3) return (T)-x;
+    if (k == 3) return std::is_integral_v<T> ? x : (T)-x;  // of no length or index
     if (k == 4) return 1;
     int n = REPAIR_OWN;
     T result = x;

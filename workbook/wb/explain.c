@@ -140,7 +140,7 @@ static void begin_repair(cause *c)
                            said,
                            a->file,
                            text_of("%s/%s.cu", made, a->number),
-                           text_of("%s --no-print-directory BACKEND=cpu %s build/cpu/wb build/cpu/tests/%s_test",
+                           text_of("%s --no-print-directory BACKEND=cpu %s build/cpu/tests/%s_test",
                                    setting("MAKE", "make"), worker, a->number),
                            a->number,
                            (char *)c->given,
