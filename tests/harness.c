@@ -751,11 +751,12 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
     conclude(&r, run);
 }
 
-// What is asked of the execution layer (layer_requests.h, late_inputs.h) is asked once in a process, but for what
-// set_layer of worker/conditions.c resets.
+// What is asked of the execution layer (layer_requests.h, late_inputs.h) is asked once in a process: a function may
+// remember what the device said.
 static worker_kind kind_for(const wb_case *c)
 {
-    return on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late)
+    return on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late || c->processors ||
+                                c->shared_kb || c->dry)
                ? WORKER_ALONE
                : WORKER_SHARED;
 }
