@@ -2,11 +2,9 @@
 // device memory is left to whoever would have handled it without the layer.
 #include "engine.h"
 #include "flight.h"
-#include "report.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
 namespace cudacpu

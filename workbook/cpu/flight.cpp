@@ -1,15 +1,7 @@
 // flight.cpp - see flight.h.
 #include "flight.h"
-#include "hooks.h"
-#include "report.h"
 
-#include "../layer_requests.h"
-
-#include <algorithm>
 #include <map>
-#include <string.h>
-#include <sys/mman.h>
-#include <vector>
 
 namespace cudacpu
 {

@@ -8,10 +8,7 @@
 // touch. So a report depends on the program alone, never on when anything ran.
 #pragma once
 
-#include "layer.h"
-
-#include <string>
-#include <vector>
+#include "hooks.h"
 
 namespace cudacpu
 {

@@ -7,6 +7,8 @@
 #endif
 #include "fiber.h"
 
+#include "../layer_requests.h"
+
 #pragma GCC visibility push( \
     default)  // what a kernel's file may name; all else of the layer is hidden from it (the Makefile's judge)
 #include <cuda_pipeline.h>
@@ -18,10 +20,11 @@
 #pragma GCC visibility pop
 #include <algorithm>
 #include <functional>
+#include <stdlib.h>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
-
-struct wb_asked;  // ../layer_requests.h
+#include <vector>
 
 namespace cudacpu
 {

@@ -5,14 +5,8 @@
 // Outside kernels and cudaMemcpy its own pages may not be touched either. Freed addresses are not handed out again as
 // long as there are others, unless somebody asks for them (../layer_requests.h).
 #include "flight.h"
-#include "hooks.h"
-#include "report.h"
-
-#include "../layer_requests.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
-#include <vector>
 
 namespace cudacpu
 {

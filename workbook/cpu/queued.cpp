@@ -4,11 +4,7 @@
 // which both ranks arrive.
 #include "flight.h"
 
-#include "../layer_requests.h"
-
-#include <algorithm>
 #include <deque>
-#include <unistd.h>
 
 namespace cudacpu
 {
