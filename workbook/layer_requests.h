@@ -13,9 +13,7 @@
 #define WB_OF_THE_LAYER __attribute__((weak))
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // From here on what only another machine would punish is played: the stack of the process is closed while a kernel
 // runs (cpu/host_stack.cpp), and a thread's first product of matrices is late. A worker asks for it; a library in a
@@ -155,6 +153,4 @@ void wb_rank_end(void) WB_OF_THE_LAYER;
 enum { WB_PRODUCT_HEAD = 4 };
 void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS
