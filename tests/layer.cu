@@ -3,7 +3,6 @@
 // shared memory, a stack for each thread, a run of each block, copies that arrive when they are waited for) their
 // suites prove, and events bench.sh.
 #include "in_a_child.h"
-#include "layer_requests.h"
 #include "on_device.cuh"
 
 #include <cooperative_groups.h>
@@ -13,11 +12,6 @@
 #include <cuda_runtime.h>
 #include <functional>
 #include <initializer_list>
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <vector>
 
 #define FULL 0xffffffffu
 // Names that students use, as macros: they must not reach into the layer's headers.

@@ -4,8 +4,6 @@
 #include "dice.h"
 #include "tile.cuh"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <vector>
 
 static inline void check(cudaError_t error, const char *what)
