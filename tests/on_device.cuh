@@ -4,6 +4,8 @@
 #include "dice.h"
 #include "tile.cuh"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <vector>
 
 static inline void check(cudaError_t error, const char *what)
