@@ -325,7 +325,6 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              "O of %s is correct, but L is not ln(2) (m + log2(l%s)) with m = %.4g and l = %.4g%s: it should be "
              "%.4g, but is %.4g%s",
              q, sink ? " with the sink's term" : "", end, l, with_sink, right, L, overflow_of(L, right));
-    if (*overflow_of(L, right)) find(BY_L, "exp overflows", fit_L.gaps, "%s", says);
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
     else
@@ -347,23 +346,11 @@ void see_empty_row(int row)
 }
 
 // Hidden keys that have one weight, whatever their scores, or one that is too low for these. run: the row's maximum.
-// And a row whose weights are all 0, though it sees keys: what m must be then.
 static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
-    int count = 0, visible = 0, hidden_nan = 0, zeros = 0;
+    int count = 0;
     const product *S = t->S;
     double weight = 0, least = INFINITY, most = -INFINITY;
-    for (int c = 0; c < S->cols; c++) {
-        const double P = t->P->a[i * t->P->depth + c];
-        const bool seen = is_seen(S, i, c);
-        visible += seen, zeros += seen && P == 0, hidden_nan += !seen && isnan(P);
-    }
-    if (visible && visible == zeros && !hidden_nan && isfinite(run) && run < -126)
-        find(BY_MAXIMUM + 1, "m is about 0", "max|rescale|softmax",
-             "the weights of %s in the tile that starts at key %d are all 0. Its largest score so far in base 2 is "
-             "%.4g: "
-             "2^(score - m) is 0 where m is 0. Does m become 0 before the row has seen a key?",
-             q, t->first, run);
     for (int c = 0; c < S->cols; c++) {
         const double P = t->P->a[i * t->P->depth + c], score = S->after[i * S->cols + c] * s2;
         if (S->b_row[c] < 0 || sees(S->a_row[i], key_of(S->b_row[c]))) continue;
