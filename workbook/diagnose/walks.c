@@ -103,6 +103,7 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *block)
 {
     static char text[240];
     static int at[STEPS], head[STEPS];  // of query heads; -1: none
+    static bool even[STEPS + 1];        // as far from the one before as from the next
     int count = 0;
     *text = 0;
     EACH_WALK (r, n) {
@@ -116,8 +117,12 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *block)
             at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1;
         }
     }
+    for (int n = 0; n < count; n++)
+        even[n] = n && n + 1 < count && head[n - 1] == head[n + 1] && at[n] != at[n - 1] &&
+                  at[n - 1] + at[n + 1] == 2 * at[n];
+    even[count] = false;
     for (int n = 0; n < count && strlen(text) < 150; n++) {
-        const bool inside = n && n + 1 < count && head[n - 1] == head[n + 1] && at[n - 1] + at[n + 1] == 2 * at[n];
+        const bool inside = even[n] && (even[n - 1] || even[n + 1]);
         if (head[n] >= 0 && (!n || head[n] != head[n - 1])) APPEND(text, " (head %d)", head[n]);
         if (!inside) APPEND(text, " %d", at[n]);
         if (inside && text[strlen(text) - 1] != '.') APPEND(text, " ...");
