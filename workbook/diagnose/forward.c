@@ -80,7 +80,7 @@ bool look_at_heads(const record *r, bool of_V)
         const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
         if (others && own[h]) {  // some tiles lie beyond the head
             reads[h] = right_key_head(h), nobodys++;
-            find(BY_HEADS, "", gaps,
+            find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK + 1 : BY_HEADS, "", gaps,
                  "query head %d reads %c of key head %d in some tiles, and in others of key head %d", h, letter,
                  foreign[h], right_key_head(h));
         } else
