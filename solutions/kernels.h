@@ -62,6 +62,7 @@ DECODE(decode, flash_decode, "13/variants/one_block", flash_decode, one_block)
 DECODE(decode, flash_decode, "13/variants/hopper", flash_decode, hopper)
 DECODE(decode, flash_decode, "13/flash_decode", flash_decode, key)
 DECODE(decode_int8, flash_decode_int8, "14/variants/one_block", flash_decode_int8, one_block)
+DECODE(decode_int8, flash_decode_int8, "14/variants/hopper", flash_decode_int8, hopper)
 DECODE(decode_int8, flash_decode_int8, "14/flash_decode_int8", flash_decode_int8, key)
 // clang-format on
 #undef KERNEL

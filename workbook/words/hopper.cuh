@@ -931,6 +931,7 @@ template <class T> TILE_FN T &shared_memory(call_site)
     extern __shared__ __align__(1024) unsigned char hopper_shared_memory[];
     unsigned char *at = hopper_shared_memory;
     asm volatile("" : "+l"(at));  // else each loop finds it anew, before its first product: 1 to 3 % of the time
+    __builtin_assume(__isShared(at));
     return *reinterpret_cast<T *>(at);
 }
 #undef HOPPER_PTX

@@ -14,15 +14,18 @@ struct int8_bytes {
     static constexpr float unit = 64;
     static constexpr uint32_t turned = 0x80808080u;  // the bits of four bytes that are turned when they are read
 
-    // Of four int8, the first and the third, or the second and the fourth, as two bf16, in 64ths. `four`: with their
-    // sign bits turned, so that a byte is u = 128 + what it says, from 0 to 255. The bf16 with the bits 00000000
-    // uuuuuuuu is u * 2^-133, whether u's first bit counts as one of its fraction or, from 2^-126 on, of its exponent.
-    // So (u * 2^-133) * 2^127 - 2 = (u - 128) / 64, and nothing is rounded.
+    // Of four int8 with their sign bits turned, the first and the third, or the second and the fourth, in 64ths.
     static TILE_FN uint32_t bytes_to_bf16(uint32_t four, int odd)
     {
+        return two_to_bf16(__byte_perm(four, 0, odd ? 0x4341 : 0x4240));
+    }
+    // Two bytes, each with a byte of zeros above it: u = 128 + what it says, from 0 to 255. The bf16 with the bits
+    // 00000000 uuuuuuuu is u * 2^-133, whether u's first bit counts as one of its fraction or, from 2^-126 on, of its
+    // exponent. So (u * 2^-133) * 2^127 - 2 = (u - 128) / 64, and nothing is rounded.
+    static TILE_FN uint32_t two_to_bf16(uint32_t two)
+    {
         using namespace tile_machine;
-        const uint32_t two = __byte_perm(four, 0, odd ? 0x4341 : 0x4240);  // each with a byte of zeros above it
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800                          // has no arithmetic in bf16
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // has no arithmetic in bf16
         return pack((two & 255) / unit - 2, (two >> 16) / unit - 2);
 #else
         __nv_bfloat162 u;
