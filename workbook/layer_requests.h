@@ -75,6 +75,12 @@ void wb_count_next(double flops, const wb_held *held) WB_OF_THE_LAYER;
 // way.
 void wb_place_next(int number) WB_OF_THE_LAYER;
 
+// The next allocation begins and ends with a guard of so many bytes. Whole pages of guards are filled when a kernel
+// first touches one of that side. Of the guard behind, or before, wb_open_guard tells how many bytes, next to what is
+// guarded, may have been touched: the rest is as it was.
+void wb_guard_next(size_t before, size_t behind) WB_OF_THE_LAYER;
+size_t wb_open_guard(const void *buffer, bool behind) WB_OF_THE_LAYER;
+
 // Device memory may be touched by all of the process until it is closed again, as if a kernel ran: who makes, fills and
 // reads many buffers opens each of them once.
 void wb_open_memory(bool open) WB_OF_THE_LAYER;

@@ -94,6 +94,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     const char *at = static_cast<char *>(info->si_addr);
     char text[256];
+    if (number == SIGSEGV && guard_touched(at, is_write(context))) return;
     if (number == SIGSEGV && flying && flight_touched(at, is_write(context), program_counter(context))) return;
     if (number == SIGSEGV && watch_touched(at, program_counter(context))) return;
     if (number == SIGFPE && info->si_code == FPE_FLTINV && current && current->running && early_read(context)) return;
