@@ -3,9 +3,7 @@
 
 #include "workbook.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // Each has the arguments, results and errors of the function whose type it has; none wants a multiple of anything.
 
@@ -51,6 +49,4 @@ wb_status naive_gpu_release(void);
 // What computes the two products: "cuBLAS", or "plain loop" on the cpu backend.
 const char *naive_gpu_products(void);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

@@ -4,14 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A suite's judge spends most of its time in these. Compiled for AVX2, too, and chosen when the program starts.
-#if defined __x86_64__ && defined __GLIBC__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ && \
-    !defined __SANITIZE_THREAD__
-#define ORACLE_LOOPS __attribute__((target_clones("avx2", "default")))
-#else
-#define ORACLE_LOOPS
-#endif
-
 bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int i, int j)
 {
     if (problem->mask == WB_NO_MASK || !shape->causal) return true;
@@ -86,8 +78,8 @@ static inline __attribute__((always_inline)) void add_columns(double *O, double 
     if (abs_V) memcpy(abs_V + d, sizes, eights * sizeof *sizes);
 }
 
-ORACLE_LOOPS void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *O, double *L,
-                                       double *abs_V, double *logit, double *P)
+void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *O, double *L, double *abs_V,
+                          double *logit, double *P)
 {
     const attention_shape *shape = in->shape;
     const oracle_mask *mask = in->mask;
@@ -218,7 +210,7 @@ static inline __attribute__((always_inline)) void add_up(oracle_sum *sum, const 
     }
 }
 
-ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_sum *dQ, oracle_sum *delta)
+void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_sum *dQ, oracle_sum *delta)
 {
     const attention_shape *s = in->shape;
     const size_t D = (size_t)s->head_dim, Nk = (size_t)s->kv_len;
@@ -239,7 +231,7 @@ ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, i
     free(weight), free(k);
 }
 
-ORACLE_LOOPS void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV)
+void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV)
 {
     const attention_shape *s = in->shape;
     const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len, group = (size_t)(s->q_heads / s->kv_heads);

@@ -5,10 +5,6 @@
 #include "problems.h"
 #include "workbook.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // Whether query i may see key j in this problem.
 bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int i, int j);
 
@@ -67,7 +63,3 @@ void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink);
 
 // y[i] = sum over j of x[i, j] w[j], and terms[i] = sum of |x[i, j] w[j]| unless terms is null.
 void oracle_row_sum(const double *x, const double *w, int rows, int cols, double *y, double *terms);
-
-#ifdef __cplusplus
-}
-#endif

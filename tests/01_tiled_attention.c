@@ -1,8 +1,6 @@
 // Problem 01, tiled attention on the CPU.
 #include "contract.h"
 
-#include <stdlib.h>
-
 TEST_PROBLEM(tiled_attention)
 
 enum { TILE = 128 };

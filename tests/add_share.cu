@@ -3,9 +3,6 @@
 #include "on_device.cuh"
 
 #include <criterion/criterion.h>
-#include <limits.h>
-#include <math.h>
-#include <string.h>
 
 // Drawn, within +-scale; and the same as bf16.
 struct numbers {

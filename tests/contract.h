@@ -15,9 +15,7 @@
 #include "harness.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -452,8 +452,8 @@ static void say_circumstances(report *r, const wb_case *c, bool not_finite)
         say(r, "\n  another call runs at the same time, on another stream: memory that both calls use, such as a "
                "__device__ variable, may be overwritten");
     else if (c->late && not_finite)
-        say(r, "\n  the inputs arrive on the stream that the function gets as an argument, not on the default stream: "
-               "work on another stream does not wait for them, and reads NaN");
+        say(r, "\n  the inputs arrive on the stream that the function gets as an argument. If the same case without "
+               "late=1 is right, work on another stream did not wait for them, and read NaN");
     if (c->nan_keys && not_finite && problem()->signature == WB_BLOCK_MASK)
         say(r, "\n  V of keys %d to %d is NaN, but the wrong queries' lists contain no tile with these keys:\n  %s",
             c->nan_from, last_key, skipped);

@@ -4,9 +4,7 @@
 #include "on_device.cuh"
 
 #include <criterion/criterion.h>
-#include <limits.h>
 #include <memory>
-#include <string.h>
 
 struct drawn {
     int D;

@@ -8,8 +8,6 @@
 #include "case/case.h"
 #include "on_device.cuh"
 
-#include <math.h>
-
 static void start(void)
 {
     if (check_hopper("this word") != WB_OK) cr_skip_test("sm_90 or the CPU execution layer is needed");

@@ -4,8 +4,6 @@
 #include "on_device.cuh"
 
 #include <criterion/criterion.h>
-#include <limits.h>
-#include <string.h>
 
 // Of 0 ... most; a wrong one now and then.
 static int drawn(int most, bool wrong)

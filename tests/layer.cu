@@ -3,7 +3,6 @@
 // shared memory, a stack for each thread, a run of each block, copies that arrive when they are waited for) their
 // suites prove, and events bench.sh.
 #include "in_a_child.h"
-#include "layer_requests.h"
 #include "on_device.cuh"
 
 #include <cooperative_groups.h>
@@ -13,11 +12,6 @@
 #include <cuda_runtime.h>
 #include <functional>
 #include <initializer_list>
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <vector>
 
 #define FULL 0xffffffffu
 // Names that students use, as macros: they must not reach into the layer's headers.
@@ -423,6 +417,32 @@ Test(cpu_layer, fresh_device_memory_is_nan)
     for (int i = 0; i < 1000; i++) EXPECT(out[i], 0xff, "byte %d", i);
 }
 
+__global__ void write_at(float *x, long i)
+{
+    if (threadIdx.x == 3) x[i] = 1;  // the wild write
+}
+
+Test(cpu_layer, guards_are_filled_when_they_are_touched)
+{
+    enum { GUARD = 1 << 16, BYTES = 1000, ALL = GUARD + BYTES + GUARD };
+    for (int behind = 0; behind < 2; behind++) {
+        std::vector<unsigned char> host(ALL);
+        char *x;
+        int written = 0;
+        wb_guard_next(GUARD, GUARD);
+        cudaMalloc(&x, ALL);
+        write_at<<<1, 32>>>((float *)(x + GUARD), 0);
+        cr_assert(wb_open_guard(x, behind) < 4096);
+        write_at<<<1, 32>>>((float *)(x + behind * (GUARD + BYTES)), 9999);
+        EXPECT(wb_open_guard(x, behind), GUARD, "guard %d", behind);
+        cr_assert(wb_open_guard(x, !behind) < 4096);
+        cudaMemcpy(host.data(), x, ALL, cudaMemcpyDeviceToHost);
+        for (const unsigned char byte : host) written += byte != 0xff;
+        EXPECT(written, 8, "bytes of two numbers");
+        cudaFree(x);
+    }
+}
+
 // ------------------------ refused launches
 
 static void prints(std::initializer_list<const char *> words)
@@ -557,10 +577,6 @@ Test(cpu_layer, reports_of_barriers_and_lanes)
     told({"timeout", "kernel spin, block (0,0,0), thread (0,0,0)", "// for thread 1"}, 2, spin);
 }
 
-__global__ void write_at(float *x, long i)
-{
-    if (threadIdx.x == 3) x[i] = 1;  // the wild write
-}
 __global__ void dynamic_past_end(int i)
 {
     extern __shared__ float rows[];

@@ -4,9 +4,6 @@
 
 #include <criterion/criterion.h>
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // The row of the lesson.
 Test(quantise, by_hand)

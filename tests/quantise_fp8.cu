@@ -5,7 +5,6 @@
 #include "on_device.cuh"
 
 #include <criterion/criterion.h>
-#include <math.h>
 
 static void start(void)
 {

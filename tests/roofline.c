@@ -2,10 +2,6 @@
 #include "bench/roofline.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void near(double got, double want, const char *what)
 {

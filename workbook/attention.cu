@@ -2,7 +2,6 @@
 // GPU and on the CPU layer. Memory is read once a block, 16 bytes at a time: where the layer looks at every access to
 // a page (cpu/flight.h), each costs some microseconds. And wb_attention_backward for workers, whose kernels are
 // attention_backward.cu's.
-#include "layer_requests.h"
 #include "attention.h"
 #include "rank.h"
 

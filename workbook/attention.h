@@ -4,9 +4,7 @@
 #include "layer_requests.h"
 #include "workbook.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // wb_attention_backward of arguments that have been checked, on any GPU.
 wb_status wb_attention_backward_anywhere(float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V,
@@ -35,6 +33,4 @@ static inline wb_held wb_held_by(wb_held_kind kind, const attention_shape *s, co
     return h;
 }
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

@@ -1,7 +1,6 @@
 // attention_backward.cu - the gradients of a pair of chunks, added (workbook.h: wb_attention_backward): a thread a row
 // of queries for dQ, a thread a row of keys for dK and dV. Short, for any GPU and for the CPU layer, where memory is
 // read once a block, 16 bytes at a time, as in attention.cu.
-#include "layer_requests.h"
 #include "attention.h"
 
 constexpr int ROWS = 32;  // of a block, a thread each; and of a tile that it walks over

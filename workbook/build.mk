@@ -7,7 +7,7 @@ CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) \
   -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
 # addr2line misreads #line in DWARF 5; CUDA code often reads memory as another type, float4 for one.
-CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1)
+CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1) -fno-semantic-interposition
 # Kernels are compiled far more often than they are run for long: these flags take half the time of -O2 -g, and the
 # code no more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would
 # ask for all of it: a check build would take half as long again.
@@ -41,15 +41,14 @@ DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOM
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
 else
-# The layer is compiled in five units, since reading headers took most of the time of its 34 files. Files of a unit have
-# no static name in common; one that stands nowhere here is of the fifth. A switch of fibers stays a call.
+# The layer is compiled in four units, since reading headers took most of the time of its 34 files. Files of a unit have
+# no static name in common; one that stands nowhere here is of the fourth. A switch of fibers stays a call.
 unit_1 := errors launch memory record scheduler signals stuck watch
 unit_2 := async_copy copy_engine early_reads hooks knowledge nccl pages report warp warpgroup_products e4m3
 unit_3 := atomics engine faults flight ldmatrix runtime_api shared_memory tensor_cores turns warpgroups watchdog
-unit_4 := queued
-unit_5 := $(filter-out $(unit_1) $(unit_2) $(unit_3) $(unit_4),$(patsubst \
+unit_4 := $(filter-out $(unit_1) $(unit_2) $(unit_3),$(patsubst \
   workbook/cpu/%.cpp,%,$(wildcard workbook/cpu/*.cpp)))
-UNITS := 1 2 3 4 5
+UNITS := 1 2 3 4
 LAYER := $(UNITS:%=$B/layer/unit_%.o)
 DEVICE_LIBS := -ldl
 # What worker, machinery and layer keep from a function that they call: see JUDGED.
@@ -94,9 +93,9 @@ $B/machinery/%.o: workbook/%.c $B/flags.mk
 # What computes for no long time is compiled in half of it.
 # What gcc says at -O1 of variables that may be uninitialized is a guess.
 BRIEFLY := $(if $(DEBUG),,-O1 -g1 $(if $(CLANG),,-Wno-maybe-uninitialized))
-$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge class timeline profile)): \
+$(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge class timeline profile worker)): \
   BRIEF = $(BRIEFLY)
-$B/machinery/judge/expect.o: BRIEF =
+$B/machinery/judge/expect.o: BRIEF = -O2
 $B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
 $B/machinery/%.o: workbook/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@$(folder)
@@ -215,6 +214,8 @@ names_in = $(if $(wildcard $(1)),$(shell awk -v list=$(1) -v tell=names -f $(EDI
 VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))
 variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker \
   $B/variants/$v/$(firstword $(subst /, ,$v)).so)
+# Compiled in half the time, their suites take a tenth longer.
+$B/variants/%.o $B/decode_e4m3/%.o $B/wide/%.o: KERNELFLAGS += $(if $(DEBUG),,-Og)
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.

@@ -1,7 +1,6 @@
 // device.cu - device memory for callers without CUDA headers (workbook.h), and its bookkeeping (memory.h).
 #include "memory.h"
 #include "predict.h"
-#include "workbook.h"
 
 #include <algorithm>
 #include <mutex>

@@ -1,9 +1,6 @@
 // heads_first.cu - tensors with tokens before heads, and whatever lies between, become what the functions read: all of
 // a call in one launch. A block has some tokens of a head; a thread moves 16 bytes at a time, neighbours side by side.
-#include "workbook.h"
 #include "tile.cuh"
-
-#include <limits.h>
 
 namespace
 {

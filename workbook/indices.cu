@@ -1,9 +1,6 @@
 // indices.cu - lengths and page numbers that a caller may have wrong, before flash_decode follows them: what is out of
 // range is brought into it, and told. One thread an entry of the table.
-#include "workbook.h"
 #include "tile.cuh"
-
-#include <limits.h>
 
 namespace
 {

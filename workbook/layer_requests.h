@@ -13,9 +13,7 @@
 #define WB_OF_THE_LAYER __attribute__((weak))
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // From here on what only another machine would punish is played: the stack of the process is closed while a kernel
 // runs (cpu/host_stack.cpp), and a thread's first product of matrices is late. A worker asks for it; a library in a
@@ -76,6 +74,12 @@ void wb_count_next(double flops, const wb_held *held) WB_OF_THE_LAYER;
 // The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the
 // way.
 void wb_place_next(int number) WB_OF_THE_LAYER;
+
+// The next allocation begins and ends with a guard of so many bytes. Whole pages of guards are filled when a kernel
+// first touches one of that side. Of the guard behind, or before, wb_open_guard tells how many bytes, next to what is
+// guarded, may have been touched: the rest is as it was.
+void wb_guard_next(size_t before, size_t behind) WB_OF_THE_LAYER;
+size_t wb_open_guard(const void *buffer, bool behind) WB_OF_THE_LAYER;
 
 // Device memory may be touched by all of the process until it is closed again, as if a kernel ran: who makes, fills and
 // reads many buffers opens each of them once.
@@ -155,6 +159,4 @@ void wb_rank_end(void) WB_OF_THE_LAYER;
 enum { WB_PRODUCT_HEAD = 4 };
 void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

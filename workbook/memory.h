@@ -6,9 +6,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 size_t wb_memory_current(void);  // bytes
 size_t wb_memory_peak(void);     // the highest value of wb_memory_current since the last reset
@@ -31,6 +29,4 @@ wb_status wb_device_fill(void *at, int byte, size_t bytes);
 // The most memory that this process has ever had resident, in bytes: it never falls.
 size_t wb_host_memory_peak(void);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

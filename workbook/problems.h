@@ -2,10 +2,9 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/cdefs.h>  // __BEGIN_DECLS: extern "C", in C++
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // Largest number of a problem + 1: for arrays by number.
 enum { WB_PROBLEMS = 100 };
@@ -74,6 +73,4 @@ const wb_problem *wb_problem_number(int number);
 const wb_problem *wb_next_problem(const wb_problem *p);
 #define EACH_PROBLEM(p) for (const wb_problem *p = 0; (p = wb_next_problem(p));)
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

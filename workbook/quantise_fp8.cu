@@ -1,6 +1,5 @@
 // quantise_fp8.cu - the inputs of 16 on the device: each number is read once, as bfloat16, and written once. To the
 // bit what wb_quantise_fp8 and wb_quantise_fp8_values make of the same floats (tests/quantise_fp8.cu).
-#include "workbook.h"
 #include "e4m3.cuh"
 
 namespace

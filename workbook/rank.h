@@ -3,9 +3,7 @@
 
 #include "workbook.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // On GPUs rank r has device r: before anything else.
 wb_status wb_rank_device(int rank, int ranks);
@@ -25,6 +23,4 @@ wb_status wb_copy_to_host_behind(void *host, const void *device, size_t bytes, w
 // the last call of this (attention.cu).
 uint64_t wb_attended(void);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

@@ -1,11 +1,8 @@
 // scored.cu - attention and its gradients, L's too, where a score is more than scale * q k and a mask is an interval of
 // keys for each query (workbook.h: wb_scored). In the words of tile.cuh, for any GPU. One kernel walks over keys, for O
 // and for dQ; the other over queries, for dK and dV. P is computed again from L, as in problem 08.
-#include "workbook.h"
 #include "in_this_name.h"
 #include "tile.cuh"
-
-#include <limits.h>
 
 namespace
 {

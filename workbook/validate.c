@@ -42,9 +42,8 @@ const char *wb_status_text(wb_status status)
         if (status_ != WB_OK) return status_; \
     } while (0)
 
-static wb_status refuse(wb_status status, const char *problem, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static wb_status refuse(wb_status status, const char *problem, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static wb_status refuse(wb_status status, const char *problem, const char *format,
+                                                              ...)
 {
     char text[sizeof message];
     va_list arguments;

@@ -1,7 +1,6 @@
 // known.cu - kernels whose requests are known. A line's numbers stand behind //=, in the order of the record's columns
 // (workbook/cpu/profile/lines.cpp); those that are left out are 0. Global memory: requests, sectors, fewest; shared
 // memory: requests, passes; then bytes copied, numbers multiplied, exponentials, waits, uneven requests.
-#include "workbook.h"
 #include "tile.cuh"
 
 #include <cuda_pipeline.h>

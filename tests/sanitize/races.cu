@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <cuda_runtime.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <vector>
 

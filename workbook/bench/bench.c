@@ -10,16 +10,12 @@
 // left out, and another goes on from the same shape. What must outlive such an end is in memory that both share.
 #include "bench.h"
 
-#include "judge/spent.h"
 #include "reference/naive.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/time.h>

@@ -3,10 +3,7 @@
 #pragma once
 
 #include "judge/worker_run.h"
-#include "roofline.h"
 #include "timer.h"
-
-#include <stdio.h>
 
 enum { BENCH_MAX_IMPLS = 8, BENCH_MAX_CASES = 64, BENCH_MAX_SETS = 3, BENCH_MAX_RUNS = 25, BENCH_LABEL = 32 };
 

@@ -9,8 +9,6 @@
 
 #include <cblas.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -1,8 +1,6 @@
 // bench_report.c - what is measured, as TSV.
 #include "bench.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

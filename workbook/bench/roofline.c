@@ -3,9 +3,6 @@
 
 #include "case/pages.h"
 
-#include <stdio.h>
-#include <string.h>
-
 // ------------------------ peaks
 
 // Bf16 FLOPs a clock of one multiprocessor, added up in float32, without sparsity. GeForce GPUs add up in float32 at

@@ -6,9 +6,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // What a device says of itself (cudaDeviceGetAttribute).
 typedef struct roofline_device {
@@ -66,6 +64,4 @@ roofline_verdict roofline_judge(const wb_problem *problem, const roofline_peaks 
 #define ROOFLINE_COLUMNS "\tflops_a_byte\tbound\tat_most\tfraction"
 void roofline_columns(FILE *out, const roofline_verdict *verdict, const wb_problem *problem);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

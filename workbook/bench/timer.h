@@ -2,13 +2,8 @@
 #pragma once
 
 #include "roofline.h"
-#include "workbook.h"
 
-#include <stdbool.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // Whether there is a device whose time means anything: false on the cpu backend, where the functions below return
 // WB_UNSUPPORTED.
@@ -32,6 +27,4 @@ wb_status wb_timer_device(roofline_device *device);
 wb_status wb_roof_copy(double *gb_per_s);
 wb_status wb_roof_gemm(double *tflop_per_s);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

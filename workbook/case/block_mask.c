@@ -3,9 +3,6 @@
 #include "case/case.h"
 
 #include <limits.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { HIDDEN, PART, WHOLE };
 

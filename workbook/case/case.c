@@ -6,11 +6,8 @@
 #include "case/shards.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // ------------------------ numbers
 

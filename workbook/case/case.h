@@ -15,9 +15,11 @@
 #include "problems.h"
 #include "workbook.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+__BEGIN_DECLS
 
 // What the inputs look like. For attention, t(j) is the logit scale * q . k that key j has for every query, but for
 // noise of unit variance on top; V and dO are standard normal unless said otherwise. For weighted_row_sum see the
@@ -200,6 +202,4 @@ int wb_fp8_place(int key);
 // What the bytes of heads of Q, K or V (`of`) stand for, as x [heads, N, D].
 void wb_dequantise_fp8(float *x, char of, const uint8_t *q, const int8_t *exponent, size_t heads, size_t N, size_t D);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

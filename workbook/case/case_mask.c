@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static int least(int size) { return size < 1 ? 1 : size; }
 

@@ -6,9 +6,7 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 typedef enum wb_mask_name {
     // packed documents, `size` tokens long on average: a token sees those of its document up to itself
@@ -53,6 +51,4 @@ wb_sees wb_named_mask_sees;
 // Of the lesson's tree of seven drafts, which `tree` of size 7 always is: the parent of each, -1 is the prompt.
 extern const int wb_lesson_tree[7];
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

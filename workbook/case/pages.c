@@ -2,9 +2,6 @@
 
 #include "case/mix.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 static int at_least_one(int n) { return n < 1 ? 1 : n; }
 
 int wb_case_keys(const wb_case *c, int b)

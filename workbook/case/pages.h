@@ -6,10 +6,6 @@
 
 #include "case/case.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // The shape as the function gets it.
 decode_shape wb_decode_shape(const wb_case *c);
 
@@ -29,7 +25,3 @@ typedef struct wb_pages {
 // Sizes below 1 count as 1, as in wb_case_tensors. Ends the program if there is no memory.
 wb_pages wb_pages_make(const wb_case *c);
 void wb_pages_free(wb_pages *p);
-
-#ifdef __cplusplus
-}
-#endif

@@ -2,8 +2,6 @@
 #include "case/case.h"
 
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 float wb_quantise_row(int8_t *q, const float *x, int count)
 {

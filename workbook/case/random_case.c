@@ -3,8 +3,6 @@
 #include "case/mix.h"
 
 #include <limits.h>
-#include <math.h>
-#include <string.h>
 
 enum { MOST_CLASSES = 12 };
 

@@ -6,10 +6,6 @@
 
 #include "case/case.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { WB_RANDOM_CASES = 8 };  // that a suite tries of a seed
 
 // Case n of this seed, n from 0, with no more than `most` multiplications in its products of matrices; if that is less
@@ -25,7 +21,3 @@ enum {
     WB_SIMPLER = WB_SIMPLER_SHAPE + 11
 };
 bool wb_simpler_case(const wb_problem *problem, wb_case *c, int step);
-
-#ifdef __cplusplus
-}
-#endif

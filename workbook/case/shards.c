@@ -1,8 +1,6 @@
 // shards.c - see shards.h.
 #include "case/shards.h"
 
-#include <string.h>
-
 static int rows_of(const wb_case *c) { return c->shape.q_len < 1 ? 1 : c->shape.q_len; }
 
 int wb_chunk_rows(const wb_case *c, int chunk)

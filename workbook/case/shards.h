@@ -6,10 +6,6 @@
 
 #include "case/case.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 int wb_chunk_rows(const wb_case *c, int chunk);
 int wb_chunk_begin(const wb_case *c, int chunk);                     // its first row
 static inline int wb_chunk_of(const wb_case *c, int rank, int half)  // the first that it has, or the second
@@ -36,7 +32,3 @@ size_t wb_shard_place(const wb_case *c, const wb_tensor *whole, int rank, size_t
 // How many bytes ranks need to tell one another what they do, and for four times K and V, twice what they have to send;
 // and as many again of their gradients. `whole`: the case's tensors.
 size_t wb_board_room(const wb_problem *problem, const wb_case *c, const wb_tensor *whole);
-
-#ifdef __cplusplus
-}
-#endif

@@ -1,10 +1,8 @@
 // async_copy.cpp - cp.async. The source is read when the copy is issued; the bytes are kept, and reach shared memory
 // only when the thread waits for their group.
 #include "hooks.h"
-#include "report.h"
 
 #include <cuda_pipeline.h>
-#include <vector>
 
 namespace cudacpu
 {

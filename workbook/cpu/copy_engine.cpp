@@ -1,7 +1,5 @@
 // copy_engine.cpp - boxes of tensors into shared memory, and tiles out of it; and bytes that are not in tiles.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
 
 #include <pthread.h>
 

@@ -1,9 +1,6 @@
 // e4m3.cpp - floats of eight bits: 1 sign, 4 exponent and 3 fraction bits, no infinity, NaN 0x7f and 0xff.
 #include "layer.h"
 
-#include <math.h>
-#include <string.h>
-
 namespace cudacpu
 {
 struct all_values {

@@ -2,7 +2,6 @@
 // and on x86-64 arithmetic on one traps: so the read has a line. Elsewhere it is found when somebody writes there, or
 // as NaN in the outputs.
 #include "engine.h"
-#include "report.h"
 
 #include <ucontext.h>
 

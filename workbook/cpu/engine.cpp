@@ -1,7 +1,5 @@
 // engine.cpp - the engine's state for one block, who waits for it, and what the parts of shared memory are called.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
 
 #include <stdarg.h>
 

@@ -9,9 +9,7 @@
 // reads or sends a tile must know that those before have ended.
 #pragma once
 
-#include "layer.h"
-
-#include <vector>
+#include "hooks.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define FOR_THIS_PROCESSOR __attribute__((target_clones("avx2", "default"), optimize("O3")))

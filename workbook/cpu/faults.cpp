@@ -2,11 +2,9 @@
 // device memory is left to whoever would have handled it without the layer.
 #include "engine.h"
 #include "flight.h"
-#include "report.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
 namespace cudacpu
@@ -96,6 +94,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     const char *at = static_cast<char *>(info->si_addr);
     char text[256];
+    if (number == SIGSEGV && guard_touched(at, is_write(context))) return;
     if (number == SIGSEGV && flying && flight_touched(at, is_write(context), program_counter(context))) return;
     if (number == SIGSEGV && watch_touched(at, program_counter(context))) return;
     if (number == SIGFPE && info->si_code == FPE_FLTINV && current && current->running && early_read(context)) return;

@@ -1,15 +1,7 @@
 // flight.cpp - see flight.h.
 #include "flight.h"
-#include "hooks.h"
-#include "report.h"
 
-#include "../layer_requests.h"
-
-#include <algorithm>
 #include <map>
-#include <string.h>
-#include <sys/mman.h>
-#include <vector>
 
 namespace cudacpu
 {
@@ -209,10 +201,9 @@ bool flight_touched(const char *at, bool write, void *code)
 {
     if (!running) return false;
     check_touch(*running, at, write, code);  // or it may have been freed too early
-    if (!page_of_device(at)) return false;
+    if (!protect_pages_of(at, 1, write ? PROT_READ | PROT_WRITE : PROT_READ)) return false;
     touched_page &t = running->pages[page_of(at)];
     (write ? t.write : t.read) = at;
-    mprotect(page_of(at), page_size(), write ? PROT_READ | PROT_WRITE : PROT_READ);
     return true;
 }
 
@@ -288,11 +279,27 @@ void flight_wait(cudaStream_t stream, const flight_clock &event) { join(clocks[s
 
 // ------------------------ what happens
 
+// Of open device memory is closed what other work, not ordered with this kernel, writes, and cannot be written what it
+// reads. That stays so for the next kernel, since most have the same; null: nothing else may be closed.
+static void close_ranges(const work *w)
+{
+    static std::vector<const flight_range *> closed;
+    std::vector<const flight_range *> now;
+    for (int write = 0; w && write < 2; write++)
+        for (const work *o : live)
+            for (const flight_range &r : o->ranges)
+                if (r.write == write && unordered(*w, *o)) now.push_back(&r);
+    if (now == closed) return;
+    for (const flight_range *r : closed) protect_pages_of(r->at, r->bytes, PROT_READ | PROT_WRITE);
+    for (const flight_range *r : now) protect_pages_of(r->at, r->bytes, r->write ? PROT_NONE : PROT_READ);
+    closed.swap(now);
+}
+
 static void arrive(const flight_clock &c)  // what this clock covers is over: messages arrive now, no earlier
 {
     for (size_t i = 0; i < live.size(); i++)
         if (live[i]->is_message() && !live[i]->over && covers(c, *live[i]))
-            nccl_arrive(live[i]->group), live[i]->over = true;
+            close_ranges(nullptr), nccl_arrive(live[i]->group), live[i]->over = true;
 }
 
 static void count_kernel(const work &k)
@@ -322,17 +329,9 @@ static void note(const work &w, wb_held held)
         if (held.bytes[n]) peek(to, held.at[n], held.bytes[n]);
 }
 
-// What other work, not ordered with this kernel, reads or writes.
-static void protect_ranges(const work &w, bool write, int protection)
-{
-    for (const work *o : live)
-        for (const flight_range &r : o->ranges)
-            if (r.write == write && unordered(w, *o) && page_of_device(r.at))
-                mprotect(page_of(r.at), static_cast<size_t>(r.at + r.bytes - page_of(r.at)), protection);
-}
-
 static void perform(work &w)
 {
+    if (!w.is_kernel) close_ranges(nullptr);
     arrive(w.before);
     if (w.ran) return;  // meanwhile, by flight_another()
     w.ran = true;
@@ -349,15 +348,15 @@ static void perform(work &w)
     bool only_ranges = w.is_kernel && covers(clocks[HOST], w) && !w.row;
     for (const work *o : live) only_ranges = only_ranges && !(o->is_kernel && unordered(w, *o));
     if (w.is_kernel) running = &w, count_kernel(w);
-    if (w.is_kernel && opened != only_ranges) open_device_memory(opened = only_ranges);
-    if (only_ranges) protect_ranges(w, false, PROT_READ), protect_ranges(w, true, PROT_NONE);
+    if (w.is_kernel && opened != only_ranges) close_ranges(nullptr), open_device_memory(opened = only_ranges);
+    if (only_ranges) close_ranges(&w);
     for (int n = 0; n < w.held.pieces; n++)
         hook_held(static_cast<const char *>(w.held.at[n]), w.held.bytes[n], n < w.held.inputs, w.name.c_str(), w.site);
     w.run();
     w.run = nullptr;
     running = nullptr;
     for (const auto &p : w.pages) mprotect(p.first, page_size(), PROT_NONE);
-    if (only_ranges) protect_ranges(w, false, PROT_READ | PROT_WRITE), protect_ranges(w, true, PROT_READ | PROT_WRITE);
+    if (only_ranges && !w.pages.empty()) close_ranges(nullptr);
     if (w.held.pieces) note(w, w.held);
     const double page = static_cast<double>(page_size());
     for (const auto &p : w.pages)
@@ -383,6 +382,7 @@ void flight_host_waits(const flight_clock &clock)
     // in the order of the calls, so that whatever one waits for comes before it
     for (size_t i = 0; i < live.size(); i++)
         if (!live[i]->ran && covers(clocks[HOST], *live[i])) perform(*live[i]);
+    close_ranges(nullptr);
     if (opened) open_device_memory(opened = false);
     arrive(clocks[HOST]);
     forget();
@@ -409,6 +409,7 @@ bool flight_another()
                 ready = o->ran && (!o->is_message() || o->over || nccl_available(o->group));
         if (!ready) continue;
         perform(*w);
+        close_ranges(nullptr);
         return true;
     }
     return false;

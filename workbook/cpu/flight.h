@@ -8,10 +8,7 @@
 // touch. So a report depends on the program alone, never on when anything ran.
 #pragma once
 
-#include "layer.h"
-
-#include <string>
-#include <vector>
+#include "hooks.h"
 
 namespace cudacpu
 {
@@ -96,7 +93,8 @@ bool stream_waits(int number);           // for the default one, and that for it
 char *record_room(size_t bytes);  // in the record of products; null: nobody wants it, or there is none
 
 // ------------------------ memory.cpp
-bool page_of_device(const char *at);  // whether it lies in a live buffer that is closed
+// Sets the protection of these bytes' pages; false if they are of no live buffer that is closed.
+bool protect_pages_of(const char *at, size_t bytes, int protection);
 size_t buffer_bytes(const void *at);  // from there on; 0: it is in none
 bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size);
 void poke(void *to, const void *from, size_t bytes);  // the host's way into closed pages; from null: NaN

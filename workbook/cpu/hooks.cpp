@@ -1,6 +1,5 @@
 // hooks.cpp - the plain build looks for nothing.
 #include "hooks.h"
-#include "report.h"
 
 #define WEAK __attribute__((weak))
 

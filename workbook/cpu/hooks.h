@@ -2,7 +2,7 @@
 // the check build (check/) and the profiling build (profile/) define them anew, and these, being weak, give way.
 #pragma once
 
-#include "layer.h"
+#include "report.h"
 
 namespace cudacpu
 {

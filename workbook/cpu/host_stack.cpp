@@ -3,12 +3,7 @@
 // function up to main, may not be touched. Arguments of the program and its environment lie above.
 #include "layer.h"
 
-#include "../layer_requests.h"
-
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 namespace cudacpu
 {

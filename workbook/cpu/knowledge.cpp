@@ -1,6 +1,5 @@
 // knowledge.cpp - who can know what, and so who may overwrite, use or send a tile.
 #include "engine.h"
-#include "report.h"
 
 namespace cudacpu
 {

@@ -2,19 +2,11 @@
 // none left.
 #include "engine.h"
 #include "flight.h"
-#include "hooks.h"
-#include "report.h"
 
-#include "../layer_requests.h"
-
-#include <atomic>
 #include <map>
 #include <memory>
 #include <pthread.h>
 #include <stdarg.h>
-#include <string.h>
-#include <unistd.h>
-#include <vector>
 
 namespace cudacpu
 {
@@ -106,9 +98,7 @@ static size_t shared_limit_of(const kernel &what)
     return limit;
 }
 
-static bool refuse(const kernel &what, cudaError_t error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static bool refuse(const kernel &what, cudaError_t error, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool refuse(const kernel &what, cudaError_t error, const char *format, ...)
 {
     char text[256];
     va_list arguments;

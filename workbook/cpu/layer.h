@@ -7,6 +7,8 @@
 #endif
 #include "fiber.h"
 
+#include "../layer_requests.h"
+
 #pragma GCC visibility push( \
     default)  // what a kernel's file may name; all else of the layer is hidden from it (the Makefile's judge)
 #include <cuda_pipeline.h>
@@ -18,10 +20,11 @@
 #pragma GCC visibility pop
 #include <algorithm>
 #include <functional>
+#include <stdlib.h>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
-
-struct wb_asked;  // ../layer_requests.h
+#include <vector>
 
 namespace cudacpu
 {
@@ -41,7 +44,11 @@ enum {
 // of sm_80.
 int shared_at_most();
 inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-inline size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+inline size_t page_size()
+{
+    static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return bytes;
+}
 inline char *page_of(const void *at)
 {
     return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(at) & -page_size());
@@ -203,7 +210,8 @@ void catch_up_all();                                            // whatever is q
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, call_site site);
 cudaError_t set(void *to, int value, size_t bytes, call_site site);
 cudaError_t release(void *pointer, call_site site);
-void open_device_memory(bool open);  // kernels may touch it, or nobody
+void open_device_memory(bool open);              // kernels may touch it, or nobody
+bool guard_touched(const char *at, bool write);  // whether it is not closed, so that what faulted there goes on
 bool describe_device_address(const char *at, char *text, size_t size);
 size_t device_memory_limit();
 bool is_device_address(const void *at);  // one of those that are never anything else

@@ -1,9 +1,6 @@
 // ldmatrix.cpp - four blocks of 8 x 8 from shared memory into the registers of a warp. Each row comes from where one
 // lane says; the eight rows of a block are fetched together, in as many passes as two of them share banks.
 #include "hooks.h"
-#include "report.h"
-
-#include "../layer_requests.h"
 
 namespace cudacpu
 {

@@ -2,17 +2,13 @@
 //
 // A buffer ends where a page begins that nobody may touch, so that running past its end is noticed at once (it ends at
 // a multiple of 256 bytes, as on a GPU, so fewer than 256 bytes may go unnoticed). Its bytes are 0xff at first: NaN.
-// Outside kernels and cudaMemcpy its own pages may not be touched either. Freed addresses are not handed out again as
+// Outside kernels and cudaMemcpy its own pages may not be touched either. Pages of a guard (../layer_requests.h) are
+// given memory when they are touched: most never are. Freed addresses are not handed out again as
 // long as there are others, unless somebody asks for them (../layer_requests.h).
 #include "flight.h"
-#include "hooks.h"
-#include "report.h"
 
-#include "../layer_requests.h"
-
+#include <algorithm>
 #include <pthread.h>
-#include <sys/mman.h>
-#include <vector>
 
 namespace cudacpu
 {
@@ -23,6 +19,9 @@ struct buffer {
     size_t page_bytes;
     call_site site;  // of cudaMalloc
     bool freed, managed, constant;
+    char *open, *end;  // those pages that are no guard, or one that was touched
+    size_t before, behind;
+    int protection;  // of these pages
 };
 
 enum { ALIGNMENT = 256 };
@@ -31,12 +30,13 @@ static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 43, FEWEST_ADDRES
 
 // One for the process, made by its first call and never destroyed, since kernels may run until the very end.
 struct device_memory {
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;  // a copy may touch a guard
     char *begin = nullptr, *end = nullptr, *next = nullptr;  // the reserved addresses, and where to look for room
     std::vector<buffer> buffers;
     size_t now = 0, peak = 0;
-    int open = 0;    // launches under way
-    int place = -1;  // where the next buffer is wanted: wb_place_next()
+    int open = 0;                   // launches under way
+    int place = -1;                 // where the next buffer is wanted: wb_place_next()
+    size_t before = 0, behind = 0;  // its guards: wb_guard_next()
 };
 
 static device_memory &device()
@@ -56,7 +56,11 @@ size_t device_memory_limit()
     return bytes;
 }
 
-static void protect(const buffer &x, int protection) { mprotect(x.pages, x.page_bytes, protection); }
+static void protect(buffer &x, int protection)
+{
+    x.protection = protection;
+    mprotect(x.open, static_cast<size_t>(x.end - x.open), protection);
+}
 
 // The buffer that holds this byte, freed ones last; null if there is none.
 static buffer *find(const void *pointer)
@@ -150,13 +154,28 @@ cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
     if (bytes > device_memory_limit() || d.now > device_memory_limit() - bytes)
         return set_error(cudaErrorMemoryAllocation);
     const size_t body = round_up(bytes, ALIGNMENT), page_bytes = round_up(body, page_size());
-    char *pages = find_room(page_bytes);
-    if (!pages || mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
+    char *const pages = find_room(page_bytes), *const at = pages + page_bytes - body;
+    char *const open = page_of(at + d.before), *const end = page_of(at + bytes - d.behind + page_size() - 1);
+    const size_t open_bytes = static_cast<size_t>(end - open);
+    if (!pages || mprotect(open, open_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
     forget_freed(pages, page_bytes);
-    const buffer x = {pages + page_bytes - body, bytes, pages, page_bytes, site, false, managed, false};
+    buffer x = {at,
+                bytes,
+                pages,
+                page_bytes,
+                site,
+                false,
+                managed,
+                false,
+                open,
+                end,
+                d.before,
+                d.behind,
+                PROT_READ | PROT_WRITE};
+    d.before = d.behind = 0;
     if (blocks_run()) {
-        madvise(pages, page_bytes, 23);  // MADV_POPULATE_WRITE, where there is one: a fault a page costs more
-        memset(x.at, 0xff, body);
+        madvise(open, open_bytes, 23);  // MADV_POPULATE_WRITE, where there is one: a fault a page costs more
+        memset(open, 0xff, open_bytes);
     }
     if (!managed && !d.open) protect(x, PROT_NONE);
     d.buffers.push_back(x);
@@ -203,7 +222,7 @@ extern "C" void wb_memory_reset_peak(void)
 
 static void protect_all(int protection)
 {
-    for (const buffer &x : device().buffers)
+    for (buffer &x : device().buffers)
         if (!x.freed && !x.managed) protect(x, x.constant ? protection & PROT_READ : protection);
 }
 
@@ -214,6 +233,34 @@ void open_device_memory(bool open)
 }
 
 extern "C" void wb_open_memory(bool open) { open_device_memory(open); }
+
+// The buffer on whose pages this byte lies.
+static buffer *holder(const char *at)
+{
+    for (buffer &x : device().buffers)
+        if (!x.freed && at >= x.pages && at < x.pages + x.page_bytes) return &x;
+    return nullptr;
+}
+
+bool guard_touched(const char *at, bool write)
+{
+    if (!is_device_address(at)) return false;
+    lock guard;
+    buffer *const x = holder(at);
+    if (!x) return false;
+    const bool may = x->protection & (write ? PROT_WRITE : PROT_READ), behind = at >= x->end;
+    if (at >= x->open && !behind) return may && !flying && !watching();  // another thread was first
+    char *const from = behind ? x->end : x->pages, *const to = behind ? x->pages + x->page_bytes : x->open;
+    const size_t bytes = static_cast<size_t>(to - from);
+    void *const fresh =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fresh == MAP_FAILED) return false;
+    memset(fresh, 0xff, bytes);
+    mprotect(fresh, bytes, x->protection);
+    mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, from);  // at once, for others may write there
+    (behind ? x->end : x->open) = behind ? to : from;
+    return may;
+}
 
 // ------------------------ copies
 
@@ -289,12 +336,14 @@ cudaError_t set(void *to, int value, size_t bytes, call_site site)
 
 // ------------------------ for flight.h
 
-bool page_of_device(const char *at)
+bool protect_pages_of(const char *at, size_t bytes, int protection)
 {
-    if (!is_device_address(at)) return false;
-    for (const buffer &x : device().buffers)
-        if (!x.freed && !x.managed && at >= x.at && at < x.pages + x.page_bytes) return true;
-    return false;
+    const buffer *const x = is_device_address(at) ? holder(at) : nullptr;
+    if (!x || x->managed || at < x->at) return false;
+    char *const from = std::max(page_of(at), x->open), *const end =
+                                                           std::min(page_of(at + bytes - 1) + page_size(), x->end);
+    if (from < end) mprotect(from, static_cast<size_t>(end - from), protection);
+    return true;
 }
 
 size_t buffer_bytes(const void *at)
@@ -383,6 +432,18 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 }
 
 extern "C" void wb_place_next(int number) { device().place = number; }
+
+extern "C" void wb_guard_next(size_t before, size_t behind) { device().before = before, device().behind = behind; }
+
+extern "C" size_t wb_open_guard(const void *buffer, bool behind)
+{
+    lock guard;
+    const cudacpu::buffer *const x = find(buffer);
+    if (!x) return 0;
+    const char *const from = behind ? x->at + x->bytes - x->behind : std::max(x->at, x->open);
+    const char *const end = behind ? std::min(x->at + x->bytes, x->end) : x->at + x->before;
+    return end > from ? static_cast<size_t>(end - from) : 0;
+}
 
 extern "C" void wb_constant(const void *at)
 {

@@ -9,18 +9,9 @@
 #pragma GCC visibility push(default)
 #include <nccl.h>
 #pragma GCC visibility pop
-#include "report.h"
 
-#include "../layer_requests.h"
-
-#include <algorithm>
 #include <pthread.h>
 #include <stdarg.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
-#include <vector>
 
 namespace cudacpu
 {
@@ -448,8 +439,7 @@ static ncclResult_t queue_group()
     return ncclSuccess;
 }
 
-static ncclResult_t refuse(call_site site, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static ncclResult_t refuse(call_site site, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static ncclResult_t refuse(call_site site, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

@@ -3,10 +3,6 @@
 // that it is the same every time.
 #include "report.h"
 
-#include "../layer_requests.h"
-
-#include <algorithm>
-
 namespace cudacpu
 {
 long order;

@@ -1,14 +1,8 @@
 // products.cpp - writes down the products of matrices: those of warps and of warpgroups, and for problem 01
 // OpenBLAS's, which pass through here.
 #include "flight.h"
-#include "report.h"
-
-#include "../layer_requests.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
-
-#include <atomic>
 
 namespace cudacpu
 {

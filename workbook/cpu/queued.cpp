@@ -4,23 +4,19 @@
 // which both ranks arrive.
 #include "flight.h"
 
-#include "../layer_requests.h"
-
-#include <algorithm>
 #include <deque>
-#include <unistd.h>
 
 namespace cudacpu
 {
 static bool wanted;
-static std::deque<flight_row> &rows = *new std::deque<flight_row>;
+static std::deque<flight_row> &all_rows = *new std::deque<flight_row>;
 
 bool queued_wanted() { return record_file && wanted; }
 
 flight_row *queued_add(const flight_row &row)
 {
-    rows.push_back(row);
-    return &rows.back();
+    all_rows.push_back(row);
+    return &all_rows.back();
 }
 
 static int rank() { return std::max(0, nccl_rank()); }
@@ -40,11 +36,11 @@ static std::string phase_of(const flight_item &i)
 static std::string phases_before(const flight_row &w)
 {
     std::string phases;
-    for (int s = 0; s < STREAMS; s++) {
+    for (int k = 0; k < STREAMS; k++) {
         long last = 0;
-        for (const flight_row &o : rows)
-            if (s != w.stream && o.stream == s && o.number <= w.before.at[s]) last = std::max(last, o.number);
-        if (last) phases += "\t" + phase_of(s, last);
+        for (const flight_row &o : all_rows)
+            if (k != w.stream && o.stream == k && o.number <= w.before.at[k]) last = std::max(last, o.number);
+        if (last) phases += "\t" + phase_of(k, last);
     }
     return phases;
 }
@@ -89,10 +85,10 @@ void queued_write()
 {
     if (!record_file) return;
     std::string all;
-    for (const flight_row &w : rows) all += w.items.empty() ? rows_of_work(w) : rows_of_messages(w);
+    for (const flight_row &w : all_rows) all += w.items.empty() ? rows_of_work(w) : rows_of_messages(w);
     const ssize_t written = write(fileno(record_file), all.data(), all.size());
     if (written != static_cast<ssize_t>(all.size())) perror("rows of a rank");
-    rows.clear();
+    all_rows.clear();
 }
 }
 

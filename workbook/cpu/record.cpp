@@ -7,11 +7,6 @@
 // Where these stay as they are until the next product overwrites them, the work went elsewhere: then it was done
 // when as many numbers of some lanes' stacks changed, to others than the scores.
 #include "engine.h"
-#include "report.h"
-
-#include "../layer_requests.h"
-
-#include <algorithm>
 
 namespace cudacpu
 {

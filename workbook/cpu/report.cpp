@@ -1,15 +1,10 @@
 // report.cpp - printing reports: who, where, the line of source.
 #include "flight.h"
-#include "hooks.h"
-#include "report.h"
 
-#include <atomic>
 #include <execinfo.h>
 #include <link.h>
 #include <set>
 #include <stdarg.h>
-#include <unistd.h>
-#include <vector>
 
 namespace cudacpu
 {

@@ -2,14 +2,9 @@
 // happens when somebody waits for it, and of several such streams by turns, one thing of each: as late, and as mixed,
 // as a GPU may. On any other nothing runs later than it is called.
 #include "flight.h"
-#include "report.h"
 
-#include "../layer_requests.h"
-
-#include <algorithm>
 #include <deque>
 #include <memory>
-#include <vector>
 
 struct CUstream_st {
     int number;  // flight.h: a row of clocks

@@ -1,10 +1,6 @@
 // scheduler.cpp - runs the threads of one block, one at a time, each until it has to wait for others. Nothing preempts
 // a thread.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
-
-#include <sys/mman.h>
 
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim, gridDim;

@@ -7,9 +7,7 @@
 // gaps. All of it is NaN when a block starts, as a GPU computes it, 0x7fffffff: what is computed from it does not look
 // like an output that was not written (bytes 0xff).
 #include "hooks.h"
-#include "report.h"
 
-#include <sys/mman.h>
 #include <wchar.h>
 
 namespace cudacpu

@@ -1,7 +1,5 @@
 // signals.cpp - mbarriers: arrivals, promised bytes, phases.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
 
 namespace cudacpu
 {

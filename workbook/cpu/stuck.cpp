@@ -1,10 +1,5 @@
 // stuck.cpp - what is wrong when threads wait for each other and nobody comes.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
-
-#include <string>
-#include <vector>
 
 namespace cudacpu
 {

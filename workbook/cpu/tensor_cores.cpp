@@ -1,7 +1,6 @@
 // tensor_cores.cpp - C += A B for a whole warp: what the lanes hold becomes three matrices of float32, and these are
 // multiplied.
 #include "hooks.h"
-#include "report.h"
 
 namespace cudacpu
 {

@@ -2,11 +2,8 @@
 // for another block, sleeps until that one has gone on. If all who run blocks of this launch sleep so, and the turn of
 // none has come, none ever will.
 #include "engine.h"
-#include "report.h"
 
-#include <algorithm>
 #include <pthread.h>
-#include <unistd.h>
 
 namespace cudacpu
 {

@@ -1,8 +1,6 @@
 // warp.cpp - shuffles, votes, reductions and calls of a whole warp. A lane that arrives waits; the last one does the
 // work for all.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
 
 namespace cudacpu
 {

@@ -5,8 +5,6 @@
 // C may be a variable that has ended when the product is due. So nothing is written there unless all of it is as it
 // was left.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
 
 namespace cudacpu
 {

@@ -1,7 +1,5 @@
 // warpgroups.cpp - named barriers, and shares of the register file.
 #include "engine.h"
-#include "hooks.h"
-#include "report.h"
 
 namespace cudacpu
 {

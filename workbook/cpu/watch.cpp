@@ -10,11 +10,6 @@
 // share are never closed.
 #include "report.h"
 
-#include "../layer_requests.h"
-
-#include <sys/mman.h>
-#include <vector>
-
 namespace cudacpu
 {
 enum { TENSORS = 8, SETS = 4, MOST_SETS = MAX_THREADS / WB_NEAR, HANDS = 64, NOTED = 512 };

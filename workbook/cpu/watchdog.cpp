@@ -5,8 +5,6 @@
 #include "report.h"
 
 #include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid

@@ -42,7 +42,7 @@ bool look_at_pages(const record *r)
         // That pages are missing is for the walk to say, unless all tiles were met.
         if (has < 0 && (lacks < 0 || met < e.kv_len[b] || met == 0)) continue;
         right = false;
-        find(BY_HEADS, "", "page lookup", "the kernel %s page %d for sequence %d, although page_table %s it",
+        find(BY_HEADS - 1, "", "page lookup", "the kernel %s page %d for sequence %d, although page_table %s it",
              has < 0 ? "does not read" : "reads", has < 0 ? lacks : has, b, has < 0 ? "lists" : "does not list");
     }
     return right;

@@ -5,8 +5,8 @@
 // not looked at. Silence is better than a wrong name.
 //
 // --record: what is named for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if what is wrong is an
-// address, by a known formula, "relation" if one relation explains all that was seen, else "step". -v: prints the
-// finding's id, too.
+// address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that was
+// seen; else "step". -v: prints the finding's id, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/gaps.h"
 #include "score/outcome.h"

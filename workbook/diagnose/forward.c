@@ -29,36 +29,6 @@ static int head_forms(const fit *f, int h, form *forms)
     return n;
 }
 
-// False if a row of Q that sees a key is nobody's, while others are computed more than once.
-static bool look_at_queries(const record *r)
-{
-    bool *met = allocate((size_t)all_rows(), sizeof *met);
-    int twice = -1, lacks = -1, odd = -1;  // odd: where a warp's rows begin that is no multiple of them
-    for (int n = 0; n < r->walk_count; n++) {
-        const product *first = r->walks[n].first;
-        for (int i = 0; first && i < first->rows; i++) {
-            const int row = first->a_row[i];
-            if (row < 0) continue;
-            if (met[row] && !e.kv_len) twice = row;
-            if (i == 0 && odd < 0 && query_of(row) % first->rows && !e.kv_len) odd = row;
-            met[row] = true;
-        }
-    }
-    for (int row = all_rows(), j; row-- > 0;) {
-        for (j = 0; j < keys_of(row) && !met[row] && !sees(row, j);) j++;
-        if (!met[row] && j < keys_of(row)) lacks = row;
-    }
-    free(met);
-    if (lacks < 0 || twice < 0) return true;
-    char instead[200], missing[60];
-    snprintf(missing, sizeof missing, "%s", name_of(lacks));
-    snprintf(instead, sizeof instead, "%s is computed more than once", name_of(twice));
-    if (odd >= 0) APPEND(instead, "; the rows of one warp begin at %s", name_of(odd));
-    find(BY_HEADS - 1, "rows of nobody", "order|share",
-         "no block computes %s, and %s: from which row of Q on does each block read?", missing, instead);
-    return false;
-}
-
 // K and V: which of their heads a query head reads. False if that is wrong.
 bool look_at_heads(const record *r, bool of_V)
 {
@@ -79,11 +49,6 @@ bool look_at_heads(const record *r, bool of_V)
             apart += steps[0].S->b_row[0] == right_key_head(h) * s->q_len ? 1 : -heads;
         for (int t = 0; t < step_count && h < heads && !by_keys; t++) {
             const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
-            const owner right = of_V ? OF_V : OF_K;
-            if (p && p->right && p->right != right)
-                find(BY_HEADS, "another tensor", "fetch|overlap|receive",
-                     "in the tile that starts at key %d, a product reads rows of %s, but should read rows of %s",
-                     steps[t].first, owner_names[p->right], owner_names[right]);
             const product *const S = steps[t].S;  // in 16, V has another order
             for (int c = 0; p && of_V && !p->scores && e.problem->signature != WB_FP8 && c < S->cols; c++)
                 if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c]))
@@ -115,7 +80,7 @@ bool look_at_heads(const record *r, bool of_V)
         const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
         if (others && own[h]) {  // some tiles lie beyond the head
             reads[h] = right_key_head(h), nobodys++;
-            find(BY_HEADS, "", gaps,
+            find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK + 1 : BY_HEADS, "", gaps,
                  "query head %d reads %c of key head %d in some tiles, and in others of key head %d", h, letter,
                  foreign[h], right_key_head(h));
         } else
@@ -234,7 +199,7 @@ void look_at_forward(void)
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
-    if (look_at_queries(&r) && (!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
+    if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
     if (e.problem->signature ==
         WB_FP8) {  // powers of two are everywhere, and the keys of a tile have another order in P
         look_at_walks(&r, false);

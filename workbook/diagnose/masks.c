@@ -84,7 +84,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
 #define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
-    RULE(false, "nothing is hidden: the condition never holds, or hidden scores become a number with a nonzero weight");
+    RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);
@@ -144,40 +144,26 @@ static const char *rule_of(mask_kind kind)
 
 static char taken_for[MASKS][160];  // what is masked as something else, where there is one
 
-// Whether row a of a tile hides what it should hide if it were query i, and column b key j + b; hides: something, and
-// not all.
-static bool is_masked_as(const pairs *t, int a, int i, int j, bool *hides)
+// Whether row a of a tile hides what it should hide if it were query i; hides: something, and not all.
+static bool is_masked_as(const pairs *t, int a, int i, bool *hides)
 {
     int fates[] = {0, 0, 0};
     for (int b = 0; b < t->keys; b++) {
         const int got = t->key[b] < 0 ? UNCLEAR : t->fate[a * t->keys + b];
         fates[got]++;
-        if (got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, j + b)) return false;
+        if (got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, t->key0 + b)) return false;
     }
     *hides |= fates[HIDDEN] && fates[WEIGHT];
     return true;
 }
 
-// As which other queries, or keys, all of a tile is masked, in words; else as which one query row a alone is.
+// As which other query row a is masked alone, in words.
 static void note_masked_as(char text[160], const pairs *t, int a)
 {
     int found = -1, count = 0;
-    for (int kind = 0; kind < 2; kind++)
-        for (int from = 0; from < (kind ? e.s->kv_len : e.s->q_len) && count < 3; from += t->keys) {
-            bool fits = true, hides = false;
-            for (int r = 0; r < t->queries && fits; r++) {
-                const int i = kind ? t->query[r] : from + t->query[r] - t->query[0];
-                fits = t->query[r] < 0 || is_masked_as(t, r, i, kind ? from : t->key0, &hides);
-            }
-            if (!fits || !hides) continue;
-            snprintf(text + strlen(text), 160 - strlen(text), "%s %s from %d on",
-                     count++ ? ", or" : "; the tile of these is masked as with", kind ? "keys" : "queries", from);
-        }
-    if (count > 2) *text = 0;
-    if (count) return;
     for (int i = 0; i < e.s->q_len; i++) {
         bool hides = false;
-        if (is_masked_as(t, a, i, t->key0, &hides) && hides) found = i, count++;
+        if (is_masked_as(t, a, i, &hides) && hides) found = i, count++;
     }
     if (count == 1 && found != t->query[a])
         snprintf(text, 160, "; query %d is masked as query %d should be", t->query[a], found);

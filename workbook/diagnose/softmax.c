@@ -22,10 +22,7 @@ static fit at_start = {.mute = true};  // the first sentence about a row that be
 static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
-static int ragged[2];                  // rows whose l is too large, or NaN: of full last tiles, of others
-static int beyond;                     // rows that subtract more than any of their scores
 static int divided;                    // ... by what a division of P by the sum of weights so far looks like
-static double slope;                   // by what scores are multiplied, if it is one number in all cases; or NaN
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -116,8 +113,6 @@ static double subtracted(const step *t, int i, int *weights)
              q, t->first);
     if (apart >= 0) return NAN;
     for (int n = 1; n < count && !one; n++) {
-        const double by = fabs(x[n] - x[0]) > 2 ? (y[n] - y[0]) / (x[n] - x[0]) : slope;
-        slope = slope == 0 || fabs(by - slope) <= 0.02 * fabs(slope) ? by : NAN;
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
                 "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
@@ -178,7 +173,6 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
             t, q, m, run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
-    beyond += m > run;
     divided += m > run && fabs(m - run - log2(seen->own)) < 0.03;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
             e.problem->on_host
@@ -235,16 +229,6 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
     return there;
 }
 
-static const char more_than_exist[] =
-    ". That is seen only where the last tile has fewer keys than others: does the sum include columns past these?";
-
-// Whether a tile has fewer keys than others have.
-static bool is_ragged(int row, const step *t)
-{
-    const int cols = t->S->cols;
-    return t->first + cols > keys_of(row) || (e.problem->on_host && cols < e.problem->tile);
-}
-
 // Whether each of the four lanes of a row divides by a sum of its own, of which l is the sum.
 static bool divided_by_lane(const float *sum, const float *O, double l)
 {
@@ -287,11 +271,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         if (is_nan)
             find(BY_SUM - 1, "l is NaN", "logit|finalize|accumulate|rescale|softmax|empty rows",
-                 "O of %s is NaN, although its sum of P V is finite and its weights have the sum %.4g: so l%s is NaN%s",
-                 q, l, sink ? ", or the sink's term," : "",
-                 !sink && is_ragged(row, last)
-                     ? ". The last tile has fewer keys than others: does l include columns past these?"
-                     : "");
+                 "O of %s is NaN, although its sum of P V is finite and its weights have the sum %.4g: so l%s is NaN",
+                 q, l, sink ? ", or the sink's term," : "");
         if (is_nan) return;
         const bool own = divided_by_lane(sum, O, l);
         find(BY_SUM - 1, own ? "l of each lane" : "",
@@ -312,7 +293,6 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         snprintf(says, sizeof says, "O of %s is 0 and its L -infinity, so l is 0: its weights have the sum %.4g", q, l);
     if (sink && used > l) APPEND(says, ", 1 + exp(%.4g) times it", log(used / l - 1));
     if (!clear) return;
-    ragged[is_ragged(row, last)] += used > l * factor && used - l > 0.012 * used;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
     else
@@ -325,7 +305,6 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              "O of %s is correct, but L is not ln(2) (m + log2(l%s)) with m = %.4g and l = %.4g%s: it should be "
              "%.4g, but is %.4g%s",
              q, sink ? " with the sink's term" : "", end, l, with_sink, right, L, overflow_of(L, right));
-    if (*overflow_of(L, right)) find(BY_L, "exp overflows", fit_L.gaps, "%s", says);
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
     else
@@ -341,29 +320,15 @@ void see_empty_row(int row)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
              "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
              zero ? "0" : "not 0 (or not finite)", L,
-             L > -1e38f || !isfinite(L) ? ""
-             : e.kv_len ? ", computed from the initial m and an l that is not 0: is l set to 0 for each sequence?"
-                        : ", computed from the initial m and an l that is not 0");
+             L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
 }
 
 // Hidden keys that have one weight, whatever their scores, or one that is too low for these. run: the row's maximum.
-// And a row whose weights are all 0, though it sees keys: what m must be then.
 static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
-    int count = 0, visible = 0, hidden_nan = 0, zeros = 0;
+    int count = 0;
     const product *S = t->S;
     double weight = 0, least = INFINITY, most = -INFINITY;
-    for (int c = 0; c < S->cols; c++) {
-        const double P = t->P->a[i * t->P->depth + c];
-        const bool seen = is_seen(S, i, c);
-        visible += seen, zeros += seen && P == 0, hidden_nan += !seen && isnan(P);
-    }
-    if (visible && visible == zeros && !hidden_nan && isfinite(run) && run < -126)
-        find(BY_MAXIMUM + 1, "m is about 0", "max|rescale|softmax",
-             "the weights of %s in the tile that starts at key %d are all 0. Its largest score so far in base 2 is "
-             "%.4g: "
-             "2^(score - m) is 0 where m is 0. Does m become 0 before the row has seen a key?",
-             q, t->first, run);
     for (int c = 0; c < S->cols; c++) {
         const double P = t->P->a[i * t->P->depth + c], score = S->after[i * S->cols + c] * s2;
         if (S->b_row[c] < 0 || sees(S->a_row[i], key_of(S->b_row[c]))) continue;
@@ -451,8 +416,6 @@ void look_at_softmax(const record *r)
 
 void settle_softmax(void)
 {
-    static const char over_more[] =
-        "; no score of the row is that large: is the maximum taken over other numbers, too?";
     const form *const l = fit_form(&fit_l);
     char begins[120];
     snprintf(begins, sizeof begins,
@@ -461,22 +424,17 @@ void settle_softmax(void)
     memcpy(e.text, at_start.shown, sizeof e.text);
     if (starts > 2 && !fit_m.wrong)
         find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
-             start > lowest ? over_more : begins);
+             start > lowest ? "" : begins);
     const form *const m = fit_form(&fit_m), *const alpha = fit_form(&fit_alpha);
     if (m && strstr(m->says, "before the mask")) fit_m.gaps = MASK_GAPS;
     if (m && strstr(m->says, "kept so far")) fit_m.gaps = "rescale|accumulate|softmax";  // that is m_new
     if (alpha && strstr(alpha->says, "log2(l)")) fit_alpha.gaps = "finalize|softmax";
-    if (beyond == fit_m.wrong) fit_m.none = over_more;
     if (fit_m.wrong && divided == fit_m.wrong)
         fit_m.none =
             "; the difference is log2(l): the weights are divided by l, their sum so far, which only the end does",
         fit_m.gaps = "accumulate|finalize|softmax";
-    static char sloped[100];
-    snprintf(sloped, sizeof sloped, "; in all cases, S is multiplied by %.3g = %.3g log2(e)", slope, slope / LOG2E);
-    if (isfinite(slope)) fit_slope.none = sloped;
     const form *const constant = fit_form(&fit_slope);
     if (constant && !strcmp(constant->says, "0")) fit_slope.gaps = "rescale|max|accumulate|softmax";
-    if (ragged[1] == fit_l.wrong && !ragged[0]) fit_l.none = more_than_exist;
     const char *const is = l ? l->says : "";
     fit_l.gaps = e.problem->sink_logits   ? !strcmp(is, "l") ? "finalize|logit" : "logit|finalize"
                  : !strcmp(is, "1")       ? "finalize|empty rows"

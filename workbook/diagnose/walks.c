@@ -98,10 +98,13 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walk that has this query, or key, on the left; and its block.
+// Where the tiles begin of the walks that have this query, or key, on the left, the in runs; and the block.
 static const char *walk_of(const record *r, bool keys, int q, int k, int *block)
 {
-    static char text[200];
+    static char text[240];
+    static int at[STEPS], head[STEPS];  // of query heads; -1: none
+    static bool even[STEPS + 1];        // as far from the one before as from the next
+    int count = 0;
     *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
@@ -109,11 +112,20 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *block)
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
             has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
         if (has) *block = r->walks[n].block;
-        for (int t = 0, head = -1; has && t < step_count && strlen(text) < 90; t++) {
+        for (int t = 0; has && t < step_count && count < STEPS; t++, count++) {
             const int row = steps[t].S->b_row[0];
-            if (keys && row >= 0 && head_of(row) != head) APPEND(text, " (head %d)", head = head_of(row));
-            APPEND(text, " %d", steps[t].first);
+            at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1;
         }
+    }
+    for (int n = 0; n < count; n++)
+        even[n] = n && n + 1 < count && head[n - 1] == head[n + 1] && at[n] != at[n - 1] &&
+                  at[n - 1] + at[n + 1] == 2 * at[n];
+    even[count] = false;
+    for (int n = 0; n < count && strlen(text) < 150; n++) {
+        const bool inside = even[n] && (even[n - 1] || even[n + 1]);
+        if (head[n] >= 0 && (!n || head[n] != head[n - 1])) APPEND(text, " (head %d)", head[n]);
+        if (!inside) APPEND(text, " %d", at[n]);
+        if (inside && text[strlen(text) - 1] != '.') APPEND(text, " ...");
     }
     return text;
 }
@@ -134,18 +146,21 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
-// Of 15: what the lists of this row of Q say of the tile that has a key.
-typedef enum listing { IN_NONE, IN_PART, IN_WHOLE } listing;
-static listing listed_as(int row, int key)
+// Of 15: whether this row of Q sees in part the tile with a key; and all tiles of its lists, in words.
+static bool is_in_part(int row, int key, char says[200])
 {
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(row) / e.s->q_heads : 0;
     const int list = b * (q_tiles + 1) + query_of(row) / m->q_tile;
-    for (int at = m->whole_start[list]; at < m->whole_start[list + 1]; at++)
-        if (m->whole[at] == key / 64) return IN_WHOLE;
-    for (int at = m->part_start[list]; at < m->part_start[list + 1]; at++)
-        if (m->part[at] == key / 64) return IN_PART;
-    return IN_NONE;
+    bool found = false;
+    for (int part = 0; part < 2; part++) {
+        const int *const starts = part ? m->part_start : m->whole_start, *const tiles = part ? m->part : m->whole;
+        snprintf(says + strlen(says), 200 - strlen(says), "%s", part ? "; part:" : ". Its lists, by keys: whole:");
+        for (int at = starts[list]; at < starts[list + 1] && strlen(says) < 120; at++)
+            snprintf(says + strlen(says), 200 - strlen(says), " %d", 64 * tiles[at]),
+                found |= part && tiles[at] == key / 64;
+    }
+    return found;
 }
 
 // Whether another walk of that block meets key k.
@@ -160,87 +175,23 @@ static bool by_block(const record *r, int block, int head, int k)
     return met;
 }
 
-// Where the tiles of each block begin and end, if that is right for other rows than its own: in words.
-static void say_edges(char says[200], const record *r)
+// Whether each loop has as many tiles as it should.
+static bool are_as_long(const record *r)
 {
-    enum { OWN, FIRST, LAST, QUERY_0, QUERY_N, BLOCK_0, NEXT, ALL, SEQUENCE_0, OTHERS };
-    static const char *const whose[] = {"",
-                                        "the block's first query",
-                                        "the block's last query",
-                                        "query 0",
-                                        "the last query of the head",
-                                        "the first block",
-                                        "the next block",
-                                        "all queries of the head",
-                                        "the same queries of sequence 0"};
-    const int most = e.s->q_len - 1, Nk = e.s->kv_len;
-    const bool listed = e.problem->signature == WB_BLOCK_MASK;
-    int(*const edge)[3] = allocate((size_t)r->walk_count, sizeof *edge);  // of a walk, in tiles; and how many
-    bool fits[OTHERS][2], as_long = true;  // as_long: each loop has as many tiles as it should
-    int size = 0, blocks[OTHERS] = {0};    // size: rows of a block
-    memset(fits, true, sizeof fits);
+    bool all = true;
     EACH_WALK (r, n) {
-        edge[n][0] = 1 << 30, edge[n][1] = -1, edge[n][2] = step_count;
-        for (int t = 0; t < step_count && !by_keys; t++) {
-            const int tile = steps[t].first / (listed ? 64 : max_int(1, e.widest));
-            if (steps[t].first < 0 || steps[t].S->cols < e.widest) continue;
-            edge[n][0] = min_int(edge[n][0], tile), edge[n][1] = max_int(edge[n][1], tile);
-        }
-    }
-    for (int n = 0, low, high; n < r->walk_count; n++) {
-        const product *S = r->walks[n].first;
+        int low, high, needed = 0;
         block_of(r, n, &low, &high);
-        if (S) size = max_int(size, (high - low) / S->rows * S->rows + S->rows);
-    }
-    for (int n = 0; n < r->walk_count; n++) {
-        const product *S = r->walks[n].first;
-        int low, high, is[2] = {1 << 30, -1};
-        if (!S || S->a_row[0] < 0) continue;
-        const int head = head_of(S->a_row[0]), unit = listed ? 64 : e.widest;
-        block_of(r, n, &low, &high);
-        for (int m = 0; m < r->walk_count; m++)
-            if (r->walks[m].block == r->walks[n].block)
-                is[0] = min_int(is[0], edge[m][0]), is[1] = max_int(is[1], edge[m][1]);
-        const int last = low + size - 1, next = low + size;
-        const int from[] = {low, low, last, 0, most, 0, next, 0, low},
-                  to[] = {high, low, last, 0, most, size - 1, last + size, most, high};
-        for (int k = 0; k < OTHERS; k++) {
-            if (from[k] > most) continue;  // of that query nothing is known
-            blocks[k]++;
-            const int row0 = (k == SEQUENCE_0 ? head % e.s->q_heads : head) * e.s->q_len;
-            int right[2] = {1 << 30, -1};
-            EACH_PAIR (i, min_int(to[k], most) - from[k] + 1, j, Nk) {
-                const bool sink = e.problem->sinks && j < e.s->sinks && j / unit < low / unit;
-                if (!sink && sees(row0 + from[k] + i, j))
-                    right[0] = min_int(right[0], j / unit), right[1] = max_int(right[1], j / unit);
-            }
-            for (int end = 0; end < 2; end++) fits[k][end] &= is[end] == right[end];
-            as_long &= k != OWN || edge[n][2] == right[1] - right[0] + 1;
+        if (!step_count || steps[0].S->a_row[0] < 0) continue;
+        for (int first = 0; first < e.s->kv_len && all; first += e.widest) {
+            bool some = false;
+            EACH_PAIR (i, high - low + 1, j, e.widest)
+                some |= sees(head_of(steps[0].S->a_row[0]) * e.s->q_len + low + i, first + j);
+            needed += some;
         }
+        all &= needed == step_count;
     }
-    if (as_long && !fits[OWN][0])
-        snprintf(says, 200, ". Each loop has as many tiles as it should, so the first loads may be of another tile");
-    for (int k = 1; k < OTHERS && !*says; k++)
-        for (int end = 0; end < 2; end++)
-            if (fits[k][end] && !fits[OWN][end] && blocks[k] > 1)
-                snprintf(says + strlen(says), 200 - strlen(says),
-                         ". The tiles of each block %s where those for %s should", end ? "end" : "begin", whose[k]),
-                    fits[OWN][end] = true;
-    free(edge);
-}
-
-// Whether a walk over queries takes the row behind a head's last tile for the next head's first query.
-static bool goes_past_a_head(const record *r)
-{
-    bool past = false;
-    EACH_WALK (r, n) {
-        for (int t = 1; t < step_count && by_keys; t++) {
-            const int row = steps[t].S->b_row[0], before = steps[t - 1].S->b_row[0];
-            past |= row >= 0 && before >= 0 && head_of(row) > head_of(before) && query_of(row) > 0 &&
-                    row == before + steps[t - 1].S->cols;
-        }
-    }
-    return past;
+    return all;
 }
 
 // Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
@@ -254,10 +205,16 @@ void look_at_walks(const record *r, bool keys)
     if (backward()) where = keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
     if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     if (listed) gaps = "lists|first key";
-    int walks = 0, worst = 0;  // the rank of what was found
-    bool vain = e.table;
+    int walks = 0, worst = 0, twice = -1;  // worst: the rank of what was found; twice: a row that two walks have
+    bool vain = e.table, *const computed = allocate((size_t)rows, sizeof *computed);
     EACH_WALK (r, n) {
         walks += step_count && by_keys == keys;
+        for (int i = 0; step_count && !by_keys && i < steps[0].S->rows; i++) {
+            const int row = steps[0].S->a_row[i];
+            if (row < 0) continue;
+            if (computed[row] && !e.table) twice = row;
+            computed[row] = true;
+        }
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
             EACH_PAIR (i, S->rows, c, S->cols) {
@@ -280,37 +237,42 @@ void look_at_walks(const record *r, bool keys)
     EACH_PAIR (q, rows, k, Nk) {
         const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
         const bool missing = met[at] == 0;
-        if (!e.wrong || !sees(q, k) || (!walks && backward()) || (!missing && given[at] <= 1)) continue;
-        // A tile seen in part is left out where no bit is set: a wrong mask comes first.
-        const int rank = listed && missing && listed_as(q, k) == IN_PART ? BY_MASK + 1 : BY_WALK;
-        if (worst && worst <= rank) continue;
-        worst = rank;
-        int block = -1;
-        const char *begin = walk_of(r, keys, q, k, &block), *skips = "";
-        if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+        if (!e.wrong || (worst && worst <= BY_HEADS) || !sees(q, k) || (!walks && backward()) ||
+            (!missing && given[at] <= 1))
+            continue;
         char text[200] = "";
         bool tail = missing && (keys || e.table);
         for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0;
         for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++)
             tail &= !sees(i, k) || met[(size_t)i * (size_t)Nk + (size_t)k] == 0;
+        // A row of no block explains what comes later, as does the end of a sequence that no part has. A tile seen in
+        // part is left out where no bit is set: a wrong mask comes first.
+        const bool again = missing && !keys && !computed[q] && twice >= 0;
+        const int rank = again                                         ? BY_HEADS - 1
+                         : tail && !keys && k > 0 && met[at - 1]       ? BY_HEADS
+                         : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
+                                                                       : BY_WALK;
+        if (worst && worst <= rank) continue;
+        worst = rank;
+        int block = -1;
+        const char *begin = walk_of(r, keys, q, k, &block), *skips = "";
+        if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
         if (tail && keys) snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
         if (tail && !keys) snprintf(text, sizeof text, ". No part owns its sequence's keys from %d on", k);
-        if (!*text && !backward() && !e.table) say_edges(text, r);
-        if (*text) skips = text;
-        if (!*text && missing && *begin && !keys && by_block(r, block, head_of(q), k))
+        if (*text)
+            skips = text;
+        else if (missing && *begin && !keys && by_block(r, block, head_of(q), k))
             skips = ". Other warps of its block do: its own warp skips the tile", gaps = listed ? gaps : "skip";
-        if (missing && keys && goes_past_a_head(r))
-            skips =
-                ". From a head's last tile the block goes on with the next row of Q, not with the next head's first "
-                "query",
-            gaps = "next head";
+        else if (missing && *begin && !backward() && !e.table && are_as_long(r))
+            skips = ". Each loop has as many tiles as it should, so the first loads may be of another tile";
         if (listed && !missing) gaps = "first key|lists";
         if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
         find(rank, missing ? "keys_missing" : "keys_twice", gaps,
-             "%s%s %s key %d, although it sees the key%s; %s that %s%s%s", where, name_of(q),
+             "%s%s %s key %d, although it sees the key%s; %s that %s%s%s%s%s", where, name_of(q),
              missing ? "never meets" : "counts more than once", k, skips,
              *begin ? "the tiles in the loop for" : "no block computes", keys ? "key" : "query",
-             *begin ? " begin at:" : "", begin);
+             *begin ? " begin at:" : "", begin, again ? ", and more than one computes " : "",
+             again ? name_of(twice) : "");
     }
-    free(met), free(given);
+    free(met), free(given), free(computed);
 }

@@ -80,6 +80,7 @@ static void become_worker(const char *path, int socket, int output, int finding,
     if (counts < 0 || dup2(counts, COVERAGE_FILE) < 0) close(COVERAGE_FILE);
     dup2(finding, FINDING_FILE);
     for (int i = FINDING_FILE + 1; i < 256; i++) close(i);
+    setenv("OPENBLAS_THREAD_TIMEOUT", "4", 0);  // or its threads turn round and round between products
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
     setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here

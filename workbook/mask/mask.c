@@ -4,8 +4,6 @@
 #include "picture.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int usage(void)
 {

@@ -34,8 +34,7 @@ typedef struct canvas {
     size_t size, used;
 } canvas;
 
-static void put(canvas *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(canvas *c, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void put(canvas *c, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

@@ -3,7 +3,6 @@
 
 #include "case/named_mask.h"
 #include "problems.h"
-#include "workbook.h"
 
 // What a kernel that wastes nothing does with a tile of scores.
 typedef enum wb_tile_kind {

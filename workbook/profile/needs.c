@@ -2,8 +2,6 @@
 // to multiply and add, exponentials, with a tab between.   needs NN CASE
 #include "bench/roofline.h"
 
-#include <stdlib.h>
-
 int main(int argc, char **argv)
 {
     const wb_problem *problem = argc == 3 ? wb_problem_number(atoi(argv[1])) : NULL;

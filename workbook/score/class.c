@@ -2,9 +2,6 @@
 #include "score/safe_text.h"
 #include "score/score.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static int groups(void) { return grades_total(WB_BEYOND).possible ? WB_GROUPS : WB_BEYOND; }
 
 // Fields separated by tabs: points of each group, points and state of each problem, and why there is less than there

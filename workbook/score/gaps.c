@@ -3,8 +3,6 @@
 #include "score/grades.h"
 
 #include <sha256.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 bool gaps_file(const wb_problem *p, char file[64])

@@ -3,8 +3,6 @@
 
 #include "problems.h"
 
-#include <stdbool.h>
-
 // The student's file of a problem, "problems/03/flash_forward.cu"; false if there is none.
 bool gaps_file(const wb_problem *p, char file[64]);
 

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 checkpoint grades_table[MAX_CHECKPOINTS];

@@ -9,9 +9,6 @@
 #include "problems.h"
 #include "score/outcome.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-
 enum { MAX_CHECKPOINTS = 16 * WB_PROBLEMS, MAX_TESTS = 64, FILE_LIMIT = 4 << 20 };
 
 // A line of problems/NN/checkpoints.txt.

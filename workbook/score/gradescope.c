@@ -4,8 +4,6 @@
 
 #include <cjson/cJSON.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void add_text(cJSON *object, const char *name, const char *text)
 {
@@ -14,8 +12,7 @@ static void add_text(cJSON *object, const char *name, const char *text)
     free(clean);
 }
 
-static void add_format(cJSON *object, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void add_format(cJSON *object, const char *name, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void add_format(cJSON *object, const char *name, const char *format, ...)
 {
     char text[1024];
     va_list arguments;

@@ -4,8 +4,6 @@
 #include "score/score.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 // How a command names a gap.
 static void print_gap(FILE *to, const char *name) { fprintf(to, strchr(name, ' ') ? "GAP=\"%s\"" : "GAP=%s", name); }

@@ -1,13 +1,10 @@
 // next.c - what to do now: make next, of the problem P if one is named, and the line after make test. And what no test
 // asks: a number of each problem to predict, which is then counted (make predict-NN).
-#include "score/gaps.h"
 #include "score/safe_text.h"
 #include "score/score.h"
 #include "score/standing.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -4,8 +4,6 @@
 
 #include <cjson/cJSON.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static const struct {

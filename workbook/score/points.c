@@ -4,9 +4,6 @@
 #include "score/score.h"
 #include "score/standing.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void write_whole(const char *folder, const char *name, void (*write)(FILE *, const char *folder))
 {
     char path[4096], final[4096];

@@ -3,8 +3,6 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *const result_words[RESULT_STATUSES] = {"ok", "FAIL", "SKIP"};
 

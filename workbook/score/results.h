@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef enum result_status { RESULT_OK, RESULT_FAIL, RESULT_SKIP, RESULT_STATUSES } result_status;
 

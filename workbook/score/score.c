@@ -2,9 +2,6 @@
 #include "score/score.h"
 #include "score/standing.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 const wb_problem *score_problem(const char *number)
 {
     const wb_problem *p = wb_problem_number(atoi(number));

@@ -1,8 +1,6 @@
 #include "score/standing.h"
 
 #include <sha256.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 // A file that was only touched, or put back as it was, has not changed.

@@ -4,9 +4,7 @@
 
 #include "workbook.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 // Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new stream that waits for no
 // other. May be called five times.
@@ -17,6 +15,4 @@ wb_status wb_late_end(wb_stream stream);  // after everything
 // large.
 wb_status wb_late_again(void *const buffers[], const size_t bytes[], int count, int swapped, wb_stream stream);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS

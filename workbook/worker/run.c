@@ -20,10 +20,13 @@ void *run_address(const wb_case *c, const char *tensor, char *zone, size_t data)
     return strcmp(c->null, tensor) == 0 ? NULL : zone + data;
 }
 
-// Memory of which the first `filled` bytes are NaN, on the device or, for a problem on the host, from malloc.
-static wb_status new_memory(bool on_host, void **buffer, size_t bytes, size_t filled, int place)
+// Memory of which the first `filled` bytes are NaN, on the device or, for a problem on the host, from malloc; with
+// guards of so many bytes.
+static wb_status new_memory(bool on_host, void **buffer, size_t bytes, size_t filled, int place, size_t before,
+                            size_t behind)
 {
     if (wb_place_next && place >= 0) wb_place_next(place);
+    if (wb_guard_next && !on_host) wb_guard_next(before, behind);
     if (on_host && posix_memalign(buffer, 256, bytes)) return WB_OUT_OF_MEMORY;
     const wb_status status = on_host ? WB_OK : wb_device_alloc(buffer, bytes);
     if (on_host) memset(*buffer, WB_NAN_BYTE, filled);
@@ -39,8 +42,10 @@ static wb_status look_around(wb_exchange *x, bool on_host, const char *buffer, s
     char *now = malloc((before > behind ? before : behind) + 1);
     wb_status status = now ? WB_OK : WB_OUT_OF_MEMORY;
     for (int after = 0; after < 2 && status == WB_OK && !x->overrun; after++) {
-        const size_t guard = after ? behind : before;
-        const char *at = buffer + (after ? before + bytes : 0);
+        size_t guard = after ? behind : before;
+        const size_t open = on_host || !wb_open_guard ? guard : wb_open_guard(buffer, after);
+        guard = open < guard ? open : guard;
+        const char *at = buffer + (after ? before + bytes : before - guard);
         if (guard && on_host) memcpy(now, at, guard);
         if (guard && !on_host) status = wb_copy_to_host(now, at, guard);
         now[guard] = (char)WB_NAN_BYTE;
@@ -71,7 +76,8 @@ wb_status run_new_buffer(const wb_run *r, int k, bool filled, int place, void **
     const wb_zone *z = &r->zones[k];
     const bool on_host = r->problem->on_host;
     const size_t bytes = z->data + r->bytes[k] + behind(r, k), room = bytes + (bytes == 0);  // a rank may have no rows
-    const wb_status status = new_memory(on_host, buffer, room, r->exact ? z->data : bytes, place);
+    const wb_status status = new_memory(on_host, buffer, room, r->exact ? z->data : bytes, place,
+                                        r->exact ? 0 : z->data, r->exact ? 0 : behind(r, k));
     if (status != WB_OK || !filled || r->bytes[k] == 0) return status;
     const char *from = r->shared + z->start + z->data;
     char *to = (char *)*buffer + z->data;
@@ -145,10 +151,10 @@ wb_status run_scratch_begin(const wb_case *c, const wb_ring *ring, int place, ru
     wb_workspace *w = &s->given;
     w->bytes = ring ? wb_under_test.workspace(&c->shape, ring) : wb_under_test.workspace(&shape, NULL);
     const size_t guard = s->guard, bytes = (guard + w->bytes + guard + 4095) / 4096 * 4096;
-    const wb_status status =
-        w->bytes > (size_t)1 << 48
-            ? WB_OUT_OF_MEMORY
-            : new_memory(false, (void **)&s->buffer, guard ? bytes : w->bytes + !w->bytes, guard ? bytes : 0, place);
+    const wb_status status = w->bytes > (size_t)1 << 48
+                                 ? WB_OUT_OF_MEMORY
+                                 : new_memory(false, (void **)&s->buffer, guard ? bytes : w->bytes + !w->bytes,
+                                              guard ? bytes : 0, place, guard, guard ? bytes - guard - w->bytes : 0);
     if (status == WB_OUT_OF_MEMORY)
         return wb_fail(WB_OUT_OF_MEMORY, "%s_workspace needs %zu bytes of memory, more than there is",
                        wb_under_test.name, w->bytes);

@@ -6,8 +6,6 @@
 
 #include "../engine.h"
 
-#include <link.h>
-
 extern "C" char __executable_start[], _end[];
 
 namespace cudacpu

@@ -4,9 +4,6 @@
 // tree, so that an access can remember all of them as one number. Lines are looked up by addr2line, once, when there
 // is something to print.
 #include "check.h"
-#include "../report.h"
-
-#include <vector>
 
 extern "C" char __executable_start[];
 

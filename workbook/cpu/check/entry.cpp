@@ -2,8 +2,6 @@
 // -fsanitize=bounds,alignment what it found wrong. The names are the compiler's.
 #include "check.h"
 
-#include <math.h>
-
 using namespace cudacpu;
 
 #define CALLER __builtin_return_address(0)

@@ -10,10 +10,6 @@
 //      read     problems/when-it-is-wrong-but-runs.md, "Races"
 #include "check.h"
 #include "../flight.h"
-#include "../report.h"
-
-#include <unistd.h>
-#include <vector>
 
 namespace cudacpu
 {

@@ -9,11 +9,6 @@
 // the thread has seen everybody, itself included, and who waits for that phase has seen as far.
 #include "check.h"
 
-#include "../../layer_requests.h"
-
-#include <algorithm>
-#include <vector>
-
 namespace cudacpu
 {
 uint32_t epoch = 1, block_epoch = 1, launch_epoch = 1;

@@ -1,10 +1,6 @@
 // shadow.cpp - what is known about each byte that a kernel may touch, and what the student calls it.
 #include "check.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-#include <vector>
-
 namespace cudacpu
 {
 // Device addresses are 64 GiB in one piece (memory.cpp), shared memory is one arena (shared_memory.cpp): two tables of

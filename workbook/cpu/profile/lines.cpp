@@ -9,12 +9,10 @@
 // names.
 #include "requests.h"
 #include "../check/check.h"
-#include "../report.h"
 
 #include <array>
 #include <map>
 #include <unordered_map>
-#include <vector>
 
 namespace cudacpu
 {

@@ -4,8 +4,6 @@
 
 #include "../layer.h"
 
-#include <algorithm>
-
 namespace cudacpu
 {
 // The accesses of a warp's lanes in one execution of one instruction, `bytes` each: 1 to 16. to: of an asynchronous
