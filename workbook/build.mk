@@ -214,8 +214,9 @@ names_in = $(if $(wildcard $(1)),$(shell awk -v list=$(1) -v tell=names -f $(EDI
 VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))
 variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker \
   $B/variants/$v/$(firstword $(subst /, ,$v)).so)
-# Compiled in half the time, their suites take a tenth longer.
-$B/variants/%.o $B/decode_e4m3/%.o $B/wide/%.o: KERNELFLAGS += $(if $(DEBUG),,-Og)
+# Compiled in half the time, their suites take a tenth longer. The library links several of them: what each has of its
+# own under a name in common is weak.
+$B/variants/%.o $B/decode_e4m3/%.o $B/wide/%.o: KERNELFLAGS += $(if $(DEBUG),,-Og $(if $(CLANG),,-fno-gnu-unique))
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
