@@ -10,11 +10,7 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -13,7 +13,6 @@
 
 #include "case/named_mask.h"
 #include "problems.h"
-#include "workbook.h"
 
 #include <math.h>
 #include <stdlib.h>

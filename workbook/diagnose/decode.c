@@ -1,7 +1,6 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which
 // products.
 #include "evidence.h"
-#include "worker/exchange.h"
 
 // [2]: of one part, or more
 static fit fit_merge[2] = {FIT(BY_SUM, "finalize"),

@@ -11,7 +11,6 @@
 #include "score/gaps.h"
 #include "score/outcome.h"
 
-#include "layer_requests.h"
 #include "evidence.h"
 
 // The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key

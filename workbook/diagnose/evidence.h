@@ -9,10 +9,7 @@
 #include "judge/expect.h"
 #include "reference/oracle.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define LIKE_PRINTF(n) __attribute__((format(printf, n, n + 1)))
 #define LOG2E          1.4426950408889634

@@ -2,7 +2,6 @@
 // what rows are.
 #include "evidence.h"
 
-#include "layer_requests.h"
 #include "case/pages.h"
 
 const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};

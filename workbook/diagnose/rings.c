@@ -3,7 +3,6 @@
 // contains, and how often, is solved for by least squares.
 #include "evidence.h"
 
-#include "layer_requests.h"
 #include "case/shards.h"
 
 // In the order in which wb_attention_backward is given them, but O.

@@ -5,7 +5,6 @@
 // from O at the end and what came out. Each step is held against a short list of forms; one is named that explains all
 // rows of the case.
 #include "evidence.h"
-#include "worker/exchange.h"
 
 #define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 

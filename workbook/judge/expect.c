@@ -5,10 +5,7 @@
 #include "reference/oracle.h"
 #include "tolerance.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 double expect_budget = 3e9;
 

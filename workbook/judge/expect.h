@@ -3,8 +3,6 @@
 
 #include "worker_run.h"
 
-#include <math.h>
-
 // Prepares a case and has a worker run it; O and L of a backward are the oracle's, rounded.
 void expect_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind);
 

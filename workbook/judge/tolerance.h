@@ -8,8 +8,6 @@
 
 #include "case/case.h"
 
-#include <math.h>
-
 #define U_FLOAT 0x1p-23
 #define U_BF16  0x1p-8
 

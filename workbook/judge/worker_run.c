@@ -2,13 +2,10 @@
 
 #include "case/shards.h"
 #include "record.h"
-#include "session.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 // The harness itself cannot work: no verdict about the student's code is possible, so the whole test program ends.

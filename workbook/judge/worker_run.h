@@ -6,9 +6,6 @@
 
 #include "session.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 // Which worker: WORKER_SHARED stays for the cases that follow; WORKER_SECOND is another such one, for what the first
 // must not have seen. WORKER_ALONE is one of the case's own, which ends with it.
 typedef enum worker_kind { WORKER_SHARED, WORKER_SECOND, WORKER_ALONE, WORKER_KINDS } worker_kind;

@@ -14,20 +14,16 @@
 // is. The last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not
 // run.
 #include "judge/expect.h"
-#include "judge/spent.h"
 
 #include "case/mix.h"
 #include "case/random_case.h"
 #include "diagnose/cases.h"
 #include "repair/changes.h"
 #include "score/grades.h"
-#include "score/outcome.h"
 
 #include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -15,9 +15,6 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <sha256.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>

@@ -1,13 +1,10 @@
 // show.c - what scripts ask: of a suite, of the record of a run, of a text.
-#include "score/outcome.h"
 #include "wb/child.h"
 #include "wb/say.h"
 #include "wb/suite.h"
 #include "wb/test.h"
 #include "wb/wb.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 int wb_list(char **given)

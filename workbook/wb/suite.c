@@ -11,9 +11,6 @@
 #include "wb/wb.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 // ------------------------ printing

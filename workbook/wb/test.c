@@ -37,8 +37,6 @@
 #include <ftw.h>
 #include <sha256.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>

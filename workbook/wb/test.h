@@ -5,8 +5,6 @@
 #include "problems.h"
 #include "score/outcome.h"
 
-#include <stdbool.h>
-
 // What all problems of a run have in common.
 typedef struct wb_run {
     const char *backend, *impl;

@@ -4,9 +4,6 @@
 #include "score/score.h"
 #include "wb/wb.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static const struct {
     const char *name, *given;
     int least;  // how many must be given

@@ -2,15 +2,11 @@
 #include "worker/by_hand.h"
 
 #include "case/shards.h"
-#include "layer_requests.h"
 #include "rank.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

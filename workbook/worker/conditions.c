@@ -1,11 +1,8 @@
 // conditions.c - what a case asks for around a call. `conditions`, below, has a row for each: whether a case asks
 // for it, and what is done for it at which moment (run_moment, run.h).
-#include "layer_requests.h"
 #include "worker/late_inputs.h"
 #include "worker/run.h"
 
-#include <math.h>
-#include <string.h>
 #include <sys/resource.h>
 
 // Of OpenBLAS and of OpenMP; null in a worker that has none.

@@ -1,8 +1,6 @@
 // coverage.c - see exchange.h.
 #include "worker/exchange.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

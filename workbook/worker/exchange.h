@@ -27,8 +27,6 @@
 #include "layer_requests.h"
 #include "case/case.h"
 
-#include <string.h>
-
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr
 
 // How far the worker has come.

@@ -1,13 +1,10 @@
 #include "worker/run.h"
 
 #include "case/pages.h"
-#include "layer_requests.h"
 #include "memory.h"
 #include "rank.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // In the check build (cpu/check): what the bytes at `at` are called.
 extern void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])

@@ -14,15 +14,11 @@
 // Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and prints the whole of what
 // they leave.
 // --record FILE has what each of them queues then (cpu/queued.cpp).
-#include "layer_requests.h"
 #include "rank.h"
 #include "case/small_cases.h"
 #include "worker/by_hand.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
