@@ -461,7 +461,7 @@ static void vary_operators(void)
             const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
             for (int k = 1; k < 4 && list[n][k]; k++) SAY(id + k - 1, "%s", list[n][k]), of(id + k - 1, t, t + 1);
             for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_TURNED;
-            if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;                       // a remainder, too
+            if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;  // a remainder, too
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
                 SAY(id + 2, "nothing"), of(id + 2, t, end), changes[id + 2].kind = CHANGE_CONDITION;
