@@ -202,8 +202,9 @@ static void tell(cause *c, int looked)
                 say_plain("", text_of("%.*s", (int)strcspn(line, "\n"), line));
     } else if (strcmp(kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
         say_steps(c);
-        say("  the check build reports %s: %s, line%s\n", shown ? "beside it" : "a consequence of this", kind,
-            lines_of(c, c->found));
+        const char *const lines = lines_of(c, c->found);  // none where a word of the workbook's was called
+        say("  the check build reports %s: %s%s%s\n", shown ? "beside it" : "a consequence of this", kind,
+            *lines ? ", line" : "", lines);
     } else if (strcmp(kind, "timeout") == 0 && strcmp(c->failure, "no answer") != 0) {
         say_steps(c);
         looked = 3;
