@@ -95,7 +95,7 @@ $B/machinery/%.o: workbook/%.c $B/flags.mk
 BRIEFLY := $(if $(DEBUG),,-O1 -g1 $(if $(CLANG),,-Wno-maybe-uninitialized))
 $(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge class timeline profile worker)): \
   BRIEF = $(BRIEFLY)
-$B/machinery/judge/expect.o: BRIEF = -O2
+$B/machinery/judge/expect.o: BRIEF = $(if $(DEBUG),,-O2)
 $B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
 $B/machinery/%.o: workbook/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@$(folder)
