@@ -321,60 +321,46 @@ static void say_which(report *r, const char *rows, const bool *is, size_t count,
         say(r, "\n  %s %zu, %zu, %zu ... %s", rows, first, first + step, first + 2 * step, what);
 }
 
-// Sums of a row of 02 that lack columns, or have some several times. load: which of the block's; thread: who has it.
-typedef enum columns {
-    FIRST_WARP,
-    HALF_WARPS,
-    EIGHT_LANES,
-    FIRST_LANES,
-    FIRST_THREAD,
-    ONE_TURN,
-    NO_ENDS,
-    NO_HEAD,
-    NO_TAIL,
-    NO_TAIL_OF_LOADS,
-    W_OF_LOAD,
-    STEPS_OF_32,
-    COLUMNS
-} columns;
-static int times_met(columns form, long load, int thread, bool end, bool head, bool has_loads)
+// Sums of a row of 02 that lack columns, or have some several times. load: which of the block's; lanes: a thread whose
+// number in the block has one of these bits adds nothing.
+enum { ONE_TURN = 5, NO_ENDS, NO_HEAD, NO_TAIL, NO_TAIL_OF_LOADS, W_OF_LOAD, STEPS_OF_32, COLUMNS };
+static const struct {
+    int lanes;
+    const char *says;
+} columns[COLUMNS] = {
+    {~31, "contains only the columns of the first warp of its block"},
+    {16, "contains only the columns of lanes 0 to 15 of each warp"},
+    {24, "contains only the columns of lanes 0 to 7 of each warp"},
+    {31, "contains only the columns of lane 0 of each warp"},
+    {~0, "contains only the columns of thread 0 of its block"},
+    {0, "contains only the columns that a block of 128 threads loads in its first iteration"},
+    {0, "omits the head and tail columns, outside of the 16-byte loads"},
+    {0, "omits the columns before the first 16-byte load"},
+    {0, "omits the columns behind the last 16-byte load"},
+    {0, "omits the columns behind the last 16-byte load; rows without such a load are right"},
+    {0, "multiplies the columns of a 16-byte load by the first elements of w: its first column by w[0], and so on"},
+    {0,
+     "contains columns up to four times: the loop strides by 32 instead of 128, so four warps add the same columns"}};
+static int times_met(int form, long load, bool end, bool head, bool has_loads)
 {
     switch (form) {
-    case FIRST_WARP: return thread < 32;
-    case HALF_WARPS: return thread % 32 < 16;
-    case EIGHT_LANES: return thread % 32 < 8;
-    case FIRST_LANES: return thread % 32 == 0;
-    case FIRST_THREAD: return thread == 0;
     case ONE_TURN: return end || load < 128;
     case NO_ENDS: return !end;
     case NO_HEAD: return !head;
     case NO_TAIL: return !end || head;
     case NO_TAIL_OF_LOADS: return !end || head || !has_loads;
-    case W_OF_LOAD: return 1;
-    default: return end ? 1 : load < 96 ? 1 + (int)load / 32 : 4;
+    case STEPS_OF_32: return end ? 1 : load < 96 ? 1 + (int)load / 32 : 4;
+    default: return !(load % 128 & columns[form].lanes);
     }
 }
 static void say_columns(report *r, const worker_run *run, int k, const expected *e)
 {
-    static const char *const forms[COLUMNS] = {
-        "contains only the columns of the first warp of its block",
-        "contains only the columns of lanes 0 to 15 of each warp",
-        "contains only the columns of lanes 0 to 7 of each warp",
-        "contains only the columns of lane 0 of each warp",
-        "contains only the columns of thread 0 of its block",
-        "contains only the columns that a block of 128 threads loads in its first iteration",
-        "omits the head and tail columns, outside of the 16-byte loads",
-        "omits the columns before the first 16-byte load",
-        "omits the columns behind the last 16-byte load",
-        "omits the columns behind the last 16-byte load; rows without such a load are right",
-        "multiplies the columns of a 16-byte load by the first elements of w: its first column by w[0], and so on",
-        "contains columns up to four times: the loop strides by 32 instead of 128, so four warps add the same columns"};
     const int at_x = wb_tensor_named(run->tensors, run->count, "x"),
               at_w = wb_tensor_named(run->tensors, run->count, "w");
     const wb_tensor *x = &run->tensors[at_x], *w = &run->tensors[at_w];
     const size_t cols = w->count, rows = run->tensors[k].count;
     for (int n = 0; n < 2 * COLUMNS; n++) {
-        const columns form = (columns)(n / 2);
+        const int form = n / 2;
         const size_t wide = n % 2 ? 8 : 1;  // columns in a load
         size_t wrong = 0, fits = 0, met = 0;
         for (size_t row = 0; row < rows && fits == wrong; row++) {  // it has to explain the right ones, too
@@ -386,7 +372,7 @@ static void say_columns(report *r, const worker_run *run, int k, const expected 
             for (size_t j = 0; j < cols; j++) {
                 const bool end = j < skip || j >= skip + loads * wide;
                 const size_t load = end ? j < skip ? j : j - loads * wide : (j - skip) / wide;
-                const int times = times_met(form, (long)load, (int)(load % 128), end, j < skip, has_loads);
+                const int times = times_met(form, (long)load, end, j < skip, has_loads);
                 const size_t of_w = form == W_OF_LOAD && !end ? (j - skip) % 8 : j;
                 met += times > 0;
                 if (times)
@@ -397,7 +383,7 @@ static void say_columns(report *r, const worker_run *run, int k, const expected 
             wrong += !right || !fit, fits += !right && fit;
         }
         if (fits < wrong || !met) continue;
-        say(r, "\n  each wrong sum %s", forms[form]);
+        say(r, "\n  each wrong sum %s", columns[form].says);
         return;
     }
     bool close = cols <= 64;  // of more columns one that is missing is as little
@@ -681,19 +667,26 @@ static void run_before(const wb_case *c)
     if (died) worker_retire(WORKER_SHARED);
 }
 
+// What another run of a case comes to; if it is wrong, the report.
+enum { WRONG, RIGHT, NOT_RUN };
+static int comes_to(report *r, const wb_case *c, worker_kind kind, const refusal *wanted)
+{
+    worker_run run;
+    r->used = 0;
+    expect_start(&run, problem(), c, kind);
+    const int is = worker_not_run(&run) ? NOT_RUN : judge(r, &run, wanted) ? RIGHT : WRONG;
+    worker_end(&run);
+    return is;
+}
+
 // Which of the cases that a process served before is enough for this one to fail behind it, the last such; -1: none.
 static int culprit(const worker_run *run, const refusal *wanted, int known)
 {
     for (int k = known - 1; k >= 0; k--) {
         static report r;
-        worker_run again;
         worker_retire(WORKER_SHARED);
         run_before(&run->before[k]);
-        expect_start(&again, run->problem, &run->c, WORKER_SHARED);
-        r.used = 0;
-        const bool right = judge(&r, &again, wanted);
-        worker_end(&again);
-        if (!right) return k;
+        if (comes_to(&r, &run->c, WORKER_SHARED, wanted) == WRONG) return k;
     }
     return -1;
 }
@@ -703,12 +696,9 @@ static int culprit(const worker_run *run, const refusal *wanted, int known)
 static void blame(report *r, const worker_run *run, const refusal *wanted)
 {
     report alone = {.used = 0};
-    worker_run again;
-    expect_start(&again, run->problem, &run->c, WORKER_ALONE);
-    const bool right = judge(&alone, &again, wanted);
-    worker_end(&again);
-    if (worker_not_run(&again)) return;
-    if (right) {
+    const int is = comes_to(&alone, &run->c, WORKER_ALONE, wanted);
+    if (is == NOT_RUN) return;
+    if (is == RIGHT) {
         const int known = run->served < WORKER_REMEMBERED ? run->served : WORKER_REMEMBERED;
         const int enough = culprit(run, wanted, known);
         char others[40];
@@ -735,29 +725,48 @@ static void note_tried(const wb_case *c)
     fclose(to);
 }
 
-// Runs a case and judges it; ends the test if it fails. `run` stays open.
+// A function may remember what the device said, so a case with another one has a process of its own: at once or, where
+// all tests share one, when it has failed there.
+static bool has_other_device(const wb_case *c) { return on_cpu_backend() && (c->processors || c->shared_kb || c->dry); }
+
+// Whether a case passes. `run` stays open.
+static bool passes(report *r, worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
+{
+    note_tried(c);
+    expect_start(run, problem(), c, kind);
+    if (judge(r, run, wanted)) return true;
+    worker_retire(kind);
+    if (run->served == 0 || !has_other_device(c)) return false;
+    worker_end(run);
+    r->used = 0;
+    expect_start(run, problem(), c, WORKER_ALONE);
+    return judge(r, run, wanted);
+}
+
+// Ends the test if a case fails.
 static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
 {
     report r = {.used = 0};
-    note_tried(c);
-    expect_start(run, problem(), c, kind);
-    if (judge(&r, run, wanted)) return;
-    worker_retire(kind);
+    if (passes(&r, run, c, kind, wanted)) return;
     if (run->served > 0) blame(&r, run, wanted);
     conclude(&r, run);
 }
 
-// What is asked of the execution layer (layer_requests.h, late_inputs.h) is asked once in a process: a function may
-// remember what the device said.
+// Some of what is asked of the execution layer is asked once in a process (layer_requests.h).
 static worker_kind kind_for(const wb_case *c)
 {
-    return on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late || c->processors ||
-                                c->shared_kb || c->dry)
-               ? WORKER_ALONE
-               : WORKER_SHARED;
+    const bool once = on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks));
+    return once || (has_other_device(c) && !record_together) ? WORKER_ALONE : WORKER_SHARED;
 }
 
-static void run_right(worker_run *run, const wb_case *c) { run_judged(run, c, kind_for(c), NULL); }
+// A case, completed, that has passed.
+static worker_run right(wb_case *c)
+{
+    worker_run run;
+    *c = complete(*c);
+    run_judged(&run, c, kind_for(c), NULL);
+    return run;
+}
 
 // Where nothing more is asked of it.
 static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
@@ -783,7 +792,7 @@ static void end_workers(void)
 void harness_end(void)
 {
     may_not_wait = promised = false;
-    if (!record_puts_off(end_workers)) end_workers();
+    record_at_end(end_workers);
 }
 
 // ------------------------ checks
@@ -805,9 +814,7 @@ void check_every_input(wb_case c)
 void check_worked(wb_case c, const char *name, const double *numbers, int count, double tolerance)
 {
     report r = {.used = 0};
-    worker_run run;
-    c = complete(c);
-    run_right(&run, &c);
+    worker_run run = right(&c);
     for (int k = 0; k < run.count; k++) {
         if (!run.tensors[k].output || strcmp(run.tensors[k].name, name)) continue;
         for (int i = 0; i < count; i++) {
@@ -835,11 +842,9 @@ void check_output(wb_case c, const char *name)
 void check_doubles(wb_case c)
 {
     report r = {.used = 0};
-    worker_run once, twice;
-    c = complete(c);
-    run_right(&once, &c);
+    worker_run once = right(&c);
     c.input = WB_TWICE_DO;
-    run_right(&twice, &c);
+    worker_run twice = right(&c);
     for (int k = 0; k < once.count && !r.used; k++)
         for (size_t i = 0; once.tensors[k].output && i < once.tensors[k].count; i++) {
             const double a = element(&once.tensors[k], worker_tensor(&once, k), i),
@@ -886,9 +891,7 @@ static double loss_at(const worker_run *run, double step)
 void check_descends(wb_case c)
 {
     report r = {.used = 0};
-    worker_run run;
-    c = complete(c);
-    run_right(&run, &c);
+    worker_run run = right(&c);
     double norm = 0;
     for (int k = 0; k < gradients_of(&run); k++)
         for (size_t i = 0; i < run.tensors[k].count; i++) {
@@ -958,12 +961,12 @@ void check_same_twice(wb_case c)
 {
     enum { SHUFFLED = 2, BACKWARD = 1 };
     report r = {.used = 0};
-    worker_run first, second;
+    worker_run second;
     c = complete(c);
     may_not_wait = true;
     // Large terms that cancel: a sum in another order then shows even in bfloat16.
     if (wb_is_backward(problem()) && c.input == WB_NORMAL) c.input = WB_TOWER;
-    run_right(&first, &c);
+    worker_run first = right(&c);
     if (on_cpu_backend() && is_first()) check_again(c);
     const bool cpu = on_cpu_backend();
     const int orders[] = {0, SHUFFLED + (int)(c.seed % 1000000), BACKWARD}, times = cpu && !problem()->on_host ? 3 : 2;
@@ -1078,17 +1081,6 @@ static void judge_workspace(report *r, const worker_run *run)
 
 // ------------------------ random cases
 
-// Whether the function passes alone in a process; if not, the report. What was not run passes.
-static bool passes_alone(const wb_case *c, report *r)
-{
-    worker_run run;
-    r->used = 0;
-    expect_start(&run, problem(), c, WORKER_ALONE);
-    const bool passes = worker_not_run(&run) || judge(r, &run, NULL);
-    worker_end(&run);
-    return passes;
-}
-
 // A smaller case that fails alone: each step that makes it simpler is taken if it then still does.
 static void shrink(wb_case c, report *r)
 {
@@ -1097,7 +1089,7 @@ static void shrink(wb_case c, report *r)
         static report other;
         wb_case less = c;
         if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
-        if (!passes_alone(&less, &other)) c = less, *r = other;
+        if (comes_to(&other, &less, WORKER_ALONE, NULL) == WRONG) c = less, *r = other;
     }
 }
 
@@ -1106,12 +1098,9 @@ static void check_random_case(const wb_case *c)
     const worker_kind kind = kind_for(c);
     worker_run run;
     report r = {.used = 0};
-    note_tried(c);
-    expect_start(&run, problem(), c, kind);
-    if (!judge(&r, &run, NULL)) {
+    if (!passes(&r, &run, c, kind, NULL)) {
         static report alone;
-        worker_retire(kind);
-        if (run.served > 0 && passes_alone(c, &alone))
+        if (run.served > 0 && comes_to(&alone, c, WORKER_ALONE, NULL) == RIGHT)
             blame(&r, &run, NULL);
         else if (!worker_not_run(&run) && !worker_late(&run))
             shrink(*c, &r);
@@ -1303,9 +1292,7 @@ void check_triangle(wb_case c)
     enum { ROWS = 64, KEYS = 128 };
     need_cpu_backend("the number of multiplications");
     report r = {.used = 0};
-    worker_run run;
-    c = complete(c);
-    run_right(&run, &c);
+    worker_run run = right(&c);
     const wb_asked asked = worker_exchange(&run)->asked;
     if ((double)asked.products > products_of(&c, ROWS, KEYS))
         say(&r,
@@ -1321,9 +1308,7 @@ void check_fetches(wb_case c)
 {
     need_cpu_backend("bank conflicts");
     report r = {.used = 0};
-    worker_run run;
-    c = complete(c);
-    run_right(&run, &c);
+    worker_run run = right(&c);
     const wb_asked asked = worker_exchange(&run)->asked;
     if (!asked.fetches)
         say(&r, "no fragment was fetched by ldmatrix_x4 or ldmatrix_x4_trans");
@@ -1338,9 +1323,7 @@ void check_fetches(wb_case c)
 
 uint64_t multiplied_in(wb_case c)
 {
-    worker_run run;
-    c = complete(c);
-    run_right(&run, &c);
+    worker_run run = right(&c);
     const uint64_t multiplied = worker_exchange(&run)->asked.multiplied;
     worker_end(&run);
     return multiplied;
@@ -1349,7 +1332,6 @@ uint64_t multiplied_in(wb_case c)
 void check_ranks(wb_case c)
 {
     report r = {.used = 0};
-    worker_run run;
     if (is_first()) {
         wb_case more = with_heads(c);
         check_ranks(more);
@@ -1357,9 +1339,8 @@ void check_ranks(wb_case c)
         if (may_have_ranks(3)) check_ranks(more);
     }
     c.overlapped = 1;  // so that it is asked again of the case that is printed
-    c = complete(c);
     may_not_wait = true;
-    run_right(&run, &c);
+    worker_run run = right(&c);
     if (judge_sent(&r, &run)) judge_overlap(&r, &run);
     conclude(&r, &run);
 }
