@@ -184,7 +184,7 @@ $B/machinery/judge_$(1).o: $B/machinery/tested_$(1).o $(WORKER) $(MACHINERY)
 	$Q$$(judge_object)
 $B/machinery/judge_$(1)_counted.o: $B/machinery/tested_$(1).o $(WORKER) $(MACHINERY) $B/machinery/worker/coverage.o
 	$Q$$(judge_object)
-$B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
+$B/tests/$(1)_test: $(addprefix $B/tests/,$(1)_$(call name,$(1)).o harness.o harness_judge.o) $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -lcjson -ldl -lm -o $$@
 endef

@@ -49,7 +49,7 @@ $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
 
 # What a person types about their work, and what grades: one program.
 $B/wb: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/wb/*.c workbook/score/*.c)) \
-  $(addprefix $B/machinery/,problems.o judge/spent.o judge/within.o)
+  $(addprefix $B/machinery/,problems.o judge/spent.o)
 	$(call say,LINK,$@)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 

@@ -105,8 +105,7 @@ build/%: FORCE
 	@+$(BUILD) $@
 # wb is compiled where it is older than its source: a hint waits for nobody's build.
 ifeq ($(filter $B/wb,$(BUILT)),)
-$B/wb: $(wildcard workbook/wb/*.[ch] workbook/score/*.[ch] workbook/judge/spent.[ch] workbook/judge/within.c \
-  workbook/problems.[ch])
+$B/wb: $(wildcard workbook/wb/*.[ch] workbook/score/*.[ch] workbook/judge/spent.[ch] workbook/problems.[ch])
 	@$(if $(wildcard $@),,echo "compiling wb$(comma) the program behind these commands$(comma) once: two dozen files" >&2)
 	@+$(BUILD) $@
 endif

@@ -19,7 +19,7 @@ git ls-files -co --exclude-standard | while IFS= read -r file; do [ ! -f "$file"
     tar -cf - -T - | tar -xf - -C "$copy" || exit 2
 cp -p build/tools.mk "$copy/build/" && cp -Rp "$out/flags.mk" "$out/machinery" "$out/reference" "$out/layer" \
     "$copy/$out/" &&
-    mkdir "$copy/$out/tests" && cp -p "$out/tests/harness".* "$copy/$out/tests/" || exit 2
+    mkdir "$copy/$out/tests" && cp -p "$out/tests/harness"* "$copy/$out/tests/" || exit 2
 cd "$copy" && git init -q . && git add -A || exit 2
 
 says() { # PATTERN COMMAND...: a line of what it prints, whatever its exit status
