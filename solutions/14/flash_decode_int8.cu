@@ -184,12 +184,15 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
 }
 
-// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows: that of an H200
-// holds two blocks.
+// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows. Two blocks of D 64
+// or 128 share a multiprocessor: three or more have too many bytes in flight, which arrive late for some.
 template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
     static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);
-    static int blocks() { return blocks_at_a_time(decode_kernel<ROWS, D, WARPS, STAGES>, THREADS, BYTES, 2); }
+    static int blocks()
+    {
+        return blocks_at_a_time(decode_kernel<ROWS, D, WARPS, STAGES>, THREADS, BYTES, D < 64 ? 32 : 2);
+    }
 };
 template <int D, int WARPS, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
 {
