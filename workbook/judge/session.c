@@ -100,6 +100,7 @@ bool session_start(session *s, const char *path)
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
     *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .finding = finding, .coverage = counts};
+    s->own.looked = spent_now();
     return true;
 }
 
@@ -113,10 +114,17 @@ static void look(const session_turn turns[], int count, bool asleep)
     }
 }
 
+enum { LOOKS_A_SECOND = 5 };  // most cases have ended before; who is looked up in /proc costs more to end
+
+static bool is_time_to_look(const session_turn turns[])
+{
+    return spent_now() >= turns[0].s->own.looked + 1.0 / LOOKS_A_SECOND;
+}
+
 // A case begins: what went on between two cases is looked at, and what slept then was not asked to do anything.
 static void begin(const session_turn turns[], int count)
 {
-    look(turns, count, false);
+    if (is_time_to_look(turns)) look(turns, count, false);
     for (int i = 0; i < count; i++) {  // another call may be under way meanwhile (wb_case)
         const int calls = turns[i].c && turns[i].c->late == 2 ? 2 : 1;
         turns[i].s->before = turns[i].s->own.seconds, turns[i].s->since = turns[i].s->own.looked;
@@ -124,13 +132,11 @@ static void begin(const session_turn turns[], int count)
     }
 }
 
-// Looks now and then: most cases have ended before.
 static session_outcome goes_on(const session_turn turns[], int count)
 {
-    enum { LOOKS = 20 };  // a second
     const session *first = turns[0].s;
     double seconds = 0;
-    if (spent_now() < first->own.looked + 1.0 / LOOKS) return SESSION_IN_TIME;
+    if (!is_time_to_look(turns)) return SESSION_IN_TIME;
     look(turns, count, true);
     for (int i = 0; i < count; i++) seconds += turns[i].s->own.seconds - turns[i].s->before;
     return seconds >= first->limit                                        ? SESSION_LATE
@@ -268,11 +274,11 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
         else
             usleep(500);
     }
-    spent_look(&s->own, s->pid, false);
     kill(-s->pid, SIGKILL);
     kill(s->pid, SIGKILL);
     struct rusage usage = {.ru_maxrss = 0};
     while (wait4(s->pid, status, 0, &usage) < 0 && errno == EINTR) {}
+    spent_add(&s->own, &usage);
     s->peak = (size_t)usage.ru_maxrss * 1024;
     take_output(s, said), take_finding(s, said);
     if (s->output >= 0) close(s->output);
