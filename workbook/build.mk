@@ -42,9 +42,9 @@ DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOM
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
 else
-# The layer is compiled in three units, since reading headers took most of the time of its 35 files: first what runs
-# with each step of a thread, then what is only in a hurry to be compiled. Files of a unit have no static name in common;
-# one that stands nowhere here is of the third.
+# The layer has three units, since reading headers took most of the time of its 35 files: what runs at every step of a
+# thread, and two that are to be compiled soon. Files of a unit have no static name in common; one that stands nowhere
+# here is of the third.
 unit_1 := async_copy atomics e4m3 engine fiber hooks knowledge order scheduler shared_memory signals tensor_cores warp \
   warpgroup_products warpgroups
 unit_2 := copy_engine early_reads faults flight host_stack ldmatrix nccl pages queued report runtime_api turns watchdog

@@ -105,26 +105,21 @@ bool session_start(session *s, const char *path)
 }
 
 // Who sleeps while another works for the same case waits for that one: the time in which all of them sleep is the first
-// one's.
-static void look(const session_turn turns[], int count, bool asleep)
+// one's. Only now and then: most cases have ended before, and who is looked up in /proc costs more to end.
+static bool look(const session_turn turns[], int count, bool asleep)
 {
+    if (spent_now() < turns[0].s->own.looked + 0.2) return false;
     for (int i = count - 1; i >= 0; i--) {
         spent_look(&turns[i].s->own, turns[i].s->pid, asleep && i == 0);
         asleep = asleep && !turns[i].s->own.awake;
     }
-}
-
-enum { LOOKS_A_SECOND = 5 };  // most cases have ended before; who is looked up in /proc costs more to end
-
-static bool is_time_to_look(const session_turn turns[])
-{
-    return spent_now() >= turns[0].s->own.looked + 1.0 / LOOKS_A_SECOND;
+    return true;
 }
 
 // A case begins: what went on between two cases is looked at, and what slept then was not asked to do anything.
 static void begin(const session_turn turns[], int count)
 {
-    if (is_time_to_look(turns)) look(turns, count, false);
+    look(turns, count, false);
     for (int i = 0; i < count; i++) {  // another call may be under way meanwhile (wb_case)
         const int calls = turns[i].c && turns[i].c->late == 2 ? 2 : 1;
         turns[i].s->before = turns[i].s->own.seconds, turns[i].s->since = turns[i].s->own.looked;
@@ -136,8 +131,7 @@ static session_outcome goes_on(const session_turn turns[], int count)
 {
     const session *first = turns[0].s;
     double seconds = 0;
-    if (!is_time_to_look(turns)) return SESSION_IN_TIME;
-    look(turns, count, true);
+    if (!look(turns, count, true)) return SESSION_IN_TIME;
     for (int i = 0; i < count; i++) seconds += turns[i].s->own.seconds - turns[i].s->before;
     return seconds >= first->limit                                        ? SESSION_LATE
            : first->own.looked - first->since > SPENT_WALL * first->limit ? SESSION_STARVED
@@ -278,7 +272,8 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
     kill(s->pid, SIGKILL);
     struct rusage usage = {.ru_maxrss = 0};
     while (wait4(s->pid, status, 0, &usage) < 0 && errno == EINTR) {}
-    spent_add(&s->own, &usage);
+    spent_add(&s->own, (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
     s->peak = (size_t)usage.ru_maxrss * 1024;
     take_output(s, said), take_finding(s, said);
     if (s->output >= 0) close(s->output);

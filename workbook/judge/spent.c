@@ -56,33 +56,21 @@ static bool add_process(tree *t, long process, int depth)
     return true;
 }
 
-static void add(spent_time *s, double cpu)
+void spent_add(spent_time *s, double cpu)
 {
     const double more = cpu > s->seen ? cpu - s->seen : 0;  // less: what ended was waited for by nobody
-    s->seen = cpu;
-    s->cpu += more;
-    s->seconds += more;
-}
-
-void spent_add(spent_time *s, const struct rusage *u)
-{
-    add(s, (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
-               1e-6 * (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec));
+    s->seen = cpu, s->cpu += more, s->seconds += more;
 }
 
 void spent_look(spent_time *s, pid_t root, bool asleep)
 {
     const double now = spent_now(), since = now - s->looked;
     s->looked = now;
-    s->awake = false;
     tree t = {0};
-    if (add_process(&t, root, 0)) {
-        add(s, t.cpu);
-        s->awake = t.awake;
-        if (asleep && !t.awake) s->seconds += since < SPENT_LOOK ? since : SPENT_LOOK;
-        return;
-    }
-    if (asleep) s->seconds += since;
+    const bool told = add_process(&t, root, 0);
+    if (told) spent_add(s, t.cpu);
+    s->awake = t.awake;
+    if (asleep && !t.awake) s->seconds += told && since > SPENT_LOOK ? SPENT_LOOK : since;
 }
 
 void spent_note(const char *file, double seconds, const char *word)

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 enum { SPENT_WALL = 30 };  // whoever may take S seconds of its own may take this many times S of a clock
@@ -25,7 +24,7 @@ double spent_now(void);  // seconds, of a clock that only goes forward
 // SPENT_LOOK seconds.
 #define SPENT_LOOK 0.25
 void spent_look(spent_time *s, pid_t root, bool asleep);
-void spent_add(spent_time *s, const struct rusage *usage);  // what it has cost at its end, as wait4 tells
+void spent_add(spent_time *s, double cpu);  // it has cost so much processor time by now
 
 typedef struct spent_notes {
     double seconds;
