@@ -8,10 +8,11 @@ C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-mat
   -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
 # addr2line misreads #line in DWARF 5; CUDA code often reads memory as another type, float4 for one.
 CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1) -fno-semantic-interposition
-# Kernels are compiled far more often than they are run for long: these flags take half the time of -O2 -g, and the
-# code no more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would
-# ask for all of it: a check build would take half as long again.
-KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O1 -g1)
+# Kernels are compiled far more often than they are run for long: -Og takes half the time of -O1, and suites a tenth
+# longer at most. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would ask for
+# all of it: a check build would take half as long again. The library links several kernels: what each has of its own
+# under a name in common is weak.
+KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1) $(if $(CLANG),,-fno-gnu-unique -finline-functions-called-once)
 # C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
 DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 \
   -Wno-deprecated,17),17 -fconcepts)
@@ -41,14 +42,14 @@ DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOM
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
 else
-# The layer is compiled in four units, since reading headers took most of the time of its 34 files. Files of a unit have
-# no static name in common; one that stands nowhere here is of the fourth. A switch of fibers stays a call.
-unit_1 := errors launch memory record scheduler signals stuck watch
-unit_2 := async_copy copy_engine early_reads hooks knowledge nccl pages report warp warpgroup_products e4m3
-unit_3 := atomics engine faults flight ldmatrix runtime_api shared_memory tensor_cores turns warpgroups watchdog
-unit_4 := $(filter-out $(unit_1) $(unit_2) $(unit_3),$(patsubst \
-  workbook/cpu/%.cpp,%,$(wildcard workbook/cpu/*.cpp)))
-UNITS := 1 2 3 4
+# The layer has three units, since reading headers took most of the time of its 35 files: what runs at every step of a
+# thread, and two that are to be compiled soon. Files of a unit have no static name in common; one that stands nowhere
+# here is of the third.
+unit_1 := async_copy atomics e4m3 engine fiber hooks knowledge order scheduler shared_memory signals tensor_cores warp \
+  warpgroup_products warpgroups
+unit_2 := copy_engine early_reads faults flight host_stack ldmatrix nccl pages queued report runtime_api turns watchdog
+unit_3 := $(filter-out $(unit_1) $(unit_2),$(patsubst workbook/cpu/%.cpp,%,$(wildcard workbook/cpu/*.cpp)))
+UNITS := 1 2 3
 LAYER := $(UNITS:%=$B/layer/unit_%.o)
 DEVICE_LIBS := -ldl
 # What worker, machinery and layer keep from a function that they call: see JUDGED.
@@ -118,7 +119,7 @@ $B/layer/unit_%.cpp: $B/flags.mk
 $(foreach u,$(UNITS),$(eval $B/layer/unit_$u.o: $(unit_$u:%=workbook/cpu/%.cpp)))
 $B/layer/unit_%.o: $B/layer/unit_%.cpp $B/flags.mk
 	$(call say,CXX,workbook/cpu$(comma) unit $*)
-	$Q$(CPU) $(CXXFLAGS) $(HIDDEN) -c $< -o $@
+	$Q$(CPU) $(CXXFLAGS) $(if $(filter 1,$*)$(DEBUG),,-Og) $(HIDDEN) -c $< -o $@
 # What judges at length is the oracle, so suites need no more than -O1.
 $B/tests/%.o: tests/%.c $B/flags.mk
 	@$(folder)
@@ -222,9 +223,6 @@ names_in = $(if $(wildcard $(1)),$(shell awk -v list=$(1) -v tell=names -f $(EDI
 VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))
 variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker \
   $B/variants/$v/$(firstword $(subst /, ,$v)).so)
-# Compiled in half the time, their suites take a tenth longer. The library links several of them: what each has of its
-# own under a name in common is weak.
-$B/variants/%.o $B/decode_e4m3/%.o $B/wide/%.o: KERNELFLAGS += $(if $(DEBUG),,-Og $(if $(CLANG),,-fno-gnu-unique))
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.

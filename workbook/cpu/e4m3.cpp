@@ -16,9 +16,9 @@ struct all_values {
         }
     }
 };
-static constexpr all_values all;
+static constexpr all_values values;
 
-float from_e4m3(uint8_t bits) { return all.of[bits]; }
+float from_e4m3(uint8_t bits) { return values.of[bits]; }
 
 uint8_t to_e4m3(float x)
 {

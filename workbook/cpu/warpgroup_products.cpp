@@ -145,17 +145,17 @@ struct right_factor {
 
 static right_factor &right_of(const product_request &q, uint64_t hash)
 {
-    enum { KEPT = 4 };
+    enum { TILES = 4 };
     static __thread right_factor *kept;
     static __thread unsigned next;
-    if (!kept) kept = new right_factor[KEPT]();
-    for (int i = 0; i < KEPT; i++) {
+    if (!kept) kept = new right_factor[TILES]();
+    for (int i = 0; i < TILES; i++) {
         right_factor &r = kept[i];
         if (r.at == q.b.at && r.hash == hash && r.deep == q.deep && r.e4m3 == q.e4m3 && r.depth == q.depth &&
             r.cols == q.cols)
             return r;
     }
-    right_factor &r = kept[next++ % KEPT];
+    right_factor &r = kept[next++ % TILES];
     r.at = q.b.at, r.hash = hash, r.deep = q.deep, r.e4m3 = q.e4m3, r.depth = q.depth, r.cols = q.cols;
     for (int k = 0; k < q.depth && q.deep; k++) unpack_row(q.b, q.e4m3, q.b.row0 + k, q.cols, r.x + k * q.cols);
     for (int col = 0; col < q.cols && !q.deep; col++) {
@@ -348,7 +348,7 @@ static bool all_issued(const thread &t, const void *, long number)
     return true;
 }
 
-static void tell(const thread &t, const void *, long number, char *text, size_t size)
+static void tell_product(const thread &t, const void *, long number, char *text, size_t size)
 {
     const engine &e = engine_here();
     const int first = warp_number(t) / GROUP_WARPS * GROUP_WARPS;
@@ -424,7 +424,7 @@ static void wait_for_warp(void **lanes, int)
     check_same_wait(e, due, w);
     while (static_cast<int>(e.queue[w].size()) > due.pending) {
         product *p = e.queue[w].front();
-        wait_until(all_issued, tell, nullptr, p->number, due.site);
+        wait_until(all_issued, tell_product, nullptr, p->number, due.site);
         compute(e, *p, w);
         if (recording) record_result(*p, due.site);
         e.queue[w].erase(e.queue[w].begin());

@@ -98,17 +98,20 @@ bool session_start(session *s, const char *path)
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
     *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .finding = finding, .coverage = counts};
+    s->own.looked = spent_now();
     return true;
 }
 
 // Who sleeps while another works for the same case waits for that one: the time in which all of them sleep is the first
-// one's.
-static void look(const session_turn turns[], int count, bool asleep)
+// one's. Only now and then: most cases have ended before, and who is looked up in /proc costs more to end.
+static bool look(const session_turn turns[], int count, bool asleep)
 {
+    if (spent_now() < turns[0].s->own.looked + 0.2) return false;
     for (int i = count - 1; i >= 0; i--) {
         spent_look(&turns[i].s->own, turns[i].s->pid, asleep && i == 0);
         asleep = asleep && !turns[i].s->own.awake;
     }
+    return true;
 }
 
 // A case begins: what went on between two cases is looked at, and what slept then was not asked to do anything.
@@ -122,14 +125,11 @@ static void begin(const session_turn turns[], int count)
     }
 }
 
-// Looks now and then: most cases have ended before.
 static session_outcome goes_on(const session_turn turns[], int count)
 {
-    enum { LOOKS = 20 };  // a second
     const session *first = turns[0].s;
     double seconds = 0;
-    if (spent_now() < first->own.looked + 1.0 / LOOKS) return SESSION_IN_TIME;
-    look(turns, count, true);
+    if (!look(turns, count, true)) return SESSION_IN_TIME;
     for (int i = 0; i < count; i++) seconds += turns[i].s->own.seconds - turns[i].s->before;
     return seconds >= first->limit                                        ? SESSION_LATE
            : first->own.looked - first->since > SPENT_WALL * first->limit ? SESSION_STARVED
@@ -266,11 +266,12 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
         else
             usleep(500);
     }
-    spent_look(&s->own, s->pid, false);
     kill(-s->pid, SIGKILL);
     kill(s->pid, SIGKILL);
     struct rusage usage = {.ru_maxrss = 0};
     while (wait4(s->pid, status, 0, &usage) < 0 && errno == EINTR) {}
+    spent_add(&s->own, (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
     s->peak = (size_t)usage.ru_maxrss * 1024;
     take_output(s, said), take_finding(s, said);
     if (s->output >= 0) close(s->output);

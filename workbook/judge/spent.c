@@ -60,22 +60,21 @@ static bool add_process(tree *t, long process, int depth)
     return true;
 }
 
+void spent_add(spent_time *s, double cpu)
+{
+    const double more = cpu > s->seen ? cpu - s->seen : 0;  // less: what ended was waited for by nobody
+    s->seen = cpu, s->cpu += more, s->seconds += more;
+}
+
 void spent_look(spent_time *s, pid_t root, bool asleep)
 {
     const double now = spent_now(), since = now - s->looked;
     s->looked = now;
-    s->awake = false;
     tree t = {0};
-    if (add_process(&t, root, 0)) {
-        const double more = t.cpu > s->seen ? t.cpu - s->seen : 0;  // less: what ended was waited for by nobody
-        s->seen = t.cpu;
-        s->cpu += more;
-        s->seconds += more;
-        s->awake = t.awake;
-        if (asleep && !t.awake) s->seconds += since < SPENT_LOOK ? since : SPENT_LOOK;
-        return;
-    }
-    if (asleep) s->seconds += since;
+    const bool told = add_process(&t, root, 0);
+    if (told) spent_add(s, t.cpu);
+    s->awake = t.awake;
+    if (asleep && !t.awake) s->seconds += told && since > SPENT_LOOK ? SPENT_LOOK : since;
 }
 
 void spent_note(const char *file, double seconds, const char *word)

@@ -24,6 +24,7 @@ double spent_now(void);  // seconds, of a clock that only goes forward
 // SPENT_LOOK seconds.
 #define SPENT_LOOK 0.25
 void spent_look(spent_time *s, pid_t root, bool asleep);
+void spent_add(spent_time *s, double cpu);  // it has cost so much processor time by now
 
 typedef struct spent_notes {
     double seconds;

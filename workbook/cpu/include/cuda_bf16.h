@@ -33,9 +33,9 @@ typedef __nv_bfloat162 nv_bfloat162;
 inline __nv_bfloat16 __float2bfloat16(float x_) { return x_; }
 inline __nv_bfloat16 __float2bfloat16_rn(float x_) { return x_; }
 inline float __bfloat162float(__nv_bfloat16 x_) { return x_; }
-inline __nv_bfloat162 __floats2bfloat162_rn(float x_, float y_) { return {x_, y_}; }
+CUDACPU_INLINE __nv_bfloat162 __floats2bfloat162_rn(float x_, float y_) { return {x_, y_}; }
 inline __nv_bfloat162 __float22bfloat162_rn(float2 v_) { return {v_.x, v_.y}; }
-inline __nv_bfloat162 __float2bfloat162_rn(float x_) { return {x_, x_}; }
+CUDACPU_INLINE __nv_bfloat162 __float2bfloat162_rn(float x_) { return {x_, x_}; }
 inline __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 x_) { return {x_, x_}; }
 inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x_, __nv_bfloat16 y_) { return {x_, y_}; }
 inline __nv_bfloat162 make_bfloat162(__nv_bfloat16 x_, __nv_bfloat16 y_) { return {x_, y_}; }
@@ -72,13 +72,13 @@ CUDACPU_BF16_COMPARISON(>=)
 inline __nv_bfloat16 operator-(__nv_bfloat16 x_) { return -float(x_); }
 inline __nv_bfloat162 operator-(__nv_bfloat162 x_) { return {-x_.x, -x_.y}; }
 // A float32 product of two is exact, a double sum of it and a third nearly so: rounding to 16 bits then happens once.
-inline __nv_bfloat16 __hfma(__nv_bfloat16 x_, __nv_bfloat16 y_, __nv_bfloat16 z_)
+CUDACPU_INLINE __nv_bfloat16 __hfma(__nv_bfloat16 x_, __nv_bfloat16 y_, __nv_bfloat16 z_)
 {
     return static_cast<double>(float(x_) * float(y_)) + float(z_);
 }
 inline __nv_bfloat16 __hmax(__nv_bfloat16 x_, __nv_bfloat16 y_) { return fmaxf(x_, y_); }
 inline __nv_bfloat16 __hmin(__nv_bfloat16 x_, __nv_bfloat16 y_) { return fminf(x_, y_); }
-inline __nv_bfloat162 __hfma2(__nv_bfloat162 x_, __nv_bfloat162 y_, __nv_bfloat162 z_)
+CUDACPU_INLINE __nv_bfloat162 __hfma2(__nv_bfloat162 x_, __nv_bfloat162 y_, __nv_bfloat162 z_)
 {
     return {__hfma(x_.x, y_.x, z_.x), __hfma(x_.y, y_.y, z_.y)};
 }

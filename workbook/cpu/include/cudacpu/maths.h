@@ -79,7 +79,7 @@ inline int __popc(unsigned x_) { return __builtin_popcount(x_); }
 inline int __clz(int x_) { return x_ ? __builtin_clz(static_cast<unsigned>(x_)) : 32; }
 inline int __ffs(int x_) { return __builtin_ffs(x_); }
 inline int __mulhi(int x_, int y_) { return static_cast<int>((static_cast<long long>(x_) * y_) >> 32); }
-inline unsigned __byte_perm(unsigned x_, unsigned y_, unsigned selector_)
+CUDACPU_INLINE unsigned __byte_perm(unsigned x_, unsigned y_, unsigned selector_)
 {
     const uint64_t both_ = static_cast<uint64_t>(y_) << 32 | x_;
     unsigned result_ = 0;
