@@ -94,7 +94,7 @@ double wb_library_microseconds(const char *function, const char *source, const v
 const char *wb_library_kernel_on(const char *function, const void *shape, const wb_device *device);
 const char *wb_library_decode_kernel(const char *function, const decode_shape *shape);
 
-// Of this kernel and head dimension, on this device: those of the recorded one, scaled. What is not recorded costs much.
+// Of this kernel and head dimension, on this device: those of the recorded one, scaled. What is not recorded is dear.
 static wb_costs costs_of(const kernel *k, int head_dim, const wb_device *device)
 {
     static _Atomic unsigned char known[KERNELS];  // where in coefficients.h the source stands, from 1

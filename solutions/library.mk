@@ -28,7 +28,7 @@ define its_alone
 $(call implementation,$(1),$(2),solutions/flash_$(1).cu)
 $B/lib/$(1).o: $B/$(1)/$(2).o
 	@mkdir -p $$(@D)
-	$Q$$(call its_own,$$<,$$@,flash_$(1)) :
+	$$(call its_own,$$<,$$@,flash_$(1))
 endef
 $(eval $(call its_alone,decode_e4m3,14))
 $(eval $(call its_alone,wide,10))

@@ -311,8 +311,8 @@ mkdir -p build/cpu/check/problems
 cat >build/cpu/check/problems/03_worker <<'end'
 #!/bin/sh
 [ "$1" != --cases ] || { echo N=1; exit; }
-{ printf '%s\t' "$FOUND" >"/dev/fd/$2"; } 2>/dev/null # --report
-printf 'cudacpu: %s in kernel f_kernel, block (0,0,0)\n   who waits\n   read     page, "Signals"\n' "$FOUND" >&2
+{ printf '%s\t\tSignals' "$FOUND" >"/dev/fd/$2"; } 2>/dev/null # --report
+printf 'cudacpu: %s in kernel f_kernel, block (0,0,0)\n   who waits\n' "$FOUND" >&2
 exit 66
 end
 chmod +x build/cpu/check/problems/03_worker

@@ -2,7 +2,7 @@
 
 # The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one; of what has kernels
 # tests/NAME.cu.
-OWN := $(filter-out harness library library_choice library_forms library_pairs \
+OWN := $(filter-out harness harness_judge library library_choice library_forms library_pairs \
   $(if $(filter cuda,$(BACKEND)),layer ranks),$(basename $(notdir \
   $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
 define own_suite

@@ -87,6 +87,12 @@ $Q$(BEGUN)LC_ALL=C awk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_
 endef
 endif
 
+# No shell starts these: a save makes several copies of a source.
+define compile_copy
+$Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -v made=$(@:.o=.cpp) -f workbook/cpu/cuda_to_cpp.awk $<
+$Q$(1) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+endef
+
 $B/machinery/%.o: workbook/%.c $B/flags.mk
 	@$(folder)
 	$(call compile_c,$(HIDDEN) $(if $(filter workbook/memory.c,$<),$(MEMORY)) $(BRIEF))
@@ -140,13 +146,15 @@ WORKER := $(addprefix $B/machinery/worker/,worker.o run.o conditions.o by_hand.o
 # name what workbook.h and cpu/include declare: all else is compiled as hidden, and here becomes local. How many bytes
 # of variables it has that outlive functions is noted as wb_statics (memory.h); counters, padded, are none.
 JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
-its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
-  $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
+define its_own
+$Q$(LD) -r --force-group-allocation $(1) -o $(2)
+$Qobjcopy $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2)
+endef
 judged_by = $(if $(JUDGED),$B/machinery/judge_$(1).o,$B/machinery/tested_$(1).o $(WORKER) $(MACHINERY))
-statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | { read -r n; read -r n data bss n; \
-  echo $$$$((data + bss)); })
-statics_but_counters = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$({ size $(1); nm -S -t d $(1); } | awk \
-  'NR == 2 { n = $$$$2 + $$$$3 } / __gcov[^ ]*$$$$/ { n -= 4 + ($$$$2 < 32 ? $$$$2 : int(($$$$2 + 31) / 32) * 32) } \
+statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$(subst $() ,+,$(wordlist 2,3,$(filter \
+  0% 1% 2% 3% 4% 5% 6% 7% 8% 9%,$(shell size $(1)))))
+statics_but_counters = -Xlinker --defsym=wb_statics=wb_statics_from+$$({ size $(1); nm -S -t d $(1); } | awk \
+  'NR == 2 { n = $$2 + $$3 } / __gcov[^ ]*$$/ { n -= 4 + ($$2 < 32 ? $$2 : int(($$2 + 31) / 32) * 32) } \
   END { print n < 0 ? 0 : n }')
 
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
@@ -159,10 +167,10 @@ $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 $B/$(1)/$(2).o: private BEGUN = : >$$(@:.o=.began) &&
 $B/$(1)/$(2).o: private ENDED =  && { [ ! $$< -nt $$(@:.o=.began) ] || touch -c -r $$(@:.o=.began) $$@; }
 $B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(call judged_by,$(2))
-	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(firstword $(subst _, ,$(2)))))) $$(LINK) \
-	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
-	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call \
-	    $(if $(filter %_counted,$(2)),statics_but_counters,statics_of),$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
+	$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(firstword $(subst _, ,$(2))))))
+	$Q$$(LINK) $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) $(if $(JUDGED)$(filter cuda,$(BACKEND)),$$(call \
+	    $(if $(filter %_counted,$(2)),statics_but_counters,statics_of),$$<)) $(LIBS) -o $$@.new
+	$Qmv -f $$@.new $$@
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef
@@ -176,7 +184,7 @@ $B/machinery/judge_$(1).o: $B/machinery/tested_$(1).o $(WORKER) $(MACHINERY)
 	$Q$$(judge_object)
 $B/machinery/judge_$(1)_counted.o: $B/machinery/tested_$(1).o $(WORKER) $(MACHINERY) $B/machinery/worker/coverage.o
 	$Q$$(judge_object)
-$B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
+$B/tests/$(1)_test: $(addprefix $B/tests/,$(1)_$(call name,$(1)).o harness.o harness_judge.o) $(RECORD) $(JUDGE) \
   $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -lcjson -ldl -lm -o $$@
 endef

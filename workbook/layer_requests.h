@@ -91,8 +91,9 @@ void wb_not_on(const void *stream) WB_OF_THE_LAYER;
 // As long as this allocation lasts no kernel may write to it.
 void wb_constant(const void *at) WB_OF_THE_LAYER;
 
-// To which descriptor a report writes what it is of, from here on, in so many bytes: its kind, a tab, and the places
-// that it names, each " FILE:LINE". The judge's own have no tab: "no answer", "not run".
+// To which descriptor a report writes what it is of, from here on, in so many bytes: its kind, the places that it
+// names, each " FILE:LINE", and, of the check build, which section of problems/when-it-is-wrong-but-runs.md tells more,
+// with tabs between. The judge's own have no tab: "no answer", "not run".
 enum { WB_FINDING = 1024 };
 void wb_report_to(int file) WB_OF_THE_LAYER;
 static inline bool wb_finding_is(const char *finding, const char *kind)

@@ -15,13 +15,13 @@ $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*
 	$Q$(LINK) $^ -lcjson -lm -o $@
 define repaired
 $B/repaired/$(1).o: $B/repaired/$(1).cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
-	@$$(folder)
-	$$(compile_cu)
+	$$(call compile_copy,$$(KERNEL) $$(KERNELFLAGS))
 $B/repaired/$(1)_worker: $B/repaired/$(1).o $(judged_by)
-	$Q$$(LINK) $$^ $(if $(JUDGED),$(call statics_of,$$<)) $(LIBS) -o $$@
+	$Q$$(LINK) $$^ $(if $(JUDGED),$$(call statics_of,$$<)) $(LIBS) -o $$@
 endef
 $(foreach n,$(NUMBERS),$(eval $(call repaired,$n)))
 STOPS_AT = -fsanitize=alignment -fsanitize-undefined-trap-on-error
+$B/repaired/%.o: export LC_ALL = C
 $B/repaired/%.o: KERNELFLAGS = -w -O0 $(STOPS_AT) -Iproblems/$* -Isolutions/$*
 C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
 $(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict=__restrict__ -fpermissive \
@@ -49,7 +49,7 @@ $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
 
 # What a person types about their work, and what grades: one program.
 $B/wb: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/wb/*.c workbook/score/*.c)) \
-  $(addprefix $B/machinery/,problems.o judge/spent.o judge/within.o)
+  $(addprefix $B/machinery/,problems.o judge/spent.o)
 	$(call say,LINK,$@)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 

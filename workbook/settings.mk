@@ -21,20 +21,17 @@ in_path = $(firstword $(wildcard $(addsuffix /$(1),$(subst :, ,$(PATH)))))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(call in_path,nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
 NVCC := $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc)
 
-# An upload, a .zip, a disk of Windows lose what may be started: it gets that back. One shell does both.
 ifndef WB_BUILDING
-CORES := $(shell [ -x workbook/loop/probe.sh ] || \
-  grep -lrE --exclude-dir=build --include='*.sh' --include='run*' '^.!/bin/(ba)?sh' . | xargs chmod a+x; \
-  nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 2)
+CORES := $(shell $(or $(notdir $(call in_path,nproc)),getconf _NPROCESSORS_ONLN))
 endif
 
 # What this machine has is asked once (loop/probe.sh), and noted in build/tools.mk; again when a compiler or a GPU comes
-# or goes, or what is asked changes.
+# or goes, or what is asked changes, or the workbook's history.
 ASKED := $(foreach p,$(CC) $(CXX) pkg-config nvidia-smi,$(p)=$(call in_path,$(p))) $(PKG_CONFIG_PATH) \
-  $(wildcard /dev/nvidia[0-9]* /dev/dxg) $(words $(file <workbook/loop/probe.sh))
+  $(wildcard /dev/nvidia[0-9]* /dev/dxg) $(words $(file <workbook/loop/probe.sh) $(file <CHANGELOG.md))
 -include build/tools.mk
 ifneq ($(strip $(PROBED)),$(strip $(ASKED)))
-$(shell CC='$(CC)' CXX='$(CXX)' workbook/loop/probe.sh '$(subst $$,$$$$,$(ASKED))')
+$(shell CC='$(CC)' CXX='$(CXX)' sh workbook/loop/probe.sh '$(subst $$,$$$$,$(ASKED))')
 -include build/tools.mk
 endif
 BACKEND ?= $(if $(and $(NVCC),$(HAVE_GPU)),cuda,cpu)
@@ -108,8 +105,7 @@ build/%: FORCE
 	@+$(BUILD) $@
 # wb is compiled where it is older than its source: a hint waits for nobody's build.
 ifeq ($(filter $B/wb,$(BUILT)),)
-$B/wb: $(wildcard workbook/wb/*.[ch] workbook/score/*.[ch] workbook/judge/spent.[ch] workbook/judge/within.c \
-  workbook/problems.[ch])
+$B/wb: $(wildcard workbook/wb/*.[ch] workbook/score/*.[ch] workbook/judge/spent.[ch] workbook/problems.[ch])
 	@$(if $(wildcard $@),,echo "compiling wb$(comma) the program behind these commands$(comma) once: two dozen files" >&2)
 	@+$(BUILD) $@
 endif

@@ -114,7 +114,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         // TODO(08) next head: after a head's last query tile, the first one of the group's next head.  (about 4 lines)
         //}
         loads_arrived<0>();
-        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        __syncthreads();  // this step's tiles are there for all warps, and no warp still reads those of the step before
         float statistic = 0;
         if (step + 1 < steps) {
             load_step(next, next_row, next_i0);
@@ -215,7 +215,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     for (int j0 = 0, now = 0; j0 < end; j0 += BC, now = 1 - now) {
         const int next_j0 = j0 + BC;
         loads_arrived<0>();
-        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        __syncthreads();  // this step's tiles are there for all warps, and no warp still reads those of the step before
         if (next_j0 < end) load_step(1 - now, next_j0);
 
         if (j0 >= row + ROWS) continue;  // on the diagonal of later warps

@@ -119,7 +119,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
             next_i0 = first;
         }
         loads_arrived<0>();
-        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        __syncthreads();  // this step's tiles are there for all warps, and no warp still reads those of the step before
         float statistic = 0;
         if (step + 1 < steps) {
             load_step(next, next_row, next_i0);
@@ -215,7 +215,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     reg_tile<ROWS, D> dQ_reg = {};
     for (int j0 = first, now = 0; j0 < end; j0 += BC, now = 1 - now) {
         loads_arrived<0>();
-        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        __syncthreads();  // this step's tiles are there for all warps, and no warp still reads those of the step before
         if (j0 + BC < end) load_step(1 - now, j0 + BC);
 
         if (j0 >= row + ROWS || j0 + BC <= row - W + 1) continue;  // other warps' keys

@@ -77,8 +77,6 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
-    after_may_begin();  // the merge, which waits for this kernel's end in its place
-
     // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
     const member<ROWS> me(shape);
     const tile_row<BC> all(kv_len, shape);
@@ -90,6 +88,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const int my_key = warp_id() * KEYS;                          // of a tile
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     place at = all.find(from), ahead = at;
+    after_may_begin();  // the merge, which waits for this kernel's end in its place; earlier, it would be in the way
 
     // The page of these 16 keys of a tile. A tile early: the addresses of the loads would wait for it.
     const auto page_of = [&](const place &p) {
@@ -103,6 +102,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         return page;
     };
     const unsigned heads = shape.kv_heads, page_rows = shape.page_size * heads;  // of K and V in a page
+    load_async<THREADS>(tiles.Q_smem, Q + me.row(at.b) * D, me.rows);  // before the keys
+    loads_issued();
     unsigned sent = 0;
     int page = page_of(ahead);
     // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
@@ -129,7 +130,10 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         const size_t row = me.row(at.b);
         if (n == 0 || at.t == 0) {  // another sequence
             begin = at.t;
-            load<THREADS>(Q_reg, tiles.Q_smem, Q + row * D, me.rows);
+            if (n > 0) load_async<THREADS>(tiles.Q_smem, Q + row * D, me.rows), loads_issued();
+            n > 0 ? loads_arrived<0>() : loads_arrived<STAGES - 1>();
+            __syncthreads();  // every thread's part of Q has arrived
+            load(Q_reg, tiles.Q_smem, 0);
             O_reg = {}, l = {};
             fill(m, -FLT_MAX);
         }
@@ -149,7 +153,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         attend(O_reg, m, l, Q_reg, tiles.keys[warp_id()][n % STAGES], scale2, mask);
         const bool ends = at.t + 1 == all.tiles_of(at.keys);
         if (ends || n + 1 == count) {
-            merge_warps(tiles.maxima, tiles.sums, O_reg, m, l);
+            merge_warps(tiles.maxima, tiles.sums, O_reg, m, l, me.rows);
             // finalize: a row that has seen nothing has l = 0, and gets O = 0 and L = -infinity
             //{ finalize
             // TODO(13) finalize: l of the whole row, O divided by l, and L from l and m, in base e.  (about 3 lines)
@@ -162,8 +166,10 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
                 store(O + row * D, O_reg, me.rows);
                 store(L + row, L_row, me.rows);
             } else if (warp_id() == WARPS - 1) {
-                each(O_reg, [&](float &x, element e) { mine.O[e.row][e.col] = x; });
-                store(mine.L, L_row, ROWS);
+                each(O_reg, [&](float &x, element e) {
+                    if (e.row < me.rows) mine.O[e.row][e.col] = x;
+                });
+                store(mine.L, L_row, me.rows);
             }
         }
     }
@@ -187,8 +193,8 @@ template <class F> static auto with_sizes(const decode_shape *shape, F f)
     switch (shape->head_dim) {
     case 16: return with_sizes<16, 4, 6>(shape, f);
     case 32: return with_sizes<32, 4, 6>(shape, f);
-    case 64: return with_sizes<64, 4, 6>(shape, f);
-    default: return with_sizes<128, 4, 3>(shape, f);
+    case 64: return with_sizes<64, 4, 3>(shape, f);
+    default: return with_sizes<128, 4, 2>(shape, f);
     }
 }
 

@@ -92,8 +92,6 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
-    after_may_begin();  // the merge, which waits for this kernel's end in its place
-
     // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
     const member<ROWS> me(shape);
     const tile_row<BC> all(kv_len, shape);
@@ -105,6 +103,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const int my_key = warp_id() * KEYS;                          // of a tile
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     place at = all.find(from), ahead = at;
+    after_may_begin();  // the merge, which waits for this kernel's end in its place; earlier, it would be in the way
 
     // The page of these 16 keys of a tile. A tile early: the addresses of the loads would wait for it.
     const int page_bits = __ffs(shape.page_size) - 1;  // page_size is a power of two
@@ -164,7 +163,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         attend(O_reg, m, l, Q_reg, tiles.keys[warp_id()][n % STAGES], scale2, mask);
         const bool ends = at.t + 1 == all.tiles_of(at.keys);
         if (ends || n + 1 == count) {
-            merge_warps(tiles.maxima, tiles.sums, O_reg, m, l);
+            merge_warps(tiles.maxima, tiles.sums, O_reg, m, l, me.rows);
             // finalize: a row that has seen nothing has l = 0, and gets O = 0 and L = -infinity
             l = row_sum_whole(l);
             divide_rows(O_reg, rowwise(l, [](float x) { return x > 0 ? x / UNIT : 1; }));
@@ -176,8 +175,10 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
                 store_in_order(O + row * D, O_reg, me.rows);
                 store(L + row, L_row, me.rows);
             } else if (warp_id() == WARPS - 1) {
-                each(O_reg, [&](float &x, element e) { mine.O[e.row][byte_col(e.col)] = x; });
-                store(mine.L, L_row, ROWS);
+                each(O_reg, [&](float &x, element e) {
+                    if (e.row < me.rows) mine.O[e.row][byte_col(e.col)] = x;
+                });
+                store(mine.L, L_row, me.rows);
             }
         }
     }
@@ -188,7 +189,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
 template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
     static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);
-    static int blocks() { return blocks_at_a_time(decode_kernel<ROWS, D, WARPS, STAGES>, THREADS, BYTES); }
+    static int blocks() { return blocks_at_a_time(decode_kernel<ROWS, D, WARPS, STAGES>, THREADS, BYTES, 2); }
 };
 template <int D, int WARPS, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
 {
@@ -201,8 +202,8 @@ template <class F> static auto with_sizes(const decode_shape *shape, F f)
     switch (shape->head_dim) {
     case 16: return with_sizes<16, 4, 6>(shape, f);
     case 32: return with_sizes<32, 4, 6>(shape, f);
-    case 64: return with_sizes<64, 4, 6>(shape, f);
-    default: return with_sizes<128, 4, 3>(shape, f);
+    case 64: return with_sizes<64, 4, 4>(shape, f);
+    default: return with_sizes<128, 4, 2>(shape, f);
     }
 }
 

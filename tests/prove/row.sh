@@ -3,7 +3,7 @@
 # (passed, failed, skipped), seconds of processor time, the sum of what it was proved of, name, what is proved, what
 # was seen last; tab between them. NAME.log is what it said. A row that has passed of the same inputs, to the byte, is
 # not proved again, but with ALL set. Status 77 of its command: skipped; 75: it had too little of a busy
-# machine (judge/within.c), and is proved again.
+# machine (judge/spent.h), and is proved again.
 set -u
 name=$1 due=$PROOFS/$1.due record=$PROOFS/$1.row log=$PROOFS/$1.log tab=$(printf '\t')
 plan=$(awk -F "$tab" -v name="$name" '$1 == name' "$PROOFS/plan")

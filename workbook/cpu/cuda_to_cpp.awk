@@ -13,9 +13,9 @@
 # What #include "other.cu" at the start of a line names is read in its place, for it must pass through here, too; in
 # `makes` make is told that the object is made of it.
 # Every line keeps its number, so that the compiler's messages name the student's file and line. What the filter does
-# not understand it leaves alone.
+# not understand it leaves alone. The result goes into the file `made`, or to standard output.
 
-BEGIN { if (makes) printf "" > makes }
+BEGIN { out = made ? made : "/dev/stdout"; if (makes) printf "" > makes }
 
 {
     if (NR == 1) sub(/^\357\273\277/, "")  # a byte order mark
@@ -27,7 +27,7 @@ BEGIN { if (makes) printf "" > makes }
 END {
     name = FILENAME
     gsub(/["\\]/, "\\\\&", name)
-    printf "#line 1 \"%s\"\n", name
+    printf "#line 1 \"%s\"\n", name > out
 
     code = blank(source)  # source without comments and strings, equally long: found there, cut out of source
     done = 0              # characters of source that are dealt with
@@ -46,7 +46,7 @@ END {
         else ok = substr(code, at - 1, 1) !~ /[A-Za-z0-9_]/ && assembly(at + length(word) - 1, at)
         if (!ok) copy_up_to(at + length(word))
     }
-    printf "%s", substr(source, done + 1)
+    printf "%s", substr(source, done + 1) > out
 }
 
 # What the line of `file`, an #include, names; in there, too.
@@ -73,14 +73,14 @@ function is_include(line) { return line ~ /^#include "[^"]*[.]cu"/ }
 # Prints source up to, not including, position `to`.
 function copy_up_to(to)
 {
-    printf "%s", substr(source, done + 1, to - done - 1)
+    printf "%s", substr(source, done + 1, to - done - 1) > out
     done = to - 1
 }
 
 # Prints `text` in the place of source from here to position `last`, and that part's newlines after it.
 function replace_up_to(last, text)
 {
-    printf "%s%s", text, newlines(substr(source, done + 1, last - done))
+    printf "%s%s", text, newlines(substr(source, done + 1, last - done)) > out
     done = last
 }
 
@@ -192,15 +192,15 @@ function launch(at,    first, last, end_config, open, end, kernel, config, argum
     if (!split_arguments(open, end)) {
         copy_up_to(first)
         printf "::cudacpu::launch_later(CUDACPU_KERNEL(%s),%s::cudacpu::launch_config(%s),%s", kernel,
-            newlines(substr(source, last + 1, at - last)), config, " [=](auto... cudacpu_arguments) { "
-        printf "%s(cudacpu_arguments...); })", one_line(kernel)
+            newlines(substr(source, last + 1, at - last)), config, " [=](auto... cudacpu_arguments) { " > out
+        printf "%s(cudacpu_arguments...); })", one_line(kernel) > out
         done = end_config + 2  # the arguments stand where they stood
         return 1
     }
     copy_up_to(first)
-    printf "::cudacpu::launch(CUDACPU_KERNEL(%s),%s ::cudacpu::launch_config(%s),%s", kernel,
-        newlines(substr(source, last + 1, at - last)), config, newlines(substr(source, end_config, open - end_config))
-    printf " [=%s] { %s(%s); })", captures, one_line(kernel), passed
+    printf "::cudacpu::launch(CUDACPU_KERNEL(%s),%s ::cudacpu::launch_config(%s),%s [=%s] { %s(%s); })", kernel,
+        newlines(substr(source, last + 1, at - last)), config, newlines(substr(source, end_config, open - end_config)),
+        captures, one_line(kernel), passed > out
     done = end
     return 1
 }
@@ -384,7 +384,7 @@ function structure(open,    end, text, part, count, i, names)
             names = names members(part[i])
     if (names == "") return 0
     copy_up_to(end)
-    printf "template <class F_> void cudacpu_members(F_ f_) { %s} ", names
+    printf "template <class F_> void cudacpu_members(F_ f_) { %s} ", names > out
     return 1
 }
 

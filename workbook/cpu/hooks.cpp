@@ -31,5 +31,5 @@ WEAK void hook_engine(const tile_rows &, bool, call_site, const char *) {}
 WEAK bool hook_refused(const char *, const char *, call_site) { return false; }
 WEAK call_site hook_place(call_site site, const thread *) { return site; }
 WEAK const char *hook_kernel_name(const block &b) { return own_name(*b.what); }
-WEAK void hook_report_end(const char *) {}
+WEAK const char *hook_report_end(const char *) { return ""; }
 }

@@ -46,5 +46,5 @@ void hook_engine(const tile_rows &what, bool overwrites, call_site site, const c
 bool hook_refused(const char *call, const char *why, call_site site);  // whether somebody else tells the user
 call_site hook_place(call_site site, const thread *t);  // what to show for it; t, if any, called from there
 const char *hook_kernel_name(const block &b);           // of a kernel launched through a pointer: its own
-void hook_report_end(const char *kind);                 // a last word, before the process ends
+const char *hook_report_end(const char *kind);          // a last word, before the process ends: what to read
 }

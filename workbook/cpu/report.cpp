@@ -19,11 +19,11 @@ void report_names(const char *file, int line)
     named.insert({slash ? slash + 1 : file, line});
 }
 
-void report_record(const char *kind)
+void report_record(const char *kind, const char *section)
 {
     std::string record = std::string(kind) + "\t";
     for (const auto &[file, line] : named) record += " " + file + ":" + std::to_string(line);
-    record.resize(WB_FINDING);
+    (record += std::string("\t") + section).resize(WB_FINDING);
     if (told_file >= 0 && pwrite(told_file, record.data(), WB_FINDING, 0) < 0) told_file = -1;
 }
 
@@ -110,8 +110,7 @@ void report_place(call_site site)
 
 void report_end()
 {
-    hook_report_end(what_kind);
-    report_record(what_kind);
+    report_record(what_kind, hook_report_end(what_kind));
     fflush(stdout);
     fflush(stderr);
     _exit(EXIT_REPORT);

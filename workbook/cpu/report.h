@@ -20,7 +20,7 @@ void report_source(const char *file, int line, const char *indent);  // that lin
 void report_code(void *program_counter, bool callers = false);
 [[noreturn]] void report_end();
 void report_names(const char *file, int line);
-void report_record(const char *kind);  // tells them to those who asked (wb_report_to)
+void report_record(const char *kind, const char *section);  // tells them to those who asked (wb_report_to)
 
 // A message or a product may be asked for by a helper. reached() keeps who called whom, as numbers that are the same in
 // each process of this program (called). students(): of a call of machinery's the line of the student's function; of

@@ -4,9 +4,9 @@
 // that is not what it should be is named. A step that can only be wrong in gaps that FILE has as they were shipped is
 // not looked at. Silence is better than a wrong name.
 //
-// --record: what is named for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if what is wrong is an
-// address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that was
-// seen; else "step". -v: prints the finding's id, too.
+// --record: what is named for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if what is wrong is
+// an address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that
+// was seen; else "step". -v: prints the finding's id, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/gaps.h"
 #include "score/outcome.h"
@@ -256,9 +256,9 @@ int main(int argc, char **argv)
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     if (!best.gaps) return printf("in %s: %s\n", best.shown, best.says), 0;
     printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
-           !has_gap(best.gaps)            ? "look at the given code, outside of the gaps"
-           : *gaps_given(problem, source) ? "look at the changed given code first, then at: "
-                                          : "look at: ");
+           !has_gap(best.gaps)                  ? "look at the given code, outside of the gaps"
+           : *gaps_given(problem, source, NULL) ? "look at the changed given code first, then at: "
+                                                : "look at: ");
     int listed = 0;  // the likeliest
     for (const char *name = best.gaps; *name && listed < 2; name += strcspn(name, "|"), name += *name == '|')
         for (int n = 0; n < gap_count; n++)

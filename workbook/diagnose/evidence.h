@@ -54,8 +54,8 @@ enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
 enum { BY_WASTE = 60 };  // and what else does not show in each answer
 
-// `gaps`: where it can come from, "max|rescale", those of them that the problem has, the likeliest first. id: of the form that pins it down,
-// "" if none does. relation: it is the form of a fit.
+// `gaps`: where it can come from, "max|rescale", those of them that the problem has, the likeliest first. id: of the
+// form that pins it down, "" if none does. relation: it is the form of a fit.
 typedef struct finding {
     int rank;
     bool relation;

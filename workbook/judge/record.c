@@ -47,7 +47,7 @@ static size_t job_count;
 static bool some_failed;
 static FILE *record;
 static bool only_names;
-static bool together;  // all tests in this process
+bool record_together;
 static jmp_buf ended;  // where a test of these ends
 static void (*put_off)(void);
 static int gave_up;  // a test found that it cannot judge, as its exit status says (record.h): the record gets no end
@@ -73,15 +73,15 @@ static void say(const char *format, ...)
 
 static __attribute__((noreturn)) void end_test(void)
 {
-    if (together) longjmp(ended, 1);
+    if (record_together) longjmp(ended, 1);
     fflush(NULL);
     _exit(0);
 }
 
-bool record_puts_off(void (*end)(void))
+void record_at_end(void (*end)(void))
 {
     put_off = end;
-    return together;
+    if (!record_together) end();
 }
 
 static bool passes_here(void (*test)(void))
@@ -247,7 +247,7 @@ static void begin(struct criterion_test_set *set)
     extern f_report_hook __start_cr_pra[] __attribute__((weak)), __stop_cr_pra[] __attribute__((weak));
     for (f_report_hook *hook = __start_cr_pra; hook < __stop_cr_pra; hook++) (*hook)(set);
     const char *number = getenv("WB_TOLD");
-    together = !number && criterion_options.fail_fast;
+    record_together = !number && criterion_options.fail_fast;
     if (!number) return;
     record = fdopen(atoi(number), "w");
     only_names = strchr(number, ' ');
@@ -270,7 +270,7 @@ __attribute__((visibility("default"))) int criterion_run_all_tests(struct criter
             if (wanted && fnmatch(wanted, test->data->identifier_, FNM_EXTMATCH)) continue;
             while (job_count >= (most < MOST_JOBS ? most : MOST_JOBS)) wait_for_one();
             if (some_failed && criterion_options.fail_fast) continue;
-            if (together)
+            if (record_together)
                 some_failed = !passes_here(test->test);
             else if (only_names)
                 write_row(test, RESULT_SKIP, 0, &(told){.failed = false});
@@ -279,7 +279,7 @@ __attribute__((visibility("default"))) int criterion_run_all_tests(struct criter
         }
     }
     while (job_count) wait_for_one();
-    if (together && !some_failed) some_failed = !passes_here(put_off);
+    if (record_together && !some_failed) some_failed = !passes_here(put_off);
     if (record && gave_up != RECORD_GAVE_UP) results_end(record, gave_up == RECORD_STARVED);
     return !some_failed && !gave_up;
 }

@@ -13,5 +13,7 @@ enum { RECORD_GAVE_UP = 99 };
 // The same of one that could not judge since the machine was too busy: to be tried again, alone.
 enum { RECORD_STARVED = 98 };
 
-// Whether this is put off until all tests have run, since they share a process (record.c).
-bool record_puts_off(void (*end)(void));
+// Whether all tests run in this process, one after the other (record.c). What a test does at its end is then put off
+// until all have passed.
+extern bool record_together;
+void record_at_end(void (*end)(void));

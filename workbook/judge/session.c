@@ -33,7 +33,7 @@ int session_memory(size_t bytes)
     return file;
 }
 
-// What the worker has counted, in a folder of its own in WB_COVERAGE; in `served` there how many cases that was.
+// What the worker has counted in so many cases, in a folder of its own in WB_COVERAGE, w-CASES-.
 static void keep_coverage(const session *s)
 {
     static wb_counted counted;
@@ -41,11 +41,9 @@ static void keep_coverage(const session *s)
     if (s->coverage < 0 || !s->served) return;
     counted.bytes = 0;
     if (pread(s->coverage, &counted, sizeof counted, 0) < 0 || counted.bytes > sizeof counted.gcda) counted.bytes = 0;
-    snprintf(path, sizeof path, "%s/w-XXXXXX", getenv("WB_COVERAGE"));
-    FILE *to = mkdtemp(path) ? fopen(strcat(path, "/c.gcda"), "we") : NULL;
+    snprintf(path, sizeof path, "%s/w-%d-XXXXXX", getenv("WB_COVERAGE"), s->served);
+    FILE *const to = mkdtemp(path) ? fopen(strcat(path, "/c.gcda"), "we") : NULL;
     if (to) fwrite(counted.gcda, 1, counted.bytes, to), fclose(to);
-    snprintf(path, sizeof path, "%s/served", getenv("WB_COVERAGE"));
-    if ((to = fopen(path, "ae"))) fprintf(to, "%d\n", s->served), fclose(to);
 }
 
 // On two of the processors that there are, as wherever this is proved: what threads write side by side, gcc's counters

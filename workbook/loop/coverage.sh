@@ -11,4 +11,4 @@ if [ $# -gt 4 ]; then
 else
     workbook/loop/gcov.sh "$folder" "$(sed -n 's/^GCOV := //p' build/tools.mk)"
 fi | LC_ALL=C awk -v source="$source" -v name="$name" -v own=" $own" \
-    -v served="$(awk '{ n += $1 } END { print n + 0 }' "$folder/served" /dev/null 2>&1)" -f workbook/loop/coverage.awk
+    -v served="$(ls "$folder" | awk -F - '/^w-/ { n += $2 } END { print n + 0 }')" -f workbook/loop/coverage.awk

@@ -20,11 +20,8 @@ if [ "${YES:-}" != 1 ]; then
         echo "diff-$number: this shows the reference solution and cannot ask without a terminal; YES=1 confirms" >&2
         exit 1
     fi
-    state=$("build/${BACKEND:-cpu}/wb" standing "$number")
-    case $state in
-    passed,*) ;;
-    *) echo "$number has not passed (its state: $state). make hint-$number reveals less." ;;
-    esac
+    state=$("build/${BACKEND:-cpu}/wb" standing "$number") ||
+        echo "$number has not passed (its state: $state). make hint-$number reveals less."
     printf 'This shows the reference solution of %s, %s. Go on? y/N ' "$number" "$key"
     read -r answer
     case $answer in y | Y | yes) ;; *) echo "Not shown."; exit 0 ;; esac

@@ -5,7 +5,7 @@
 #
 # A list holds edits of one source, each with a name, what is known of it (who catches it, what is said of it), and a
 # sentence that says what is wrong; what else there is to say follows, a "word: text" a line. What is known of a wrong
-# solution: a test that catches it (only tried first) and, behind a comma, what `diagnose -v` says of it (- for nothing).
+# solution: a test that catches it (only tried first) and, behind a comma, what `diagnose -v` says of it (-: nothing).
 #
 #     @@ no_max (scales): No maximum is subtracted.
 #     case: N=64

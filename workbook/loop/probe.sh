@@ -2,7 +2,9 @@
 # probe.sh ASKED - what this machine has, for workbook/settings.mk, into build/tools.mk; ASKED: what it was asked for,
 # noted there. The oracle uses OpenMP where there is one (clang has it in a package of its own), and takes longer where
 # there is none. CLANG, GCC: its version, if it is that compiler (clang takes itself for an old gcc). A GPU that does
-# not answer may answer later: then nothing is noted for good.
+# not answer may answer later: then nothing is noted for good. What an upload, a .zip or a disk of Windows made no
+# program is one again.
+[ -x "$0" ] || grep -lrE --exclude-dir=build --include='*.sh' --include='run*' '^.!/bin/(ba)?sh' . | xargs chmod a+x
 t=$(mktemp -d) && mkdir -p build || exit 1
 trap 'rm -rf "$t"' EXIT
 echo 'int main(void){return 0;}' >"$t/t.c"

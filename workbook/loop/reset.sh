@@ -26,8 +26,8 @@ blank)
 start)
     grows_from "$number" || refuse "$why"
     out=build/${BACKEND:-cpu}
-    state=$("$out/wb" standing "$from")
-    case $state in passed,*) ;; *) refuse "$number starts from your $from, which has not passed (state: $state)" ;; esac
+    state=$("$out/wb" standing "$from") ||
+        refuse "$number starts from your $from, which has not passed (state: $state)"
     find_source problems "$from"
     tried=$out/tune/$number/start
     rm -rf "$tried" && mkdir -p "$tried" || exit 1

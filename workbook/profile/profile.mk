@@ -14,7 +14,8 @@ $(PROFILE)/layer/%.o: workbook/cpu/profile/%.cpp $B/flags.mk
 define profile_of
 $(call check_object,$(PROFILE)/$(1)/$(2).o,$(3),-DCUDACPU_SEES_LOADS $(if $(CLANG),,-fno-tree-sra))
 $(PROFILE)/$(1)/$(2)_worker: $(PROFILE)/$(1)/$(2).o $(call caller_of,$(2)) $(PROFILE_OBJECTS)
-	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) \
+	$$(call own_templates,$$<,$$@.o)
+	$Q$$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) \
 	    $(foreach f,expf exp2f exp exp2,-Wl$(comma)--wrap=$f) -o $$@
 endef
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(filter %.cu,$(call source,$i,$n)),$(eval \

@@ -20,6 +20,6 @@ rows=*) first=rows=64,cols=4096 ;;
 *page=*) first=Hq=8,Hkv=1,Nq=1,Nk=1024,D=64,page=64 ;;
 esac
 given=${CASE:-$first}
-CUDACPU_PROFILE=$record "$worker" --case "$given" --guard 0 >"$record.said" 2>&1 || { cat "$record.said"; exit 1; }
-if grep '^returned: [^o]' "$record.said"; then exit 1; fi
+CUDACPU_PROFILE=$record "$worker" --report 3 --case "$given" --guard 0 >"$record.said" 2>&1 3>"$record.told" &&
+    [ ! -s "$record.told" ] || { cat "$record.said"; exit 1; }
 exec awk -v needs="$(build/cpu/needs "$number" "$given")" -v source="$file" -f workbook/profile/profile.awk "$record"

@@ -228,7 +228,7 @@ END {
     of_kernel("call refused", "valid arguments. The call returned an error: does the program check it?",
         "Launches that are refused")
     printf "   missing  %s\n", missing
-    if (record) printf "%s\t%s", kind, places >record
+    if (record) printf "%s\t%s\t%s", kind, places, section >record
     if (count > 1) printf "   and %d more; fix the first, then run again\n", count - 1
     if (tool) printf "   found by compute-sanitizer --tool %s: %s\n", tool, first
     printf "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section

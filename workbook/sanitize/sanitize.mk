@@ -11,6 +11,7 @@ CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildca
 CHECK_CU := $(CPU) -U_FORTIFY_SOURCE -O1 -gdwarf-4 -g1 -fsanitize=thread,bounds,alignment \
   $(if $(CLANG)$(filter-out 4 5 6 7 8 9 10 11,$(GCC)),-ftrivial-auto-var-init=pattern) \
   $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
+$(CHECK)/%.o: export LC_ALL = C
 RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
 
 ifeq ($(BACKEND),cpu)
@@ -22,22 +23,24 @@ $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 # A function's own copy of std::vector<int>::push_back() announces what it does, and must not become the layer's,
 # which says what was found. All else stays global: who defines what the check build defines, such as __tsan_read4,
 # does not link.
-own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy $(RENAME) -w \
-  $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
+define own_templates
+$Q$(LD) -r --force-group-allocation $(1) -o $(2)
+$Qobjcopy $(RENAME) -w $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2)
+endef
 # $(1): object, $(2): source, $(3): more flags
 define check_object
 $(1): $(2) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@$$(folder)
 	$$(call say,CHECK,$$<)
-	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
-	    $(CHECK_CU) $(3) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@
+	$$(call compile_copy,$$(CHECK_CU) $(3))
 endef
 caller_of = $(if $(filter $(1),$(NUMBERS)),$B/machinery/tested_$(1).o $(WORKER)) $(MACHINERY)
 # $(1): folder below $(CHECK), $(2): number, or the name of a program that is no worker, $(3): source, $(4): libraries
 define check_of_cu
 $(call check_object,$(CHECK)/$(1)/$(2).o,$(3))
 $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(call caller_of,$(2)) $(CHECK_OBJECTS)
-	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) $(4) -o $$@
+	$$(call own_templates,$$<,$$@.o)
+	$Q$$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) $(4) -o $$@
 endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads

@@ -152,7 +152,7 @@ static const char *lines_on(const char *text, const char *end, int n)
 
 // Says which lines of a, the first of which is `line`, are not those of b: where they part, as few as can be are left
 // out until they meet. A function of one's own changes nothing: it is only added, and begins without a blank.
-static void say_changed(FILE *to, const char *a, size_t of_a, const char *b, size_t of_b, int line)
+static void say_changed(FILE *to, FILE *lines, const char *a, size_t of_a, const char *b, size_t of_b, int line)
 {
     const char *const end_a = a + of_a, *const end_b = b + of_b;
     while (a < end_a || b < end_b) {
@@ -165,29 +165,34 @@ static void say_changed(FILE *to, const char *a, size_t of_a, const char *b, siz
         if (gone || (more && *a == ' ')) {
             fprintf(to, ftell(to) ? ", %d" : "  given code, outside of the gaps, was changed: line %d", line);
             if (more > 1) fprintf(to, " to %d", line + more - 1);
+            fprintf(lines, " %d %d", line, line + more - (more > 0));
         }
         a = lines_on(x, end_a, 1), b = lines_on(y, end_b, 1), line += more + 1;
     }
 }
 
-char *gaps_given(const wb_problem *p, const char *file)
+char *gaps_given(const wb_problem *p, const char *file, char **lines)
 {
-    char *text = NULL;
-    size_t size;
+    char *text = NULL, *numbers = NULL;
+    size_t size, length;
     char *const mine = any_editors(grades_read_file("%s", file));
     char *const skeleton = grades_read_file("%s", gaps_skeleton(p));
     const char *a = mine, *b = skeleton;
-    FILE *const to = open_memstream(&text, &size);
-    if (!to) abort();
+    FILE *const to = open_memstream(&text, &size), *const both = open_memstream(&numbers, &length);
+    if (!to || !both) abort();
     for (int line = 1; *a && *b;) {
         const size_t of_a = up_to(a, "//{", true), of_b = up_to(b, "//{", true);
-        say_changed(to, a, of_a, b, of_b, line);
+        say_changed(to, both, a, of_a, b, of_b, line);
         line += lines_in(a, of_a), a += of_a, b += of_b;
         line += lines_in(a, up_to(a, "//}", false)), a += up_to(a, "//}", false), b += up_to(b, "//}", false);
     }
     if (ftell(to)) fputs("\n", to);
-    fclose(to);
-    if (*a || *b) *text = 0;  // gaps have come or gone: the file is another
+    fclose(to), fclose(both);
+    if (*a || *b) *text = *numbers = 0;  // gaps have come or gone: the file is another
+    if (lines)
+        *lines = numbers;
+    else
+        free(numbers);
     free(mine);
     free(skeleton);
     return text;

@@ -32,8 +32,8 @@ const gap *gaps_first(const gap *gaps, int count);
 char *gaps_sentence(const wb_problem *p);
 
 // A line that says where a file differs from the skeleton outside of its gaps; "" if it does not, or has other gaps. To
-// be freed by the caller.
-char *gaps_given(const wb_problem *p, const char *file);
+// be freed by the caller. *lines, unless null: where each such part begins and ends, " 19 82".
+char *gaps_given(const wb_problem *p, const char *file, char **lines);
 
 // A file with the skeleton as it was shipped; "" if it is not to be had. What shipped.sh finds is kept.
 const char *gaps_skeleton(const wb_problem *p);

@@ -133,7 +133,7 @@ int score_gaps(char **given)
 {
     char file[64];
     const wb_problem *const p = score_problem(given[0]);
-    char *const sentence = gaps_sentence(p), *const changed = gaps_given(p, gaps_file(p, file) ? file : "");
+    char *const sentence = gaps_sentence(p), *const changed = gaps_given(p, gaps_file(p, file) ? file : "", NULL);
     printf("%s%s", sentence, changed);
     free(sentence), free(changed);
     return 0;

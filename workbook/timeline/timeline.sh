@@ -23,8 +23,8 @@ fi
 worker=build/cpu/$impl/${number}_worker record=build/cpu/$impl/$number.timeline
 $MAKE --no-print-directory -s BACKEND=cpu CASE= "$worker" build/cpu/timeline || exit 1
 mkdir -p build/plots
-"$worker" --record "$record" --block "$block" --case "$given" >"$record.said" || { cat "$record.said"; exit 1; }
-if grep '^returned: [^o]' "$record.said"; then exit 1; fi
+"$worker" --record "$record" --block "$block" --report 3 --case "$given" >"$record.said" 3>"$record.told" &&
+    [ ! -s "$record.told" ] || { cat "$record.said"; exit 1; }
 picture=build/plots/timeline_$number
 if build/cpu/timeline "$record" "$number $name, $given$what" "$picture.json"; then
     . plots/draw.sh

@@ -72,7 +72,9 @@ pid_t child_start(const child *c)
         for (int i = 0; i < 3 && !c->call; i++) signal(signals[i], SIG_DFL);
         memset((void *)running, 0, sizeof running), end_of_all = quit;
         for (char *const *e = c->environment; e && *e; e++) putenv(*e);
-        give(c->in, 0);
+        FILE *const text = c->text ? tmpfile() : NULL;
+        if (c->text && (!text || fputs(c->text, text) < 0 || fseek(text, 0, SEEK_SET))) _exit(127);
+        give(text ? fileno(text) : 0, 0);
         give(c->out, 1);
         give(c->error, 2);
         if (c->before) c->before();

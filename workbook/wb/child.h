@@ -11,7 +11,8 @@ typedef struct child {
     int (*call)(char **words);  // called in the new process, and its result the exit status; null: a program is started
     char *const *words;         // the program, found in PATH, and its arguments; null behind the last
     char *const *environment;   // more of it, "NAME=value", null behind the last; null: no more
-    int in, out, error;         // descriptors; 0: /dev/null; error may be CHILD_OUT: where child_begin leads `out`
+    const char *text;           // what it reads; null: nothing
+    int out, error;             // descriptors; 0: /dev/null; error may be CHILD_OUT: where child_begin leads `out`
     void (*before)(void);       // called in the new process; null: nothing is
 } child;
 
@@ -26,7 +27,7 @@ char *child_output(const child *c, int *status, void (*seen)(const char *line));
 
 // Reads until all who write there have ended, and closes it. Zeros become '?'.
 char *child_read(int from, void (*seen)(const char *line));
-void child_pipe(int ends[2]);  // that programs inherit as `in`, `out` or `error` alone
+void child_pipe(int ends[2]);  // that programs inherit as `out` or `error` alone
 
 // From now on interrupts are caught, and end this program by this.
 void child_interrupted(void (*end)(void));

@@ -22,7 +22,7 @@ typedef struct cause {
     const char *given;          // the case; "" if it has none
     const char *failure;        // of the first failure, what a report is of (layer_requests.h), and
     char found[WB_FINDING];     // of the check build; "" if there is none
-    char *steps, *changed;      // what diagnose says, and what of given code is not as it was
+    char *steps, *changed;      // what diagnose says, and lines of given code that are not as they were
     bool told;                  // it has been said
     pid_t checking, searching;  // 0: is not asked
     int report, tried, said;    // what comes of them, and the lock of what the search is told
@@ -44,7 +44,7 @@ static void begin_check(cause *c)
 // Lines of the source that a finding names: " 19 82".
 static char *lines_of(const cause *c, const char *finding)
 {
-    const char *const base = strrchr(c->a->file, '/') + 1, *at = finding + strcspn(finding, " ");
+    const char *const base = strrchr(c->a->file, '/') + 1, *at = finding + strcspn(finding, "\t");
     char *all = "", file[WB_FINDING];
     for (int line, n; sscanf(at, " %[^: ]:%d%n", file, &line, &n) == 2; at += n)
         if (strcmp(file, base) == 0) all = text_of("%s %d", all, line);
@@ -154,7 +154,6 @@ static void end_repair(cause *c)
     if (!c->searching) return;
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
-    for (char *at = c->changed; *at; at++) *at = (char)(strchr("0123456789", *at) ? *at : ' ');  // its lines
     a->outcome->lines = text_of("%s%s%s", lines_of(c, c->failure), lines_of(c, c->found), c->changed);
     outcome_write(text_of("%s/said", run.work), a->outcome);
     flock(c->said, LOCK_UN);
@@ -197,9 +196,8 @@ static void tell(cause *c, int looked)
     const bool same = shown && wb_finding_is(c->failure, kind);
     if (same) {
         say("  the check build reports the same for %s: %s\n", c->given, kind);
-        for (const char *line = o->sanitize; *line; line += strcspn(line, "\n"), line += *line == '\n')
-            if (strncmp(line + strspn(line, " "), "read ", 5) == 0)
-                say_plain("", text_of("%.*s", (int)strcspn(line, "\n"), line));
+        const char *const section = strrchr(c->found, '\t') + 1;
+        if (*section) say("     read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section);
     } else if (strcmp(kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
         say_steps(c);
         const char *const lines = lines_of(c, c->found);  // none where a word of the workbook's was called
@@ -224,7 +222,11 @@ void explain(attempt *a)
     int status;
     outcome *const o = a->outcome;
     const result *const given = suite_failure(&o->results, true), *const failed = suite_failure(&o->results, false);
-    cause c = {.a = a, .given = given ? given->given : "", .failure = failed ? failed->finding : "", .steps = ""};
+    cause c = {.a = a,
+               .given = given ? given->given : "",
+               .failure = failed ? failed->finding : "",
+               .steps = "",
+               .changed = ""};
     if (wb_finding_is(c.failure, "timeout")) return;  // it says where, and another look would take as long
     if (strcmp(c.failure, "no answer") == 0)
         say("  now a search for the cause, in smaller cases and in the check build: a minute or two\n");
@@ -234,8 +236,7 @@ void explain(attempt *a)
     char *const looker = find_looker(a);  // first: with it, what the search compiles without a lock is there
     if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
     begin_repair(&c);
-    c.changed = run.own ? gaps_given(a->problem, a->file) : text_of("%s", "");
-    say("%s", c.changed);
+    if (run.own) say("%s", gaps_given(a->problem, a->file, &c.changed));
     diagnose(&c, looker);
     if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c)) say_steps(&c);
     tell(&c, end_check(&c));

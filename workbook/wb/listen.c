@@ -1,4 +1,4 @@
-#include "wb/listen.h"
+#include "wb/suite.h"
 
 #include "judge/spent.h"
 #include "wb/child.h"

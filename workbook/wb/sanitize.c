@@ -6,11 +6,11 @@
 //   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 //   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
 #include "judge/spent.h"
+#include "layer_requests.h"
 #include "score/gaps.h"
 #include "score/score.h"
 #include "wb/child.h"
 #include "wb/test.h"
-#include "wb/wb.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -21,7 +21,9 @@
 
 static const char *limit;         // of a case, in seconds of its own
 static bool after;                // a failure: the report alone is printed, and soon
-static int finding = -1;          // where a report says what it is of; -1: nobody asks
+static bool headed;               // by each problem's name
+static int told;                  // where a worker, or awk, says what a report is of (layer_requests.h), and
+static char found[WB_FINDING];    // what it was
 static bool busy;                 // the machine was, for the last case
 static char *printed, *raw = "";  // by the last worker on its two descriptors, and
 static const char *report = "";   // what is said of that; "": nothing was found
@@ -31,13 +33,26 @@ typedef void look_with(const wb_problem *p, const char *file, const char *worker
 
 #define tell(...) (after ? 0 : printf(__VA_ARGS__))
 
+static void begin(const char *seconds, FILE *file)
+{
+    if (!file) child_give_up("a report");
+    limit = seconds, told = fileno(file);
+}
+
+static void look_what_was_told(void)
+{
+    const ssize_t n = pread(told, found, sizeof found - 1, 0);
+    found[n > 0 ? n : 0] = 0;
+}
+
 // Runs words for so long, and returns how that ended (spent_within).
 static int try(char *const words[])
 {
     char *all[16] = {(char *)limit};
     FILE *const errors = tmpfile();
     int from;
-    if (!errors || fcntl(fileno(errors), F_SETFD, FD_CLOEXEC)) child_give_up("a report");
+    if (!errors || fcntl(fileno(errors), F_SETFD, FD_CLOEXEC) || ftruncate(told, 0) || lseek(told, 0, SEEK_SET))
+        child_give_up("a report");
     for (int i = 0; words[i]; i++) all[i + 1] = words[i];
     const pid_t pid = child_begin(&(child){.call = spent_within, .words = all, .error = fileno(errors)}, &from);
     printed = child_read(from, NULL);
@@ -45,12 +60,13 @@ static int try(char *const words[])
     rewind(errors);
     raw = child_read(dup(fileno(errors)), NULL);
     fclose(errors);
+    look_what_was_told();
     return status;
 }
 
 static int try_worker(const char *worker, const char *given)
 {
-    char *const to = text_of("%d", finding);
+    char *const to = text_of("%d", told);
     return try((char *[]){(char *)worker, "--report", to, "--case", (char *)given, "--guard", "0", NULL});
 }
 
@@ -59,31 +75,23 @@ static char *awk(const char *program, const char *text, char *one, char *two)
 {
     static char path[4096];
     int status;
-    FILE *const in = tmpfile();
-    if (!in || fputs(text, in) < 0 || fflush(in) || lseek(fileno(in), 0, SEEK_SET) || !getcwd(path, sizeof path))
-        child_give_up("a report");
-    char *const record = finding < 0 ? "record=" : text_of("record=/dev/fd/%d", finding);
+    if (!getcwd(path, sizeof path)) child_give_up("a report");
+    char *const record = text_of("record=/dev/fd/%d", told);
     char *const file = text_of("workbook/sanitize/%s.awk", program), *const here = text_of("pwd=%s", path);
     char *const words[] = {"awk", "-v", one, "-v", two, "-v", here, "-v", record, "-f", file, NULL};
-    char *const made = child_output(&(child){.words = words, .in = fileno(in)}, &status, NULL);
-    fclose(in);
+    char *const made = child_output(&(child){.words = words, .text = text}, &status, NULL);
+    look_what_was_told();
     return made;
 }
 
-// The first lines of a text, but for those that begin with `leave`, each behind this.
-static char *lines_of(const char *text, int most, const char *leave, const char *before)
+// The first lines of a text, each behind this.
+static char *lines_of(const char *text, int most, const char *before)
 {
     char *all = "";
-    for (; *text && most > 0; text += strcspn(text, "\n"), text += *text == '\n') {
-        if (*leave && strncmp(text, leave, strlen(leave)) == 0) continue;
+    for (; *text && most-- > 0; text += strcspn(text, "\n"), text += *text == '\n')
         all = text_of("%s%s%.*s\n", all, before, (int)strcspn(text, "\n"), text);
-        most--;
-    }
     return all;
 }
-
-// The results that a worker printed: memory is no result.
-static char *results_of(void) { return lines_of(printed, 1 << 20, "memory", ""); }
 
 // In the check build a local variable without a value has another one than in the worker: does what comes out differ?
 static void look_at_values(const wb_problem *p, const char *file, const char *ordinary, const char *given)
@@ -93,13 +101,13 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
     if ((double)source.st_mtim.tv_sec + 1e-9 * (double)source.st_mtim.tv_nsec >
         (double)built.st_mtim.tv_sec + 1e-9 * (double)built.st_mtim.tv_nsec)
         return;  // saved meanwhile
-    const char *const here = results_of();
+    const char *const here = printed;
     try_worker(ordinary, given);
-    const char *const there = results_of();
+    const char *const there = printed;
     if (strcmp(here, there) == 0) return;
     const char *unset = awk("unset", grades_read_file("%s", file), text_of("skeleton=%s", gaps_skeleton(p)), "unused=");
     if (!*unset) try_worker(ordinary, given);  // the order of atomics is a matter of chance, too
-    if (!*unset && strcmp(there, results_of()) != 0) return;
+    if (!*unset && strcmp(there, printed) != 0) return;
     char *places = "", *record = "an uninitialised variable\t";
     for (int n = 0; n < 4 && *unset; n++, unset += strcspn(unset, "\n"), unset += *unset == '\n') {
         const int number = (int)strcspn(unset, " "), length = (int)strcspn(unset, "\n");
@@ -107,7 +115,7 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
                          unset, length - number, unset + number);
         record = text_of("%s %s:%.*s", record, strrchr(file, '/') + 1, number, unset);
     }
-    dprintf(finding, "%s", record);
+    if (ftruncate(told, 0) == 0 && lseek(told, 0, SEEK_SET) == 0) dprintf(told, "%s\tNobody wrote it", record);
     report = text_of("sanitize: an uninitialised variable in %s\n"
                      "   The results depend on the value of a local variable before its first assignment.\n%s"
                      "   missing  a first value, such as = {} for a sum\n"
@@ -118,7 +126,7 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
 static void look_at_kernel(const wb_problem *p, const char *file, const char *worker, const char *given)
 {
     const int status = try_worker(worker, given);
-    char *const by_kernel = printed;
+    char *const by_kernel = strdup(found);
     busy = status == SPENT_STARVED || (after && status == SPENT_LATE);
     if (busy) return;
     for (const char *line = raw; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -129,8 +137,9 @@ static void look_at_kernel(const wb_problem *p, const char *file, const char *wo
         report = text_of("%ssanitize: no answer in %s s\n", report, limit);
     else if (status && !*report)
         report = text_of("sanitize: the worker ended with status %d\n", status);
-    if (!*report) look_at_values(p, file, text_of("build/cpu/%s", worker + strlen("build/cpu/check/")), given);
-    printed = by_kernel;
+    if (*report) return;
+    look_at_values(p, file, text_of("build/cpu/%s", worker + strlen("build/cpu/check/")), given);
+    if (!*report) strcpy(found, by_kernel);
 }
 
 static char *threads_of(const char *worker)
@@ -155,7 +164,7 @@ static void look_at_c(const wb_problem *p, const char *file, const char *worker,
         report = awk("report", raw, "tool=", "files=");
         if (status && !*report)
             report = text_of("sanitize: %s ended with status %d\n%s", strrchr(programs[i], '/') + 1, status,
-                             lines_of(raw, 20, "", ""));
+                             lines_of(raw, 20, ""));
     }
 }
 
@@ -181,16 +190,8 @@ static void look_at_gpu(const wb_problem *p, const char *file, const char *worke
                              tools[i]);
         if (!*report && !strstr(raw, "SUMMARY: 0 "))  // it could not work, or in words that are new
             report = text_of("sanitize: compute-sanitizer --tool %s gave no clean result:\n%s", tools[i],
-                             lines_of(raw, 20, "", ""));
+                             lines_of(raw, 20, ""));
     }
-}
-
-// What a worker returned, if that is not ok; "" else.
-static const char *returned(void)
-{
-    const char *const at = strncmp(printed, "returned: ", 10) == 0 ? printed : strstr(printed, "\nreturned: ");
-    const char *const text = at ? strchr(at, ' ') + 1 : "o";
-    return *text == 'o' ? "" : text_of("%.*s", (int)strcspn(text, "\n"), text);
 }
 
 // What keeps a check build from being as good as with g++ on Linux.
@@ -209,7 +210,7 @@ static int look_at_cases(const wb_problem *p, const char *file, const char *work
 {
     const char *unseen = "";
     char *said = (char *)given;
-    int fits = 0, tried = 0, found = 0;  // fits: 1 the function has to refuse it, 2 it is no case
+    int fits = 0, tried = 0, errors = 0;  // fits: 1 the function has to refuse it, 2 it is no case
     char *const ask[] = {(char *)worker, "--cases", (char *)(given ? given : "list"), NULL};
     if (!after) said = child_output(&(child){.words = ask}, &fits, NULL);
     if (given && fits == 2) return tell("  CASE: %s", said), 2;
@@ -220,18 +221,20 @@ static int look_at_cases(const wb_problem *p, const char *file, const char *work
         look(p, file, worker, one);
         if (busy) unseen = text_of("%s %s", unseen, one);
         // A gap is open, or all of it is blank; a function that gave up did nothing that could be looked at.
-        const char *const error = look == look_at_gpu ? "" : returned();
-        if (strncmp(error, "not implemented", 15) == 0) return tell("  nothing to check yet: %s\n", error), 1;
-        if (*error && !*report && fits == 1)
+        const int kind = *report ? 0 : (int)strcspn(found, "\t");
+        const char *const error = kind ? text_of("%.*s: %s", kind, found, found + kind + 1) : "";
+        if (*error && wb_finding_is(found, "not implemented"))
+            return tell("  nothing to check yet: %.*s\n", (int)strcspn(error, "\n"), error), 1;
+        if (*error && fits == 1)
             return tell("  CASE: nothing to check; the function rejects this case, as it must: %s", said), 2;
-        if (*error && !*report) report = text_of("sanitize: the function returned an error: %s\n", error);
-        if (!*report || found++) continue;
+        if (*error) report = text_of("sanitize: the function returned an error: %s\n", error);
+        if (!*report || errors++) continue;
         tell("  case %s\n", one);
-        printf("%s", lines_of(report, 1 << 20, "", "  "));
+        printf("%s", lines_of(report, 1 << 20, "  "));
         tell("     again    make sanitize-%02d CASE=%s\n", p->number, one);
     }
     if (tried == 0) return tell("  %s lists no cases\n", worker), 1;
-    if (found) return tried == 1 || tell("  errors in %d of %d cases\n", found, tried), 1;
+    if (errors) return tried == 1 || tell("  errors in %d of %d cases\n", errors, tried), 1;
     if (*unseen) return tell("  the machine was too busy to check%s: try again when it is less busy\n", unseen), 3;
     return tell("  no errors in %d case%s\n", tried, tried > 1 ? "s" : ""), 0;
 }
@@ -243,7 +246,7 @@ static int look_at(const char *backend, const char *impl, const wb_problem *p, c
     look_with *look = look_at_kernel;
     if (access(file, F_OK)) file = text_of("%s/%02d/%s.c", impl, p->number, p->name), look = look_at_c;
     if (access(file, F_OK)) return 0;  // no reference solution yet
-    tell("\n== %02d %s\n", p->number, p->name);
+    if (headed) printf("\n== %02d %s\n", p->number, p->name);
     if (strcmp(impl, "problems") == 0 && !after && gaps_are_shipped(file))
         return tell("  not started: open %s, and read problems/%02d/README.md\n", file, p->number), 0;
     if (strcmp(backend, "cuda") == 0 && look == look_at_kernel && !after) {
@@ -271,20 +274,27 @@ static int look_at(const char *backend, const char *impl, const wb_problem *p, c
 
 int sanitize_after(char **given)
 {
-    after = true, limit = "10", finding = atoi(given[4]);
+    begin("10", fdopen(atoi(given[4]), "r+"));
+    after = true;
     setenv("CUDACPU_TIMEOUT", "5", 1);
     return look_at(given[0], given[1], wb_problem_number(atoi(given[2])), given[3]);
+}
+
+int sanitize_one(char **given)
+{
+    const wb_problem *const p = wb_problem_number(atoi(given[2]));
+    begin(setting("WB_TIMEOUT", "60"), tmpfile());
+    setenv("CUDACPU_TIMEOUT", "", 1);
+    return p ? look_at(given[0], given[1], p, setting("CASE", NULL)) : 2;
 }
 
 int wb_sanitize(char **given)
 {
     int all = 0;
-    limit = setting("WB_TIMEOUT", "60");
-    setenv("CUDACPU_TIMEOUT", "", 1);
+    headed = true;
     child_interrupted(NULL);
     for (char **number = given + 2; *number; number++) {
-        const wb_problem *const p = wb_problem_number(atoi(*number));
-        const int one = p ? look_at(given[0], given[1], p, setting("CASE", NULL)) : 2;
+        const int one = sanitize_one((char *[]){given[0], given[1], *number});
         if (one && (all == 0 || all > one)) all = one;
     }
     return all;
@@ -292,7 +302,7 @@ int wb_sanitize(char **given)
 
 int wb_look(char **given)
 {
-    limit = setting("WB_TIMEOUT", "60");
+    begin(setting("WB_TIMEOUT", "60"), tmpfile());
     look_at_c(NULL, NULL, given[0], given[1]);
     printf("%s", report);
     return busy ? SPENT_STARVED : *report != 0;

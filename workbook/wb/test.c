@@ -287,7 +287,7 @@ static const char *look_closer(attempt *a, const char *state)
     char *const theirs[] = {(char *)run.builder, "look", a->number, NULL};
     int from;
     const pid_t pid = child_begin(run.builder ? &(child){.words = theirs, .error = CHILD_OUT}
-                                              : &(child){.call = wb_sanitize, .words = ours, .error = 2},
+                                              : &(child){.call = sanitize_one, .words = ours, .error = 2},
                                   &from);
     char *const said = child_read(from, NULL);
     const int looked = child_wait(pid);
@@ -301,15 +301,6 @@ static const char *look_closer(attempt *a, const char *state)
         state = "failed";
         fail_check(a);
     }
-    char *to = said;
-    for (const char *line = said, *end; *line; line = end) {
-        end = line + strcspn(line, "\n");
-        end += *end == '\n';
-        if (*line == '\n' || strncmp(line, "==", 2) == 0) continue;
-        memmove(to, line, (size_t)(end - line));
-        to += end - line;
-    }
-    *to = 0;
     say_plain("", said);
     a->outcome->sanitize = said;
     return state;

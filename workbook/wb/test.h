@@ -46,3 +46,5 @@ void explain(attempt *a);
 // What the check build finds of a case, to stdout; given: BACKEND, IMPL, NN, CASE, and a descriptor for what it is of
 // (layer_requests.h). In a process of its own.
 int sanitize_after(char **given);  // sanitize.c
+// The same of several cases; given: BACKEND, IMPL, NN.
+int sanitize_one(char **given);

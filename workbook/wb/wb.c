@@ -28,7 +28,7 @@ static const struct {
     {"lesson", "NN", 1, score_lesson, "the section Points of the lesson"},
     {"progress", "", 0, score_progress, "the student's own work: a line per problem"},
     {"next", "", 0, score_next, "the next thing to do"},
-    {"standing", "NN", 1, score_standing, "the state and the points of problem NN"},
+    {"standing", "NN", 1, score_standing, "the state and the points of problem NN; exit status 0 if it has passed"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
     {"gaps", "NN", 1, score_gaps, "its untouched gaps, and where given code was changed"},
     {"cases", "NN", 1, score_cases, "the cases in which the worker counts the answer to the question of make predict"},

@@ -207,45 +207,52 @@ template <int BC> struct tile_row {
 
 // ------------------------ warps merge
 
-// Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, 16 rows at a time.
+// Where the warps of a block meet: each warp's m; and eight rows of the O and l of the warps but the last.
 template <int Warps, int Rows> struct row_room {
-    float at[Warps][Rows / 8][32];
+    float at[Warps][Rows];
 };
 template <int Cols> struct sum_room {
-    float at[16 * Cols / 32 + 2][32];
+    float2 O[3][Cols / 8][32];
+    float l[3][32];
 };
 
-// Each warp has seen other keys: their O and l become one, under one maximum, in the registers of the last warp. Added
-// in a fixed order. All threads of the block call. `sums` is written when all of them have called, and both rooms are
-// free again when they return.
+// Each warp has seen other keys: their O and l become one, under one maximum, in the registers of the last warp, for as
+// many rows as exist. Added in a fixed order. All threads of the block call. `sums` is written when all of them have
+// called, and both rooms are free again when they return.
 template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps, Rows> &maxima, sum_room<Cols> &sums,
                                                                   reg_tile<Rows, Cols> &O, row_vec<Rows> &m,
-                                                                  row_vec<Rows> &l)
+                                                                  row_vec<Rows> &l, int rows = Rows)
 {
-    for (int i = 0; i < Rows / 8; i++) maxima.at[warp_id()][i][lane_id()] = m.x[i];
+    static_assert(Warps <= 4, "the sums have room for three");
+    for (int i = 0; i < Rows / 8 && lane_id() % 4 == 0; i++) maxima.at[warp_id()][8 * i + lane_id() / 4] = m.x[i];
     __syncthreads();  // each warp's m is there, and all have called
     row_vec<Rows> m_all = m;
     for (int w = 0; w < Warps; w++)
-        for (int i = 0; i < Rows / 8; i++) m_all.x[i] = fmaxf(m_all.x[i], maxima.at[w][i][lane_id()]);
+        for (int i = 0; i < Rows / 8; i++) m_all.x[i] = fmaxf(m_all.x[i], maxima.at[w][8 * i + lane_id() / 4]);
     const row_vec<Rows> alpha = exp2(m - m_all);
     m = m_all;
     l = l * alpha;
     scale_rows(O, alpha);
     TILE_UNROLL
-    for (int r = 0; r < Rows / 16; r++)
-        for (int w = 0; w < Warps; w++) {
-            if (warp_id() == w) {
-                int n = 0;
-                const auto add = [&](float &x) {
-                    float &sum = sums.at[n++][lane_id()];
-                    sum = x = w > 0 ? sum + x : x;
-                };
-                for (int c = 0; c < Cols / 8; c++)
-                    for (int i = 0; i < 4; i++) add(O.x[r][c][i]);
-                for (int i = 0; i < 2; i++) add(l.x[2 * r + i]);
-            }
-            __syncthreads();  // this warp's part is in the sum
+    for (int i = 0; i < Rows / 8; i++) {
+        if (8 * i >= rows) break;
+        const auto pair = [&](int c) { return &O.x[i / 2][c][i % 2 * 2]; };  // this lane's two of eight columns
+        if (warp_id() < Warps - 1) {
+            TILE_UNROLL
+            for (int c = 0; c < Cols / 8; c++) sums.O[warp_id()][c][lane_id()] = {pair(c)[0], pair(c)[1]};
+            sums.l[warp_id()][lane_id()] = l.x[i];
         }
+        __syncthreads();  // the other warps' parts are there
+        for (int w = 0; w < Warps - 1 && warp_id() == Warps - 1; w++) {
+            TILE_UNROLL
+            for (int c = 0; c < Cols / 8; c++) {
+                const float2 x = sums.O[w][c][lane_id()];
+                pair(c)[0] += x.x, pair(c)[1] += x.y;
+            }
+            l.x[i] += sums.l[w][lane_id()];
+        }
+        __syncthreads();  // and have been read
+    }
 }
 
 // ------------------------ shares and their parts
@@ -327,8 +334,9 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
 
 // ------------------------ the host
 
-// How many blocks of this kernel the device runs at a time; 0 if it does not say. Asks for their shared memory, too.
-template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads, size_t bytes)
+// How many blocks of this kernel the device runs at a time, at most so many a multiprocessor; 0 if it does not say. Asks
+// for their shared memory, too.
+template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads, size_t bytes, int most = 32)
 {
     int device, multiprocessors, together;
     const bool told =
@@ -336,5 +344,5 @@ template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads,
         cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes) == cudaSuccess &&
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel, threads, bytes) == cudaSuccess;
-    return told ? multiprocessors * together : 0;
+    return told ? multiprocessors * (together < most ? together : most) : 0;
 }

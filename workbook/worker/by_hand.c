@@ -115,7 +115,7 @@ void by_hand_fill(const laid_case *l)
     if (wb_is_backward(l->problem)) fill_forward(l);
 }
 
-void by_hand_print(const laid_case *l)
+void by_hand_print(const laid_case *l, int told)
 {
     const wb_exchange *x = (const wb_exchange *)l->at;
     char text[WB_CASE_TEXT];
@@ -124,6 +124,8 @@ void by_hand_print(const laid_case *l)
     printf("returned: %s%s%s\n", wb_status_text(x->status), x->status == WB_OK ? "" : ": ", x->message);
     if (x->device_status != WB_OK) printf("device: %s\n", x->device_message);
     if (x->status == WB_OK && x->device_status == WB_OK) print_outputs(l);
+    if (told >= 0 && x->status != WB_OK) dprintf(told, "%s\t%s", wb_status_text(x->status), x->message);
+    if (told >= 0) return;
     printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
            (double)x->host_bytes / 1024);
     if (x->asked.fetches)

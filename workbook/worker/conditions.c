@@ -35,7 +35,7 @@ static wb_status set_layer(wb_run *r)
 {
     wb_have_processors(r->c->processors);
     wb_have_shared_kb(r->c->shared_kb);
-    if (r->c->dry) wb_launch_few(0);
+    wb_launch_few(r->c->dry ? 0 : ~0u);
     return WB_OK;
 }
 

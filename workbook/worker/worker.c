@@ -6,7 +6,7 @@
 //   ... --case A:B              one after the other in one process: does a call leave anything that changes the next?
 //   --guard 0 ...               buffers end with their tensors, outputs are left unwritten: for tools that see accesses
 //   --count FILE ...            what the layer counts in each case, as a row of that file (layer_requests.h)
-//   --report N ...              a report says to descriptor N what it is of
+//   --report N ...              a report, or an error, says to descriptor N what it is of
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
@@ -70,7 +70,8 @@ int try_run(const laid_case *l, int board_file)
     return 3;
 }
 
-static FILE *counts;  // --count: a row a case, read by score/next.c
+static FILE *counts;   // --count: a row a case, read by score/next.c
+static int told = -1;  // --report
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
 static int try_case(const wb_problem *problem, const char *text, int file, int board, size_t guard)
@@ -94,7 +95,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
         fprintf(counts, "%llu\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks,
                 (unsigned long long)a->multiplied, (unsigned long long)a->products, (unsigned long long)a->sent,
                 (unsigned long long)a->fetches);
-    if (by_hand) by_hand_print(&laid);
+    if (by_hand) by_hand_print(&laid, told);
     munmap(laid.at, laid.bytes);
     return 0;
 }
@@ -147,7 +148,8 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
             if (!(counts = fopen(argv[i + 1], "w"))) return perror(argv[i + 1]), 2;
             fprintf(counts, "blocks\tmultiplied\tproducts\tsent\tfetches\n");
         } else if (strcmp(argv[i], "--report") == 0) {
-            if (wb_report_to) wb_report_to(atoi(argv[i + 1]));
+            told = atoi(argv[i + 1]);
+            if (wb_report_to) wb_report_to(told);
         } else if (strcmp(argv[i], "--guard") == 0)
             guard = (size_t)atol(argv[i + 1]);
         else if (strcmp(argv[i], "--cases") == 0) {

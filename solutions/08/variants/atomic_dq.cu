@@ -169,7 +169,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void backward_kernel(
             next_sum += sum_head;
         }
         loads_arrived<0>();
-        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        __syncthreads();  // this step's tiles are there for all warps, and no warp still reads those of the step before
         float statistic = 0;
         if (step + 1 < steps) {
             load_step(next, next_row, next_i0);

@@ -132,8 +132,8 @@ static bool lies_apart(const schedule &plan, const attention_shape *shape)
     return plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
 }
 
-// How many steps all take, if each multiprocessor takes the next work when it is done with one. In turns a block adds to
-// a tile of queries a step after the block that comes before it there.
+// How many steps all take, if each multiprocessor takes the next work when it is done with one. In turns a block adds
+// to a tile of queries a step after the block that comes before it there.
 static double time_of(const schedule &plan, const attention_shape *shape, bool ordered)
 {
     constexpr int MOST = 4096, MOST_SIDE = 1024;

@@ -495,7 +495,7 @@ __global__ __launch_bounds__(64, BLOCKS) void sinks_kernel(
     reg_tile<MOST_SINKS, 64> dK_reg = {}, dV_reg = {};
     for (int step = begin; step < end; step++) {
         loads_arrived<0>();
-        __syncthreads();  // L and delta of this step are known, the tiles of the next have come, and those of the last are free
+        __syncthreads();  // L and delta of this step are known, the next tiles have arrived, those of the last are free
         if (step + 2 < end) load_step(step + 2);
         if (!multiplies) {
             if (step + 1 < end) know(step + 1);

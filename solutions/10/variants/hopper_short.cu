@@ -185,8 +185,8 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
 }
 
 // Under a mask, as many heads as have their keys and values in the 24 MB of the L2 cache that are for all together: in
-// sections about as large as each other, or the last would end long after the others (653 causal shapes on an H100: 0.984
-// of the time that powers of two in 32 MB take, 0.79 to 1.10).
+// sections about as large as each other, or the last would end long after the others (653 causal shapes on an H100:
+// 0.984 of the time that powers of two in 32 MB take, 0.79 to 1.10).
 static int side_by_side(const attention_shape *shape, mask_kind mask)
 {
     const int kv_heads = shape->batch * shape->kv_heads, group = shape->q_heads / shape->kv_heads, Nk = shape->kv_len;

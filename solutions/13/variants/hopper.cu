@@ -65,13 +65,13 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     // last two steps. For more than 8 groups of copies there is no wait: the compiler makes it one for 8.
     constexpr int BEHIND = SLOTS - 4 < 8 ? SLOTS - 4 : 8;
     auto &tiles = shared_memory<tiles_of<Sizes>>();
-    after_may_begin();  // the merge, which waits for this kernel's end in its place
 
     // who am I: a tile of rows of one head, and of all keys those of my team
     const member<Sizes::ROWS> me(shape);
     const tile_row<BC> all(kv_len, shape);
     const share mine = share_of(me, all, whole);
     if (mine.count == 0) return;
+    after_may_begin();  // the merge, which waits for this kernel's end in its place
     tiles.init();
 
     // fetch: the last warpgroup, past the ends of sequences

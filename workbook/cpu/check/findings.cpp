@@ -280,8 +280,8 @@ static const char *section_of(const char *kind)
     return "Barriers and lanes";
 }
 
-// kind: of the layer's report that comes before; null if there is none.
-static void print_findings(const char *kind)
+// kind: of the layer's report that comes before; null if there is none. Returns the section that tells more.
+static const char *print_findings(const char *kind)
 {
     static place places[2 * MOST];
     static source_line lines[2 * MOST];
@@ -317,7 +317,8 @@ static void print_findings(const char *kind)
         if (more > SHOWN) fprintf(stderr, "            ...\n");
     }
     fprintf(stderr, "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section);
-    if (first >= 0) report_record(kinds[found[first].kind].name);
+    if (first >= 0) report_record(kinds[found[first].kind].name, section);
+    return section;
 }
 
 void finish()
@@ -341,7 +342,7 @@ void hook_rank_end() { at_exit(); }
 // ------------------------ the layer's own reports
 // Deadlocks, divergent barriers, absent lanes and the like.
 
-void hook_report_end(const char *kind) { print_findings(kind); }
+const char *hook_report_end(const char *kind) { return print_findings(kind); }
 
 // Where a thread has called the layer.
 static const source_line &line_of_call(const thread &t)
