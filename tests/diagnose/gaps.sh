@@ -53,7 +53,7 @@ asks - 13/rows_that_see_nothing_are_NaN "packed rows"
 asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
 asks - 04/exp2_without_log2e bounds           # it lies in code that was given: no gap may be as shipped
 asks "2^(s - L) delta" 12/rows_of_thread_0_in_base_2 "sum of the block"  # of one row thread 0's sum is the block's
-asks unpinned 17/merge_by_halves owner wait travel release  # one rank shows it
+asks "all parts have the same weight" 17/merge_by_halves owner wait travel release  # one rank shows it
 asks - 17/merge_by_halves zigzag              # what is merged may be others' parts
 asks - 17/keys_of_the_next_rank travel
 asks 0 18/delta_left_out when add gradients keys

@@ -38,6 +38,7 @@ static void turn_if_complete(signal_state &s, call_site site)
                    "without it",
                    s.come, name_of(s.word));
     s.phase++;
+    s.let = s.arrived;
     s.missing = s.count;
     s.promised = s.come = 0;
     s.over = s.collecting;
@@ -85,6 +86,7 @@ void signal_arrive(uint64_t *word, long bytes, call_site site)
                    name_of(word), s.count);
     if (recording) record_event({"arrive", name_of(word), s.phase, bytes, site});
     s.missing--;
+    s.arrived = __builtin_return_address(0);
     s.promised += bytes;
     publish(e, me, s.collecting);
     hook_publish(static_cast<int>(*word ^ MARK));
@@ -113,22 +115,29 @@ static void tell(const thread &t, const void *word, long phase, char *text, size
     std::string full = name_of(word);  // "K.empty[1]": what never was filled is never given back
     const size_t at = full.find("empty[");
     if (at == std::string::npos || s.phase) return;
+    bool begun = false, sent = true;  // begun: the first wait for a tile of this ring was right
+    const std::string ring = full.substr(0, at + 6);
     full.replace(at, 5, "full");
-    for (const signal_state &x : engine_here().signals)
-        if (full == name_of(x.word) && !x.phase && x.missing == x.count)
-            snprintf(text + n, size - static_cast<size_t>(n),
-                     ". Nothing was sent there: the first wait must be for the phase before the first, and the phase "
-                     "must change once per round");
+    for (const signal_state &x : engine_here().signals) {
+        begun |= x.before && ring == std::string(name_of(x.word)).substr(0, at + 6);
+        sent &= full != name_of(x.word) || x.phase || x.missing != x.count;
+    }
+    if (!sent)
+        snprintf(text + n, size - static_cast<size_t>(n), ". Nothing was sent there: %s",
+                 begun ? "the phase must change once per round, when the first tile's turn comes again"
+                       : "the first wait must be for the phase before the first");
 }
 
 void signal_wait(const uint64_t *word, unsigned phase, call_site site)
 {
     engine &e = engine_here();
     const thread &me = engine_thread("signal::wait()", site);
-    find_signal(e, word, site, "a wait");
+    signal_state &waited = find_signal(e, word, site, "a wait");
+    waited.before |= phase & 1 && !waited.phase;
     wait_until(signal_is_over, tell, word, phase & 1, site);
     const signal_state &s = find_signal(e, word, site, "a wait");
     if (recording) record_event({"wait", name_of(word), s.phase - 1l, 0, site});
+    e.last_wait[me.number] = 1 + (*word ^ MARK);
     join(e, e.know[me.number], s.over);
     hook_learn(static_cast<int>(*word ^ MARK), site);
 }

@@ -201,24 +201,28 @@ static void look_at_dsinks(void)
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[12] = {0}, size = 0;
+        double sum[10 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
             const double L = e.L[row], delta = e.delta[row], right = -exp(x - L) * delta;
-            sum[0] += right, size += fabs(right), sum[1] -= exp2(x - L) * delta,
-                sum[2] -= exp(x * s->scale - L) * delta;
-            sum[3] -= exp(key - L) * delta, sum[4] += b == 0 ? right : 0,
-                sum[5] += wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)right)}, 0);
-            for (int k = 0; k < 5; k++) sum[6 + k] += i % 1024 < 32 << k ? right : 0;
-            sum[11] = s->batch * sum[4];
+            for (int k = 0; k < POWERS; k++) sum[k] -= power(k, x, L) * delta;
+            double *const rest = sum + POWERS;
+            size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
+            rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
+            rest[4] += wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)right)}, 0);
+            for (int k = 0; k < 5; k++) rest[5 + k] += i % 1024 < 32 << k ? right : 0;
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
-                "+ exp(s - L) delta| 2^(s - L) delta| exp(scale s - L) delta| exp(s - L) delta, with s of the key "
-                "head| exp(s - L) delta over the first sequence only| exp(s - L) delta, each term rounded to bf16"
-                "| exp(s - L) delta over 1 warp's rows| exp(s - L) delta over 2 warps' rows| exp(s - L) delta over 4 "
-                "warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 warps' rows"
-                "| exp(s - L) delta over the first sequence's rows, once for each sequence",
+                "+ exp(s - L) delta| " POWERS_OF(
+                    "s", "L",
+                    " delta") "| exp(scale s - L) delta| exp(s - L) delta, with s of the key head"
+                              "| exp(s - L) delta over the first sequence only"
+                              "| exp(s - L) delta over the first sequence's rows, once for each sequence"
+                              "| exp(s - L) delta, each term rounded to bf16"
+                              "| exp(s - L) delta over 1 warp's rows| exp(s - L) delta over 2 warps' rows| exp(s - L) "
+                              "delta over 4 "
+                              "warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 warps' rows",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
                 h, got, sum[0], h);
@@ -259,7 +263,9 @@ void settle_backward(void)
     }
     fit_P[0].mute = !fit_form(&fit_P[0]);  // it was taken from dS: delta or dP may be what is wrong
     const form *const sum = fit_form(&fit_dsinks);
+    const char *const says = sum ? sum->says : "", *const right = strstr(says, "exp(s - L) delta");
     if (block_is_summed())
-        fit_dsinks.gaps = sum && strstr(sum->says, "warp") ? "sum of the block|rows of the head"
-                                                           : "rows of the head|sum of the block";
+        fit_dsinks.gaps = strstr(says, "warp")              ? "sum of the block|rows of the head"
+                          : !*says || (right && !right[16]) ? "rows of the head|sum of the block"
+                                                            : "rows of the head";
 }

@@ -8,6 +8,8 @@
 
 static fit fit_factor =
     FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax", .joint = "; the exponent of 2 is ");
+static fit fit_V = FIT(BY_EXPONENT, "softmax|overlap", .joint = "; it equals the change of ",
+                       .zero = "; its weights do not contain that exponent");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = "; it equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax"), fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
@@ -93,12 +95,22 @@ static void look_at_factor(row_in_tile *x)
     if (!x->right && x->plain && !*fit_factor.says) see(&fit_factor, 0, 0, NULL, 0, "%s", says);
 }
 
-// From one tile to the next.
+// From one tile to the next: log2(P) less the score is V's exponent less m, and O is multiplied by what m grows by.
+static int whole;  // how often V's exponents are off by a whole number, as another tile's would be
 static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, double factor)
 {
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
-    const double m = of_tile(e.V_exponent, is) - is->at, m_old = of_tile(e.V_exponent, was) - was->at;
-    const double grown = m - m_old;
+    const double right = of_tile(e.V_exponent, is) - of_tile(e.V_exponent, was), at = is->at - was->at;
+    const double grown = right - at, V = at - log2(factor);
+    row_in_tile first[2] = {*was, *is};  // of the first head of all
+    first[0].kv_head = first[1].kv_head = 0;
+    whole += fabs(V - right) > 0.5 && fabs(V - right - round(V - right)) < 0.15;
+    see_sum(&fit_V, V, 0.3, "+ V's exponent| V's exponent of key head 0| K's exponent",
+            (double[]){right, of_tile(e.V_exponent, &first[1]) - of_tile(e.V_exponent, &first[0]),
+                       of_tile(e.K_exponent, is) - of_tile(e.K_exponent, was)},
+            "from the tile that starts at key %d to that at key %d, V's exponent changes by %g, but in the weights of "
+            "query %d of head %d by %.2f",
+            was->tile * TILE, is->tile * TILE, right, query_of(is->q), head_of(is->q) % e.s->q_heads, V);
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
             "in the tile that starts at key %d, m of query %d grows by %.2f, so its O must be multiplied by %.4g, but "
             "is multiplied by %.4g",
@@ -124,13 +136,6 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
-static bool begins_anew(int t, int i)
-{
-    bool zero = true;
-    for (int d = 0; d < e.s->head_dim; d++) zero &= steps[t].P->before[i * e.s->head_dim + d] == 0;
-    return zero;
-}
-
 // O of a row whose scores, weights and L are right: of the sums that the products left, each under the maximum of its
 // last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
 static void look_at_O(int i, int q, const double *m)
@@ -139,7 +144,7 @@ static void look_at_O(int i, int q, const double *m)
     const int D = e.s->head_dim;
     int ends[SUMS], sums = 0;
     for (int t = 0; t < step_count && sums < SUMS; t++) {
-        if (t + 1 == step_count || begins_anew(t + 1, i)) ends[sums++] = t;
+        if (t + 1 == step_count || rescaled_by(&steps[t], &steps[t + 1], i) == 0) ends[sums++] = t;
     }
     const int last = step_count - 1;
     const double m_end = m[last], m_sum = sums > 1 ? m[ends[sums - 2] + 1] : m_end;
@@ -193,6 +198,8 @@ void look_at_e4m3(const record *r)
 
 void settle_e4m3(void)
 {
+    fit_V.mute = whole < 3 || whole < fit_V.wrong, fit_rescaling.mute = !fit_V.mute;
+    fit_V.none = "; the difference is a whole number, as of the exponent of another tile or head";
     const form *const l = fit_form(&fit_l);
     if (l && strstr(l->says, "this L + ln(2) V_exponent") == l->says) fit_l.gaps = "";  // l is right
 }

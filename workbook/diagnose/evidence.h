@@ -111,8 +111,15 @@ void see(fit *f, double seen, double tolerance, const form *forms, int count, co
 LIKE_PRINTF(6)
 void see_sum(fit *f, double seen, double tolerance, const char *names, const double *values, const char *format, ...);
 
-// What is behind an L that is infinite where it should be finite: "" if it is not.
-const char *overflow_of(double L, double right);
+// What may stand for exp(x - y): how it reads, each with `rest` behind it, for see_sum, and what it is; n = 0 is right.
+enum { POWERS = 8 };
+#define POWERS_OF(x, y, rest) \
+    "2^(" x " - " y ")" rest "| 2^(" x " log2(e) - " y ")" rest "| 2^(" x " - " y " log2(e))" rest "| exp(" x " - " y \
+    " log2(e))" rest "| exp(" x " log2(e) - " y ")" rest "| exp(" y " - " x ")" rest "| exp(" x ")" rest
+double power(int n, double x, double y);
+
+// What is behind an L that is infinite where it should be finite, of a sum that has exp(exponent): "" if it is not.
+const char *overflow_of(double L, double exponent);
 
 // A row's O and L from those of parts. false: there is one, and neither fits, so what is wrong came before.
 bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,

@@ -117,7 +117,7 @@ static int add_sum(const fit *f, form *forms, int n, const term *terms, const fa
 
 void see_sum(fit *f, double seen, double tolerance, const char *names, const double *values, const char *format, ...)
 {
-    enum { MOST = 14 };
+    enum { MOST = 20 };
     static const factor changes[] = {{1, 0, 0},  {0, 0, 0}, {-1, 0, 0}, {2, 0, 0}, {0.5, 0, 0}, {4, 0, 0}, {32, 0, 0},
                                      {1, -1, 0}, {1, 1, 0}, {1, 0, -1}, {1, 0, 1}, {1, -1, -1}, {1, 1, 1}};
     static term terms[MOST];
@@ -166,7 +166,7 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
 static bool explains(const fit *f, int n)
 {
     const bool any = n > 0 && n < f->count && (f->count < 30 || f->wrong > 5);
-    return any && f->misses[n] <= (f->exact ? 0 : f->wrong / 50);
+    return any && f->misses[n] <= f->wrong / (f->exact ? 1000 : 50);
 }
 
 const form *fit_form(const fit *f)
@@ -185,11 +185,11 @@ const form *fit_form(const fit *f)
 static void conclude_fit(const fit *f)
 {
     const form *is = fit_form(f), *other = NULL;
-    for (int n = is && strncmp(is->says, "nothing", 7) ? 1 : f->count; n < f->count && !other; n++)
+    const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
+    for (int n = is && !zero && strncmp(is->says, "nothing", 7) ? 1 : f->count; n < f->count && !other; n++)
         if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             other = &f->forms[n];
-    const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
     const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : "; it equals ";
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, joint,
@@ -204,20 +204,57 @@ void conclude(void)
         if (!noted[n]->mute && *noted[n]->says) conclude_fit(noted[n]);
 }
 
-const char *overflow_of(double L, double right)
+double power(int n, double x, double y)
+{
+    static const double of[POWERS][2] = {{1, -1},     {LN2, -LN2}, {1, -LN2}, {LN2, -1},
+                                         {1, -LOG2E}, {LOG2E, -1}, {-1, 1},   {1, 0}};
+    return exp(of[n][0] * x + of[n][1] * y);
+}
+
+const char *overflow_of(double L, double exponent)
 {
     static char says[200];
-    if (!isinf(L) || L < 0 || !(right > 88) || !isfinite(right)) return "";
+    if (!isinf(L) || L < 0 || !(exponent > 88) || !isfinite(exponent)) return "";
     snprintf(says, sizeof says,
              ": exp(%.4g) is infinite in float32; add exponentials only after the largest exponent is subtracted",
-             right);
+             exponent);
     return says;
+}
+
+// Whether O is, but for a factor, the sum of parts with the weights exp(own (L - m_old) + old (m_old - m)): m_old is the
+// first's L, then m. Lanes may have every n-th part each, and m of these; what they have is merged as it should be.
+static bool is_merged(double own, double old, double *const *O_of, const double *L_of, double most, int parts,
+                      const float *O)
+{
+    for (int lanes = 1; lanes <= 32; lanes *= 2) {
+        double x[WB_MAX_HEAD_DIM] = {0}, m[32], xx = 1e-300, xy = 0, yy = 0;
+        for (int n = 0; n < parts; n++) m[n % lanes] = n < lanes ? L_of[n] : fmax(m[n % lanes], L_of[n]);
+        for (int n = 0; n < parts; n++) {
+            const double here = m[n % lanes], m_old = n < lanes ? L_of[n] : here;
+            for (int d = 0; d < e.s->head_dim && isfinite(L_of[n]); d++)
+                x[d] += exp(own * (L_of[n] - m_old) + old * (m_old - here) + here - most) * O_of[n][d];
+        }
+        for (int d = 0; d < e.s->head_dim; d++) xx += x[d] * x[d], xy += x[d] * O[d], yy += pow(O[d], 2);
+        if (xy > 0.01 * xx && yy - xy * xy / xx <= 1e-4 * yy) return true;
+    }
+    return false;
 }
 
 bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
                double slack, const char *where)
 {
-    double m = -INFINITY, l = 0, off = 0, size = 1e-300, xx = 1e-300, xy = 0, yy = 0;
+    static const struct {
+        double own, old;
+        const char *says;
+    } ways[] = {{1, 1, "each row is off by one factor: l is wrong, not what is added up. Is l rescaled as O is?"},
+                {LN2, LN2, "2^(its L - m) takes the place of exp(its L - m)"},
+                {LN2, 1, "2^(its L - m) takes the place of exp(its L - m) where a part is added"},
+                {1, LN2, "2^(m_old - m_new) takes the place of exp(m_old - m_new), by which O so far is multiplied"},
+                {1, 0, "O so far is not multiplied by exp(m_old - m_new)"},
+                {0, 1, "its L is left out: each part is added with the weight 1"},
+                {0, 0, "all parts have the same weight"}};
+    double m = -INFINITY, l = 0, off = 0, size = 1e-300;
+    form forms[1 + COUNT(ways)] = {{"", 0}};
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return true;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
@@ -225,17 +262,14 @@ bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         double x = 0;
         for (int n = 0; n < parts; n++) x += exp(L_of[n] - m) / l * O_of[n][d];
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
-        xx += x * x, xy += x * O[d], yy += pow(O[d], 2);
     }
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
-    const bool scaled = O_off && parts > 1 && xy > 0.01 * xx && yy - xy * xy / xx <= 1e-4 * yy;
-    see(sums, O_off, 0,
-        (form[]){{"", 0},
-                 {"in each row all columns are off by one factor: l is wrong, not what is added up. Is l rescaled as O "
-                  "is?",
-                  scaled}},
-        2, "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
+    for (int n = 0; n < COUNT(ways); n++)
+        forms[n + 1] = (form){ways[n].says, O_off && parts > 1 && !forms[1].is &&
+                                                is_merged(ways[n].own, ways[n].old, O_of, L_of, m, parts, O)};
+    see(sums, O_off, 0, forms, COUNT(forms),
+        "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");
     see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
             "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g%s", where, parts,

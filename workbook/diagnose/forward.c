@@ -34,7 +34,7 @@ bool look_at_heads(const record *r, bool of_V)
 {
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
-    int reads[HEADS], foreign[HEADS] = {0}, wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
+    int reads[HEADS], wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
     const char *none = NULL, *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
     static const char nan[] = "it is NaN: never written, or not yet";
     static const char torn[] = "it was read before all of it had arrived, or from where none of them begins";
@@ -69,7 +69,6 @@ bool look_at_heads(const record *r, bool of_V)
                          "rows of %c in one tile belong to key heads %d and %d: from a key of a head to the next, all "
                          "heads of a key are in between",
                          letter, key_head_of(p->b_row[0]), head);
-                if (head != right_key_head(h)) foreign[h] = head;
                 if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
                 own[h] |= head == right_key_head(h);
             }
@@ -78,12 +77,9 @@ bool look_at_heads(const record *r, bool of_V)
     for (int h = 0; h < heads; h++) {
         form forms[MAX_FORMS];
         const bool others = reads[h] >= 0 && reads[h] != right_key_head(h);
-        if (others && own[h]) {  // some tiles lie beyond the head
+        if (others && own[h])  // some tiles lie beyond the head
             reads[h] = right_key_head(h), nobodys++;
-            find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK + 1 : BY_HEADS, "", gaps,
-                 "query head %d reads %c of key head %d in some tiles, and in others of key head %d", h, letter,
-                 foreign[h], right_key_head(h));
-        } else
+        else
             wrong += others;
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))

@@ -89,24 +89,15 @@ static bool is_made_of(const product *p, const product *const S[2], int to, int 
 
 static void look_at_lanes(double m[8][4], int key)
 {
-    int alike = 0, row = -1;        // alike: rows, to that beside them, and to no other
-    bool by_1 = true, by_2 = true;  // in all rows
-    for (int i = 8; i-- > 0;) {
-        const double *const is = m[i], close = 0.06 + 2e-3 * fabs(is[0]);
-        const bool like_1 = fabs(is[0] - is[1]) < close && fabs(is[2] - is[3]) < close;
-        const bool like_2 = fabs(is[0] - is[2]) < close && fabs(is[1] - is[3]) < close;
-        by_1 &= like_1, by_2 &= like_2;
-        if (!like_1 || !like_2) row = i;
-    }
+    int alike = 0, row = -1;  // alike: rows, to that beside them, and to no other
+    for (int i = 8; i-- > 0;)
+        for (int t = 1; t < 4; t++)
+            if (fabs(m[i][0] - m[i][t]) >= 0.06 + 2e-3 * fabs(m[i][0])) row = i;
     if (row >= 0)
         find(BY_MAXIMUM, "m of each lane", "row",
              "lanes %d to %d share a row, but in the tile that starts at key %d they subtract %.4g, %.4g, %.4g and "
-             "%.4g from "
-             "its scores: %s",
-             row * 4, row * 4 + 3, key, m[row][0], m[row][1], m[row][2], m[row][3],
-             by_1   ? "each has the maximum of lanes n and n ^ 1, but not of n ^ 2"
-             : by_2 ? "each has the maximum of lanes n and n ^ 2, but not of n ^ 1"
-                    : "the maximum is not taken over all four lanes");
+             "%.4g from its scores: the maximum is not taken over all four lanes",
+             row * 4, row * 4 + 3, key, m[row][0], m[row][1], m[row][2], m[row][3]);
     if (row >= 0) return;
     for (int i = 0; i < 8; i++) alike += (fabs(m[i][0] - m[i ^ 1][0]) < 0.02) - (fabs(m[i][0] - m[i ^ 2][0]) < 0.02);
     if (alike > 5)

@@ -30,20 +30,28 @@ pairs pairs_of(const step *t, int first_row, int last_row)
     return p;
 }
 
-// Of packed rows: which token a row is taken for, and from where on it counts.
+// Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
     static const char *const tokens[] = {"its token", "(its row in the tile % Nq)", "its row / (Hq / Hkv)",
                                          "its row / Nq (its head)", "its row without % Nq"};
-    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], last = keys_of(t->row0) - Nq;
+    static const struct {
+        const char *says;
+        int all, Nq, sign;
+    } bounds[] = {{"kv_len - Nq + ", 1, 1, 1}, {"", 0, 0, 1}, {"kv_len - ", 1, 0, -1}, {"kv_len - Nq - ", 1, 1, -1}};
+    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
-    add_form(f, forms, &n, j > last + Nq - 1, "a token sees all later tokens, too");
+    add_form(f, forms, &n, j >= all, "a token sees all later tokens, too");
+    add_form(f, forms, &n, j > all - Nq, "each token sees the keys that the first one sees");
     add_form(f, forms, &n, false, "no pair is hidden");
-    EACH_PAIR (k, COUNT(token), more, 3)
-        if (k || more != 1)
-            add_form(f, forms, &n, j > last + token[k] + more - 1, "a row sees the keys up to kv_len - Nq + %s%s",
-                     tokens[k], more_or_less[more]);
+    EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
+        for (int more = -1; more < 2; more++) {
+            const int last = bounds[b].all * all - bounds[b].Nq * Nq + bounds[b].sign * token[k] + more;
+            if (b || k || more)
+                add_form(f, forms, &n, j > last, "a row sees the keys up to %s%s%s", bounds[b].says, tokens[k],
+                         more_or_less[more + 1]);
+        }
     return n;
 }
 
@@ -62,24 +70,21 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks;
     // What may stand for i, and for j; the first three, or two, may decide where the mask runs.
-    typedef struct number {
-        const char *is;
-        int x;
-    } number;
     const bool warps = !by_keys && !e.problem->on_host;  // a warp's rows
-    const number of_query[] = {{warps ? "(the warp's first query)" : "(the tile's first query)", q0},
-                               {warps ? "(the warp's last query)" : "(the tile's last query)", q1},
-                               {"(the block's first query)", by_keys ? q0 : t->of_block},
-                               {"r", r},
-                               {"j", j},
-                               {"(i without the warp's offset)", by_keys ? i : t->of_block + r},
-                               {"(i with the warp's offset twice)", by_keys ? i : 2 * i - t->of_block - r}};
-    const number of_key[] = {{"(the tile's first key)", k0},
-                             {"(the tile's last key)", k1},
-                             {"c", c},
-                             {"(the row in the tile, as its column)", k0 + r},
-                             {"i", i},
-                             {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
+    const form of_query[] = {{warps ? "(the warp's first query)" : "(the tile's first query)", q0},
+                             {warps ? "(the warp's last query)" : "(the tile's last query)", q1},
+                             {"(the block's first query)", by_keys ? q0 : t->of_block},
+                             {"r", r},
+                             {"j", j},
+                             {"i / (Hq / Hkv)", i / (e.s->q_heads / e.s->kv_heads)},
+                             {"(i without the warp's offset)", by_keys ? i : t->of_block + r},
+                             {"(i with the warp's offset twice)", by_keys ? i : 2 * i - t->of_block - r}};
+    const form of_key[] = {{"(the tile's first key)", k0},
+                           {"(the tile's last key)", k1},
+                           {"c", c},
+                           {"(the row in the tile, as its column)", k0 + r},
+                           {"i", i},
+                           {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
@@ -90,19 +95,20 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);
         if (kind == TAIL) continue;
         RULE(runs && (j > i + x || (old && no_sink)), "j > i%s replaces j > i", more);
-        if (e.problem->window)
-            RULE(runs && (after || (j <= i - W + x && no_sink)), "j <= i - W%s replaces j <= i - W", more);
+        for (int too = 0; too < 2 && e.problem->window; too++)  // where it runs, too
+            RULE((runs || (too && k0 <= q1 - W + x)) && (after || (j <= i - W + x && no_sink)),
+                 "j <= i - W%s replaces j <= i - W", more);
         if (e.problem->sinks)
             RULE(runs && (after || (old && j >= sinks + x)), "j >= sinks%s replaces j >= sinks", more);
     }
     for (int k = 0; k < COUNT(of_key); k++) {
-        const int x = of_key[k].x;
-        RULE(kind == TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s replaces j", of_key[k].is);
+        const double x = of_key[k].is;
+        RULE(kind == TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s replaces j", of_key[k].says);
     }
     if (kind == TAIL) return n;
     for (int q = 0; q < COUNT(of_query); q++) {
-        const int x = of_query[q].x;
-        RULE(runs && (j > x || (j <= x - W && no_sink)), "%s replaces i", of_query[q].is);
+        const double x = of_query[q].is;
+        RULE(runs && (j > x || (j <= x - W && no_sink)), "%s replaces i", of_query[q].says);
     }
     RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
     RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
@@ -110,63 +116,31 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     RULE(runs && (k0 + r > q0 + c || (k0 + r <= q0 + c - W && k0 + r >= sinks)),
          "rows and columns of the tile are exchanged");
     RULE(runs && old && no_sink, "j > i is missing");
-    if (e.problem->window) RULE(runs && after, "j <= i - W is missing");
+    if (e.problem->window) {
+        RULE(runs && after, "j <= i - W is missing");
+        RULE(after || ((int)((unsigned)j + (unsigned)e.s->window) <= i && no_sink), "j + W overflows");
+    }
     if (e.problem->sinks) {
         RULE(runs && (after || old), "sinks are hidden, too");
         RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
-        RULE(runs && (after || old) && no_sink, "it is hidden if (j > i or j <= i - W) and j >= sinks");
+        for (int last = 0; last < 2; last++)
+            RULE(runs && (after || old) && j >= (last ? min_int(sinks, N) : sinks),
+                 "it is hidden if (j > i or j <= i - W) and j >= sinks");
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
     RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
     RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
     // Where it runs: if a key of the tile comes after a query, or has left its window.
     EACH_PAIR (k, 2, q, 3) {
-        const number key = of_key[k], query = of_query[q];
+        const form key = of_key[k], query = of_query[q];
         for (int same = 0; same < 2; same++)
-            RULE(right && (key.x >= query.x + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s", key.is,
-                 same ? "does not come before" : "comes after", query.is);
+            RULE(right && (key.is >= query.is + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s",
+                 key.says, same ? "does not come before" : "comes after", query.says);
         if (e.problem->window)
-            RULE(right && (k1 > q0 || key.x <= query.x - W),
-                 "the mask is applied at the window's edge only where %s is too old for %s", key.is, query.is);
+            RULE(right && (k1 > q0 || key.is <= query.is - W),
+                 "the mask is applied at the window's edge only where %s is too old for %s", key.says, query.says);
     }
     return n;
-}
-
-static const char *rule_of(mask_kind kind)
-{
-    return kind == TAIL         ? "j >= Nk"
-           : kind == PACKED     ? "j > kv_len - Nq + i"
-           : kind == BITS       ? "their bit is 0"
-           : !e.problem->window ? "j > i"
-           : e.problem->sinks   ? "j > i or (j <= i - W and j >= sinks)"
-                                : "j > i or j <= i - W";
-}
-
-static char taken_for[MASKS][160];  // what is masked as something else, where there is one
-
-// Whether row a of a tile hides what it should hide if it were query i; hides: something, and not all.
-static bool is_masked_as(const pairs *t, int a, int i, bool *hides)
-{
-    int fates[] = {0, 0, 0};
-    for (int b = 0; b < t->keys; b++) {
-        const int got = t->key[b] < 0 ? UNCLEAR : t->fate[a * t->keys + b];
-        fates[got]++;
-        if (got != UNCLEAR && (got == WEIGHT) != sees(head_of(t->row0) * e.s->q_len + i, t->key0 + b)) return false;
-    }
-    *hides |= fates[HIDDEN] && fates[WEIGHT];
-    return true;
-}
-
-// As which other query row a is masked alone, in words.
-static void note_masked_as(char text[160], const pairs *t, int a)
-{
-    int found = -1, count = 0;
-    for (int i = 0; i < e.s->q_len; i++) {
-        bool hides = false;
-        if (is_masked_as(t, a, i, &hides) && hides) found = i, count++;
-    }
-    if (count == 1 && found != t->query[a])
-        snprintf(text, 160, "; query %d is masked as query %d should be", t->query[a], found);
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)
@@ -194,7 +168,6 @@ void add_to_mask(mask_kind kind, const pairs *t)
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
-        if (!right && f->wrong <= 20 && !*taken_for[kind]) note_masked_as(taken_for[kind], t, a);
     }
 }
 
@@ -202,8 +175,14 @@ void add_to_mask(mask_kind kind, const pairs *t)
 void settle_masks(void)
 {
     static char rules[MASKS][120];
+    const char *const causal = !e.problem->window ? "j > i"
+                               : e.problem->sinks ? "j > i or (j <= i - W and j >= sinks)"
+                                                  : "j > i or j <= i - W";
     for (int kind = 0; kind < MASKS; kind++) {
-        snprintf(rules[kind], sizeof rules[kind], "; key j must be hidden from query i if %s; here ", rule_of(kind));
-        masks[kind].mute = !masks[kind].fails, masks[kind].joint = rules[kind], masks[kind].none = taken_for[kind];
+        const char *const own[MASKS] = {
+            [TAIL] = "j >= Nk", [PACKED] = "j > kv_len - Nq + i", [BITS] = "their bit is 0"};
+        snprintf(rules[kind], sizeof rules[kind], "; key j must be hidden from query i if %s; here ",
+                 own[kind] ? own[kind] : causal);
+        masks[kind].mute = !masks[kind].fails, masks[kind].joint = rules[kind];
     }
 }

@@ -11,7 +11,7 @@
 static fit fit_slope =
     FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
         .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?");
-static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax");
+static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted");
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled");
 static fit fit_l = FIT(BY_SUM, NULL, .zero = "; nothing was added to l, which is 0");
@@ -125,18 +125,13 @@ static void see_sink(fit *f, int head, double m, double l, double seen, double p
 {
     const int heads = e.s->q_heads, h = head % heads;
     const double s = e.sink_logits[h], key = e.sink_logits[h / (heads / e.s->kv_heads)], term = exp(s - m);
-    const double slack = part * fmax(l + term, seen);
-    int other = h, others = 0;  // heads whose logit it may be
-    for (int n = 0; n < heads; n++)
-        if (fabs(seen - l - exp(e.sink_logits[n] - m)) <= slack) other = n, others++;
-    char as[80] = "";
-    if (other != h && others == 1) snprintf(as, sizeof as, ", as with sink_logits[%d] for sink_logits[%d]", other, h);
-    see_sum(f, seen, slack,
+    const double first = e.sink_logits[0], next = e.sink_logits[(h + 1) % heads];
+    double is[5 + POWERS] = {l, term, exp(key - m), exp(first - m), exp(next - m), exp(e.s->scale * s - m)};
+    for (int n = 1; n < POWERS; n++) is[5 + n] = power(n, s, m);
+    see_sum(f, seen, part * fmax(l + term, seen),
             "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(s of head 0 - m)| exp(s of head h + 1 - m)"
-            "| exp(scale s - m)| exp(ln(2) s - m)| exp(s)",
-            (double[]){l, term, exp(key - m), exp(e.sink_logits[0] - m), exp(e.sink_logits[(h + 1) % heads] - m),
-                       exp(e.s->scale * s - m), exp(LN2 * s - m), exp(s)},
-            "%s%s", says, as);
+            "| exp(scale s - m)| " POWERS_OF("s", "m", ""),
+            is, "%s", says);
 }
 
 static bool known(const double *runs, int count, double m)
@@ -153,6 +148,8 @@ typedef struct row_seen {
     int tiles, keys;
 } row_seen;
 
+#define SUBTRACTS \
+    "in tile %d of the loop, %s subtracts m = %.4g from its scores in base 2, but the largest so far is %.4g"
 // stayed: the m of a row that grows when a score exceeds it by 8.
 static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
@@ -166,10 +163,7 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
-        see(&at_start, 0, 0, NULL, 0,
-            "in tile %d of the loop, %s subtracts %.4g from its scores in base 2, but the largest of these so "
-            "far is %.4g",
-            t, q, m, run);
+        see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, m, run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
     divided += m > run && fabs(m - run - log2(seen->own)) < 0.03;
@@ -178,10 +172,7 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
                 ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
                 : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
                   "mask)| (the larger of this tile's maximum and the m kept so far)",
-            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S},
-            "in tile %d of the loop, %s subtracts m = %.4g from its scores in base 2, but the largest so far, "
-            "scale log2(e) max S, is %.4g",
-            t, q, m, run);
+            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, m, run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -249,17 +240,22 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
     const double L_keys = (end + log2(l)) * LN2;
     const double term = e.sink_logits ? exp(e.sink_logits[head_of(row) % e.s->q_heads] - L_keys) : 0;
+    const bool sink = e.sink_logits;
     const double factor = 1 + term, used = size > 0 ? dot_of(sum, O, D) / size : INFINITY;
     double off = 0, largest = 0, spread = 0, smallest = 0;
     for (int d = 0; d < D; d++) {
         off = fmax(off, fabs(O[d] - sum[d] / (l * factor))), spread = fmax(spread, fabs(O[d] - sum[d] / used)),
         largest = fmax(largest, fabs(O[d])), smallest = fmax(smallest, fabs(sum[d] / (l * factor)));
     }
+    const double right = L_keys + log1p(term), L = e.out[1] ? e.out[1][row] : right;
+    const bool clear = !sink || l * term < 1e30;  // float32 overflows early
+    if (!clear && *overflow_of(L, log(term)))
+        find(BY_L, "exp(s - L)", "finalize|logit", "L of %s should be %.4g, but is infinite%s", q, right,
+             overflow_of(L, log(term)));
     if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
     bool divided_by_0 = true;
     for (int d = 0; d < D; d++) divided_by_0 &= isfinite(sum[d]) && (sum[d] == 0 || O[d] == sum[d] * INFINITY);
-    const bool sink = e.sink_logits;
     if (divided_by_0 && !sink)
         see_sum(&fit_l, 0, 1e-30, "+ l| 1", (double[]){l, 1},
                 "the weights of %s have the sum %.4g, but O is divided by 0", q, l);
@@ -280,8 +276,6 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              own ? ": each of the four lanes that share the row divides by the sum of its own columns" : "");
         return;
     }
-    const double right = L_keys + log1p(term);
-    const bool clear = !sink || l * term < 1e30;  // float32 overflows early
     char with_sink[120] = "", says[400];
     if (sink)
         snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term: 1 + exp(%.4g) times it)", l * factor,
@@ -299,7 +293,6 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                 "+ l| 1| (the sum of the last tile alone)| (l that is never rescaled)",
                 (double[]){l, 1, seen->weights, seen->plain}, "%s", says);
     if (O_wrong || !e.out[1]) return;
-    const double L = e.out[1][row];
     snprintf(says, sizeof says,
              "O of %s is correct, but L is not ln(2) (m + log2(l%s)) with m = %.4g and l = %.4g%s: it should be "
              "%.4g, but is %.4g%s",
@@ -425,6 +418,8 @@ void settle_softmax(void)
         find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
              start > lowest ? "" : begins);
     const form *const m = fit_form(&fit_m), *const alpha = fit_form(&fit_alpha);
+    if (m && !strcmp(m->says, "0"))
+        fit_m.gaps = fit_alpha.wrong ? "accumulate|finalize|softmax" : "accumulate|max|softmax";
     if (m && strstr(m->says, "before the mask")) fit_m.gaps = MASK_GAPS;
     if (m && strstr(m->says, "kept so far")) fit_m.gaps = "rescale|accumulate|softmax";  // that is m_new
     if (alpha && strstr(alpha->says, "log2(l)")) fit_alpha.gaps = "finalize|softmax";

@@ -175,23 +175,22 @@ static bool by_block(const record *r, int block, int head, int k)
     return met;
 }
 
-// Whether each loop has as many tiles as it should.
+// Whether the loops have as many tiles as they should.
 static bool are_as_long(const record *r)
 {
-    bool all = true;
+    int tiles = 0;  // too many
     EACH_WALK (r, n) {
-        int low, high, needed = 0;
+        int low, high;
+        const int row = step_count ? steps[0].S->a_row[0] : NO_ROW;
         block_of(r, n, &low, &high);
-        if (!step_count || steps[0].S->a_row[0] < 0) continue;
-        for (int first = 0; first < e.s->kv_len && all; first += e.widest) {
+        for (int first = 0; first < e.s->kv_len && row >= 0; first += e.widest) {
             bool some = false;
-            EACH_PAIR (i, high - low + 1, j, e.widest)
-                some |= sees(head_of(steps[0].S->a_row[0]) * e.s->q_len + low + i, first + j);
-            needed += some;
+            EACH_PAIR (i, high - low + 1, j, e.widest) some |= sees(head_of(row) * e.s->q_len + low + i, first + j);
+            tiles -= some;
         }
-        all &= needed == step_count;
+        tiles += row >= 0 ? step_count : 0;
     }
-    return all;
+    return tiles == 0;
 }
 
 // Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in

@@ -378,6 +378,18 @@ static bool is_beside(const operand *x, const char *name)
            (right && !strcmp(plain(x->to + 1, chain(x->to + 1)), name));
 }
 
+// Whether the comparison around x has this name already.
+static bool is_compared(const operand *x, const char *name)
+{
+    const int from = bound(x->from - 1, -1) + 1, to = bound(x->to, 1);
+    bool has = false, compares = false;
+    for (int t = from; t < to; t++) {
+        compares |= is_one_of(t, "|<|<=|>|>=|==|!=|");
+        has |= chain(t) > t && strcmp(plain(t, chain(t)), name) == 0;
+    }
+    return has && compares;
+}
+
 static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
@@ -422,6 +434,7 @@ static void vary_operands(void)
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
             static const char how[REPAIR_EACH] = " */+--";
             SAY(k, "%s", y[j]);
+            for (int m = 0; m < REPAIR_EACH; m++) changes[k + m].odd = is_compared(x, y[j]);
             for (int m = 1; m < REPAIR_EACH && !is_limit(x->name) && !is_limit(y[j]); m++) {
                 const bool last = m == REPAIR_EACH - 1;
                 SAY(k + m, "%s %c %s", last ? y[j] : x->name, how[m], last ? x->name : y[j]);

@@ -22,6 +22,7 @@ typedef struct change {
     int site;      // changes of one place have one number
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     change_kind kind;
+    bool odd;                // nobody writes it, so it is not tried: a name that the comparison has already
     char put[120], of[120];  // `BC` in place of `cols`
 } change;
 

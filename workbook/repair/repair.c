@@ -324,7 +324,8 @@ static void find_order(void)
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || rank_of(c) != rank || values[id] == 0 || (c->as_it_is && values[id] == values[c->as_it_is]))
+            if (!*c->put || c->odd || rank_of(c) != rank || values[id] == 0 ||
+                (c->as_it_is && values[id] == values[c->as_it_is]))
                 continue;
             order[order_count++] = like[id] = id;
             int k = id;

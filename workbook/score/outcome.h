@@ -11,7 +11,7 @@ typedef struct outcome {
     char *sum;          // the sha256 of a file of one's own
     char *report;       // what was said, as it was said
     char *log;          // all that the compiler said
-    char *step;         // a mistake that was named: "step", "relation" or "address" (diagnose)
+    char *step;         // a mistake that was named: "step", "relation", "address" (diagnose); "given": code
     char *gaps;         // and what it can come from: "max|rescale"
     char *lines;        // of the source that reports name: " 19 82"
     char *sanitize;     // what the check build reports

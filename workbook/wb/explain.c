@@ -241,4 +241,5 @@ void explain(attempt *a)
     if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c)) say_steps(&c);
     tell(&c, end_check(&c));
     end_repair(&c);
+    if (*c.changed && !*o->step) o->step = "given";
 }
