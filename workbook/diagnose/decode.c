@@ -207,5 +207,5 @@ void settle_decode(void)
         fit_scales.gaps = "scales sent|scores|weights";
     else if (is)
         fit_scales.gaps = strstr(is->says, "log2(V_scale) + ") == is->says ? "scores" : fit_scales.gaps;
-    if (is && strstr(is->says, "scale log2(e) S K_scale") == is->says) fit_scales.gaps = "weights";
+    if (is && strstr(is->says, "scale log2(e) S K_scale") == is->says) fit_scales.gaps = "weights|scales sent";
 }

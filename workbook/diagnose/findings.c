@@ -213,12 +213,10 @@ double power(int n, double x, double y)
 
 const char *overflow_of(double L, double exponent)
 {
-    static char says[200];
-    if (!isinf(L) || L < 0 || !(exponent > 88) || !isfinite(exponent)) return "";
-    snprintf(says, sizeof says,
-             ": exp(%.4g) is infinite in float32; add exponentials only after the largest exponent is subtracted",
-             exponent);
-    return says;
+    const bool is = isinf(L) && L > 0 && exponent > 88 && isfinite(exponent);
+    return is ? ": exp(x) is infinite in float32 if x is above 88.7; add exponentials only after the largest exponent "
+                "is subtracted"
+              : "";
 }
 
 // Whether O is, but for a factor, the sum of parts with the weights exp(own (L - m_old) + old (m_old - m)): m_old is the
