@@ -61,7 +61,6 @@ const char *name_of(const void *where)
     return t;
 }
 
-const signal_state *let_through;
 void report_two(const char *kind, call_site site, call_site other, const char *was, const char *format, ...)
 {
     char text[512];
@@ -75,10 +74,6 @@ void report_two(const char *kind, call_site site, call_site other, const char *w
     if (other.file) {
         report_line("%s", was);
         report_place(other);
-    }
-    if (let_through && let_through->let) {
-        report_line("the wait before it, for %s, was ended by an arrival", name_of(let_through->word));
-        report_code(let_through->let);
     }
     report_end();
 }
@@ -145,7 +140,6 @@ void engine_block_begin(block &b)
     e.threads = b.thread_count;
     e.warps = static_cast<int>(b.warp_count + 7) / 8 * 8;
     memset(e.barriers, 0, sizeof e.barriers);
-    memset(e.last_wait, 0, sizeof e.last_wait);
     const int share = REGISTERS / static_cast<int>(b.thread_count) / 8 * 8;
     for (unsigned w = 0; w < WARPS; w++) {
         e.clock[w] = 1;

@@ -34,7 +34,6 @@ struct signal_state {
     unsigned phase;       // phases that are over
     bool ready;           // signals_ready() since the init
     bool before;          // a wait for the phase before the first was let through
-    void *arrived, *let;  // the code of the latest arrival, and of the last one of the latest phase that is over
     unsigned init_thread, init_clock;
     call_site init_site;
     clocks collecting, over;
@@ -128,7 +127,6 @@ struct engine {
     int warps;              // of the block, up to the next multiple of 8
     unsigned clock[WARPS];  // grows whenever a thread of the warp publishes
     clocks know[MAX_THREADS];
-    size_t last_wait[MAX_THREADS];  // 1 + the signal that a thread has waited for; 0: none
     std::vector<signal_state> signals;
     std::vector<copy_to_shared> copies;
     std::vector<copy_from_shared> stores;
@@ -161,7 +159,6 @@ void wait_until(bool (*over)(const thread &, const void *, long),
                 call_site site);
 
 // A report: a sentence and its place, then another place and what happened there.
-extern const signal_state *let_through;  // what the reported thread waited for last: said with its last arrival
 [[noreturn]] void report_two(const char *kind, call_site site, call_site other, const char *was, const char *format,
                              ...) __attribute__((format(printf, 5, 6)));
 

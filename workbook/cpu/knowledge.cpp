@@ -73,7 +73,6 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
             if (r.done[i] && knows(e, t, warp, r.done[i])) continue;
             char was[64];
             snprintf(was, sizeof was, "the product of warp %d was issued", warp);
-            if (const size_t n = e.last_wait[t.number]) let_through = &e.signals[n - 1];
             report_two("tile overwritten too early", site, r.site, was,
                        "%s overwrites %s while a product may still read it: %s", who, name_of(what.at),
                        r.done[i] ? "this thread has not waited for the product, directly or indirectly"

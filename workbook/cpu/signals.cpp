@@ -38,7 +38,6 @@ static void turn_if_complete(signal_state &s, call_site site)
                    "without it",
                    s.come, name_of(s.word));
     s.phase++;
-    s.let = s.arrived;
     s.missing = s.count;
     s.promised = s.come = 0;
     s.over = s.collecting;
@@ -86,7 +85,6 @@ void signal_arrive(uint64_t *word, long bytes, call_site site)
                    name_of(word), s.count);
     if (recording) record_event({"arrive", name_of(word), s.phase, bytes, site});
     s.missing--;
-    s.arrived = __builtin_return_address(0);
     s.promised += bytes;
     publish(e, me, s.collecting);
     hook_publish(static_cast<int>(*word ^ MARK));
@@ -137,7 +135,6 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
     wait_until(signal_is_over, tell, word, phase & 1, site);
     const signal_state &s = find_signal(e, word, site, "a wait");
     if (recording) record_event({"wait", name_of(word), s.phase - 1l, 0, site});
-    e.last_wait[me.number] = 1 + (*word ^ MARK);
     join(e, e.know[me.number], s.over);
     hook_learn(static_cast<int>(*word ^ MARK), site);
 }
