@@ -62,7 +62,7 @@ Test(flash_fp8, levels)
 Test(flash_fp8, two_levels)
 {
     EACH_D(check_input(complete_of(of(70, 1700, D)), WB_LEFTWARD));
-    check_input(complete_of(of(70, 2400, 256)), WB_LEFTWARD);  // O moves twice, and m grows after each
+    check_input(complete_of(of(150, 2700, 64)), WB_LEFTWARD);  // O moves twice, and m grows after each
     check_input(complete_of(causal_of(1, 1, 1, 500, 64)), WB_LEFTWARD);
     check_input(complete_of(causal_of(1, 2, 1, 850, 256)), WB_ANY_BYTES);
     check_input(complete_of(full_of(1, 4, 2, 70, 300, 128)), WB_ZERO_ROWS);
