@@ -149,11 +149,11 @@ function fault(what) { print FILENAME ":" FNR ": " what >"/dev/stderr"; bad = 1 
     while ((command | getline line) > 0) print line
     close(command)
     line = 0
-    old_duel = /claim/ ? "^[^ ]" : "^[|]|^$|^Recorded on"
+    gone = /claim/ ? "^[^ ]" : "^[|]|^$|^Recorded on"
     next
 }
-old_duel != "" && $0 ~ old_duel { if (/^Recorded on/) old_duel = "."; next }  # to the end of its paragraph
-{ old_duel = "" }
+gone != "" && $0 ~ gone { if (/^Recorded on/) gone = "."; next }  # to the end of its paragraph
+{ gone = "" }
 /<!-- recorded:/ { # which may go on in the next lines
     for (asked = $0; asked !~ /-->/ && (getline more) > 0; asked = asked " " more) {
         print
@@ -185,8 +185,16 @@ items && /^\|/ && ++line > 2 {
     $0 = row
 }
 items && line && !/^\|/ && !/^$/ {
-    if (/^Recorded on/) $0 = caption()
     items = 0
+    if (/^Recorded on/) {
+        for (text = caption(); length(text) > 100; text = substr(text, i + 1)) {
+            for (i = 101; substr(text, i, 1) != " "; i--) {}
+            print substr(text, 1, i - 1)
+        }
+        print text
+        gone = "."
+        next
+    }
 }
 function runs(when,    first, last, text) { # the numbers of its problems: ", 02 to 06, 08"
     for (first = 1; first < 100; first++) {
