@@ -103,7 +103,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const int my_key = warp_id() * KEYS;                          // of a tile
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     place at = all.find(from), ahead = at;
-    after_may_begin();  // the merge, which waits for this kernel's end in its place; earlier, it would be in the way
+    after_may_begin();  // the merge; launched earlier, its blocks would delay the first loads
 
     // The page of these 16 keys of a tile. A tile early: the addresses of the loads would wait for it.
     const int page_bits = __ffs(shape.page_size) - 1;  // page_size is a power of two
@@ -185,7 +185,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
 }
 
 // Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows. Two blocks of D 64
-// or 128 share a multiprocessor: three or more have too many bytes in flight, which arrive late for some.
+// or 128 share a multiprocessor: with three or more, the first loads of some arrive late.
 template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
     static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);

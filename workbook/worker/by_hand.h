@@ -21,8 +21,8 @@ bool lay_out(laid_case *l, const wb_problem *problem, const wb_case *c, size_t g
 int try_run(const laid_case *l, int board);
 
 // Makes the inputs; starts a process for each rank, of which the first that ends badly ends all; prints what came out,
-// each output by its rows, all of a small one, as a lesson's tables have them. An error goes to
-// descriptor `told` as well, unless it is -1, as a report would (layer_requests.h); then memory is not printed.
+// each output by its rows, all of a small one, as a lesson's tables have them. `told`, unless -1: a descriptor that is
+// told of an error, as of a report (layer_requests.h); then memory is not printed.
 void by_hand_fill(const laid_case *l);
 int by_hand_run_ranks(const laid_case *whole);
 void by_hand_print(const laid_case *l, int told);
