@@ -8,8 +8,8 @@ C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-mat
   -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
 # addr2line misreads #line in DWARF 5; CUDA code often reads memory as another type, float4 for one.
 CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1) -fno-semantic-interposition
-# Kernels are compiled far more often than they are run for long: -Og takes about half the time of -O1, and suites up to
-# a sixth longer. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would ask for all
+# Kernels are compiled far more often than they are run for long: -Og takes about half the time of -O1, and suites a
+# twelfth longer, 16's a quarter. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would ask for all
 # of it: a check build would take half as long again. The library links several kernels: what each has of its own under
 # a name in common is weak.
 KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1) $(if $(CLANG),,-fno-gnu-unique -finline-functions-called-once)
