@@ -9,9 +9,9 @@ C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-mat
 # addr2line misreads #line in DWARF 5; CUDA code often reads memory as another type, float4 for one.
 CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1) -fno-semantic-interposition
 # Kernels are compiled far more often than they are run for long: -Og takes about half the time of -O1, and suites a
-# twelfth longer, 16's a quarter. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would ask for all
-# of it: a check build would take half as long again. The library links several kernels: what each has of its own under
-# a name in common is weak.
+# twelfth longer, 16's a quarter. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which
+# would ask for all of it: a check build would take half as long again. The library links several kernels: what each has
+# of its own under a name in common is weak.
 KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1) $(if $(CLANG),,-fno-gnu-unique -finline-functions-called-once)
 # C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
 DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 \
