@@ -156,14 +156,14 @@ static void run_blocks(job &j)
     block &b = *mine;
     static_cast<kernel_work &>(b) = j;
     current = &b;
-    watchdog_enter();
+    watchdog(true);
     const dim3 grid = j.config->grid;
     for (unsigned long n; (n = j.next_block++) < j.blocks;) {
         const unsigned long i = j.blocks < j.all ? chosen(n, j.all) : rearranged(n, j.blocks);
         run_block(b, {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
                       static_cast<unsigned>(i / grid.x / grid.y)});
     }
-    watchdog_leave();
+    watchdog(false);
     current = nullptr;
     runners_under_way(-1);
 }

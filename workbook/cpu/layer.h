@@ -163,6 +163,9 @@ block *new_block();  // storage for one host thread, never given back
 void run_block(block &b, uint3 index);
 void give_way(block &b);  // the running thread cannot go on: runs others until it can
 size_t stack_bytes();     // of a fiber
+extern long order;
+void order_begin_launch();
+unsigned long rearranged(unsigned long n, unsigned long count);  // which of `count` warps or blocks is the n-th to run
 
 // ------------------------ stuck.cpp
 void check_barrier(block &b);                 // all threads that are left are at barriers: at the same one?
@@ -203,6 +206,7 @@ bool watch_touched(const char *at,
                    void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open
 
 // ------------------------ runtime_api.cpp
+cudaError_t set_error(cudaError_t error);                       // for cudaGetLastError; returns it
 void in_turn(cudaStream_t stream, std::function<void()> what);  // at once, or when somebody waits for the stream
 void catch_up_all();                                            // whatever is queued has happened
 
@@ -240,25 +244,7 @@ void open_host_stack();
 bool is_host_stack(const void *at);
 extern bool strict;
 
-// ------------------------ errors.cpp
-cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it
-
-// ------------------------ order.cpp
-extern long order;
-void order_begin_launch();
-unsigned rearranged_lane(unsigned ready);
-inline unsigned choose_lane(unsigned ready)  // which of these comes next; one bit
-{
-    return order ? rearranged_lane(ready) : ready & -ready;
-}
-unsigned long rearranged(unsigned long n,
-                         unsigned long count);  // which of 0 ... count - 1, warps or blocks, is the n-th
-
-// ------------------------ watchdog.cpp
-long launch_seconds();
-void watchdog_enter();  // this host thread may have to tell where it is
-void watchdog_leave();
-
 // ------------------------ faults.cpp
-void catch_faults();  // on this host thread
+void catch_faults();     // on this host thread
+void watchdog(bool on);  // this host thread may have to tell where it is
 }

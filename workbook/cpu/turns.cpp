@@ -60,13 +60,9 @@ void copy_past_cache(void *to, const void *from, size_t bytes) { memcpy(to, from
 // Whether a thread waits for its turn; `come`: and has it.
 static bool any_turn(block &b, bool come)
 {
-    for (unsigned i = 0; i < b.warp_count; i++)
-        for (unsigned left = b.warps[i].parked; left; left &= left - 1) {
-            const thread &t = b.warps[i].threads[__builtin_ctz(left)];
-            if (t.patience.over != turn_has_come) continue;
-            if (!come || turn_has_come(t, t.patience.what, t.patience.number)) return true;
-        }
-    return false;
+    return any_parked(b, false, [&](thread &t) {
+        return t.patience.over == turn_has_come && (!come || turn_has_come(t, t.patience.what, t.patience.number));
+    });
 }
 
 bool another_block_may_help(block &b)

@@ -7,9 +7,7 @@
 
 #include "nccl_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank);
@@ -27,7 +25,5 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
 const char *ncclGetErrorString(ncclResult_t result);
 const char *ncclGetLastError(ncclComm_t comm);
 
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS
 #endif

@@ -125,6 +125,15 @@ struct finding {
     char kernel[128];
     uint3 block_size;
     unsigned long times;
+
+    // So far apart are the threads of another pair: whether farther than those before. What is missing depends on that,
+    // and of several pairs the farthest is shown.
+    bool farther(bool blocks, bool warps, bool async)
+    {
+        const bool is = (blocks && !across_blocks) || (warps && !across_warps && !across_blocks);
+        across_blocks |= blocks, across_warps |= warps, by_async_copy |= async;
+        return is;
+    }
 };
 
 // Takes down what the running thread does at `now`. The caller completes it if it is `times` 1: new.
