@@ -200,7 +200,7 @@ bool signal_is_over(const thread &, const void *, long);
 // ------------------------ copy_engine.cpp
 bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there was one
 
-// ------------------------ early_reads.cpp
+// ------------------------ warpgroup_products.cpp
 void trap_early_reads(bool on);
 
 // ------------------------ record.cpp
@@ -227,7 +227,6 @@ void record_meeting(block &b);
 // ------------------------ launch.cpp
 void count_products(const block &b, uint64_t products);
 
-// ------------------------ turns.cpp
 void runners_under_way(int more);
 bool another_block_may_help(block &b);  // nobody here can go on
 

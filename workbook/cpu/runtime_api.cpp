@@ -1,10 +1,11 @@
-// runtime_api.cpp - the device's properties, errors, streams and events. What is queued on a stream that waits for no other
-// happens when somebody waits for it, and of several such streams by turns, one thing of each: as late, and as mixed,
-// as a GPU may. On any other nothing runs later than it is called.
+// runtime_api.cpp - the device's properties, errors, streams and events. What is queued on a stream that waits for no
+// other happens when somebody waits for it, and of several such streams by turns, one thing of each: as late, and as
+// mixed, as a GPU may. On any other nothing runs later than it is called.
 #include "flight.h"
 
 #include <deque>
 #include <memory>
+#include <stdarg.h>
 
 struct CUstream_st {
     int number;  // flight.h: a row of clocks
@@ -26,6 +27,19 @@ cudaError_t set_error(cudaError_t error)
 {
     if (error != cudaSuccess) last_error = error;
     return error;
+}
+
+cudaError_t refuse(const char *call, call_site site, cudaError_t error, const char *format, ...)
+{
+    char why[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    const char *const of = strncmp(call, "cuda", 4) == 0 ? "" : "launch of ";
+    if (!hook_refused(call, why, site))
+        fprintf(stderr, "cudacpu: %s%s refused: %s  at %s:%d\n", of, call, why, site.file, site.line);
+    return set_error(error);
 }
 
 cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)

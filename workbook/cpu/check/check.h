@@ -84,8 +84,6 @@ chunk *find_chunk(const char *at, size_t *offset, bool *shared);
 void describe_memory(const char *at, unsigned bytes, char *text, size_t size);
 void describe_unwritten(const char *at, char *text,
                         size_t size);  // appends how much of shared memory around it nobody has written
-bool was_freed(const char *at);
-bool is_before(const char *at);
 
 // ------------------------ access.cpp
 void check_access(const char *at, unsigned bytes, access_kind kind, void *code);

@@ -6,8 +6,8 @@
 //
 // So arguments are evaluated once, on the host, and every thread gets its own copies of them, as on a GPU.
 //
-//   __shared__ float sums[32];     ->  a constant description of the variable, and float (&sums)[32], a reference to the
-//                                      block's copy of it
+//   __shared__ float sums[32];     ->  a constant description of the variable, and float (&sums)[32], a reference to
+//                                      the block's copy of it
 //   extern __shared__ float x[];   ->  float *const x = static_cast<float *>(cudacpu::dynamic_shared(...));
 //
 // Both kinds hold NaN when a block starts.
