@@ -56,7 +56,7 @@ static const wb_problem *asked(void)
 }
 
 // A save is seen by the file's sum: what an editor outside of WSL or of a container writes is announced to nobody here.
-int wb_watch(char **given)
+int wb_watch_saves(char **given)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     char file[64], number[16], seen[SHA256_DIGEST_STRING_LENGTH] = "", sum[SHA256_DIGEST_STRING_LENGTH];
