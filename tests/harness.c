@@ -4,7 +4,6 @@
 #include "reference/oracle.h"
 #include "case/random_case.h"
 #include "case/shards.h"
-#include "case/small_cases.h"
 
 #include <dlfcn.h>
 #include <malloc.h>

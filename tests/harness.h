@@ -10,7 +10,7 @@
 // Environment: WB_WORKER the worker's path; SEED other inputs; WB_BACKEND cpu or cuda; WB_TIMEOUT how many seconds
 // of its own (spent.h) a worker has for a case, 20 unless set; WB_PROBLEM_SECONDS for all together; WB_SPENT the file
 // that says how many they had (after three without an answer no more are run); CASE one case, which then is the only
-// thing checked, behind others if colons stand between, or `small`, those of small_cases.h, in buffers that end with
+// thing checked, behind others if colons stand between, or `small`, those of random_case.h, in buffers that end with
 // their tensors, for workers that look at every access.
 #pragma once
 

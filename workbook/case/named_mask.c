@@ -8,7 +8,8 @@ const char *const wb_mask_names[WB_MASK_NAMES] = {"documents", "padded", "prefix
                                                   "window",    "causal", "full",   "empty", "random",
                                                   "gaps",      "last",   "loose"};
 
-const int wb_lesson_tree[7] = {-1, 0, 0, 1, 1, 2, 5};
+// Of the tree of seven drafts, which is the lesson's: the parent of each, -1 is the prompt.
+static const int lesson_tree[7] = {-1, 0, 0, 1, 1, 2, 5};
 
 enum { BLOCK = 64, NOBODY = -1 };
 
@@ -35,7 +36,7 @@ static void draw_documents(const wb_named_mask *m, int b, int *first)
 
 static void draw_tree(const wb_named_mask *m, int b, int *parent)
 {
-    for (int n = 0; n < m->size; n++) parent[n] = m->size == 7 ? wb_lesson_tree[n] : drawn(m, 3, b, n, 0, n + 1) - 1;
+    for (int n = 0; n < m->size; n++) parent[n] = m->size == 7 ? lesson_tree[n] : drawn(m, 3, b, n, 0, n + 1) - 1;
 }
 
 void wb_named_mask_draw(wb_named_mask *m)

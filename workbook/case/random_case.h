@@ -21,3 +21,9 @@ enum {
     WB_SIMPLER = WB_SIMPLER_SHAPE + 11
 };
 bool wb_simpler_case(const wb_problem *problem, wb_case *c, int step);
+
+// A few cases of each problem for slow machines that look at every access (make sanitize-NN): every head size and with
+// it every kernel, lengths around the ends of tiles, several blocks, one lonely row. Printed one a line, as --case
+// takes them.
+int wb_small_cases(const wb_problem *problem, wb_case cases[], int room);
+void wb_small_cases_print(const wb_problem *problem);

@@ -1,7 +1,7 @@
 // suite.h - runs a suite and says what it comes to.
 #pragma once
 
-#include "score/results.h"
+#include "score/outcome.h"
 
 // How a test program is started.
 typedef struct suite_run {

@@ -25,7 +25,6 @@
 //                     before the deadline
 #include "wb/test.h"
 
-#include "score/gaps.h"
 #include "score/score.h"
 #include "wb/child.h"
 #include "wb/suite.h"
