@@ -1,5 +1,4 @@
 #include "case/case.h"
-#include "case/mix.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,4 @@
-#include "case/random_case.h"
-
-#include "case/mix.h"
+#include "case/case.h"
 
 #include <limits.h>
 #include <stdio.h>
