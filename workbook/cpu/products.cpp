@@ -23,9 +23,8 @@ char *record_room(size_t bytes) { return reinterpret_cast<char *>(room_for((byte
 // Room for one more product; null if there is none.
 static float *new_product(int walker, const matrices &m)
 {
-    const size_t rows = static_cast<size_t>(m.rows), cols = static_cast<size_t>(m.cols);
-    const size_t depth = static_cast<size_t>(m.depth),
-                 length = WB_PRODUCT_HEAD + (rows + cols) * depth + 2 * rows * cols;
+    const size_t rows = m.rows, cols = m.cols;
+    const size_t depth = m.depth, length = WB_PRODUCT_HEAD + (rows + cols) * depth + 2 * rows * cols;
     float *to = room_for(length);
     if (!to) return nullptr;
     const float head[WB_PRODUCT_HEAD] = {static_cast<float>(walker), static_cast<float>(m.rows),
@@ -47,7 +46,7 @@ float *product_begins(const matrices &m)
     if (!record || !current || !current->running) return nullptr;
     const dim3 &grid = current->config->grid;
     const unsigned at = (current->index.z * grid.y + current->index.y) * grid.x + current->index.x;
-    float *to = new_product(static_cast<int>(at * MAX_THREADS / WARP + current->running->number / WARP), m);
+    float *to = new_product(at * MAX_THREADS / WARP + current->running->number / WARP, m);
     if (!to) return nullptr;
     to = copy(copy(to, m.a, m.rows * m.depth), m.b, m.depth * m.cols);
     return copy(to, m.c, m.rows * m.cols);

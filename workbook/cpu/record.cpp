@@ -125,7 +125,7 @@ static void add(const recorded &x, unsigned lanes)
     const int w = warp_number(*current->running);
     const std::string phase = x.phase && x.number >= 0 ? x.phase + ("#" + std::to_string(x.number)) : "";
     const std::string what = x.tile ? label_of(x.tile, x.box) : "";
-    const row now = {w, lanes, record_text(x.event, what, static_cast<double>(x.amount), x.tile, x.site, phase)};
+    const row now = {w, lanes, record_text(x.event, what, x.amount, x.tile, x.site, phase)};
     for (size_t i = r.rows.size(); lanes != ~0u && i-- > 0;) {
         row &before = r.rows[i];
         if (before.warp != w) continue;
@@ -366,7 +366,7 @@ static std::string rows_of_messages(const flight_row &w)
     const flight_item *named = &w.items[0];
     for (const flight_item &i : w.items) {
         const std::string phase = phase_of(i);
-        const double amount = static_cast<double>(i.bytes);
+        const double amount = i.bytes;
         arrivals += rank_row(w, "arrive", flight_peer(rank()), 0, i.send ? i.at : nullptr, i.site, phase);
         if (!i.send) received += rank_row(w, "receive", "", amount, i.at, i.site, phase);
         if (!i.send && named->send) named = &i;

@@ -47,7 +47,7 @@ cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
     if (!blocks || threads < 1 || threads > MAX_THREADS) return set_error(cudaErrorInvalidValue);
     const size_t by_threads = 2048 / static_cast<size_t>((threads + WARP - 1) / WARP * WARP);
     const size_t by_shared = SHARED_PER_MULTIPROCESSOR / (shared + 1024);  // a block costs 1 KB more than it asks for
-    *blocks = static_cast<int>(by_threads < by_shared ? by_threads : by_shared);
+    *blocks = (by_threads < by_shared ? by_threads : by_shared);
     if (*blocks > 32) *blocks = 32;
     return cudaSuccess;
 }
@@ -264,7 +264,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     snprintf(p.name, sizeof p.name, "CPU execution layer");
     p.totalGlobalMem = device_memory_limit();
     p.sharedMemPerBlock = SHARED_BY_DEFAULT;
-    p.sharedMemPerBlockOptin = static_cast<size_t>(shared_at_most());
+    p.sharedMemPerBlockOptin = shared_at_most();
     p.sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
     p.regsPerBlock = p.regsPerMultiprocessor = 65536;
     p.warpSize = WARP;
@@ -290,7 +290,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
     cudaDeviceProp p;
     if (!value || cudaGetDeviceProperties(&p, device) != cudaSuccess) return set_error(cudaErrorInvalidDevice);
 #define CASE(name, number, property) \
-    case name: *value = static_cast<int>(p.property); return cudaSuccess;
+    case name: *value = p.property; return cudaSuccess;
     switch (attribute) {
         CUDACPU_ATTRIBUTES(CASE)
     }
