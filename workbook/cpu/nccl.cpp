@@ -512,11 +512,7 @@ static ncclResult_t of_all(const call &c, const collective &whole, char *all)
 
 #pragma GCC visibility push(default)
 
-ncclResult_t ncclGroupStart()
-{
-    mine.depth++;
-    return ncclSuccess;
-}
+ncclResult_t ncclGroupStart() { return mine.depth++, ncclSuccess; }
 ncclResult_t ncclGroupEnd()
 {
     if (mine.depth < 1) return ncclInvalidUsage;

@@ -247,11 +247,7 @@ cudaError_t cudaDeviceSynchronize()
 cudaError_t cudaDeviceReset() { return cudaDeviceSynchronize(); }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : set_error(cudaErrorInvalidDevice); }
 
-static cudaError_t answer(int *to, int what)
-{
-    *to = what;
-    return cudaSuccess;
-}
+static cudaError_t answer(int *to, int what) { return *to = what, cudaSuccess; }
 cudaError_t cudaGetDevice(int *device) { return answer(device, 0); }
 cudaError_t cudaGetDeviceCount(int *count) { return answer(count, 1); }
 cudaError_t cudaRuntimeGetVersion(int *version) { return answer(version, CUDART_VERSION); }
@@ -300,7 +296,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 // ------------------------ streams and events
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
-
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
 {
     return cudaStreamCreateWithFlags(stream, flags);
@@ -331,11 +326,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    wait_for(stream);
-    return cudaSuccess;
-}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return wait_for(stream), cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
@@ -350,19 +341,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-    *event = new CUevent_st{0, false, {}};
-    return cudaSuccess;
-}
-
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = new CUevent_st{0, false, {}}, cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return cudaEventCreate(event); }
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    delete event;
-    return cudaSuccess;
-}
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
