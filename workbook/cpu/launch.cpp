@@ -342,7 +342,7 @@ void count_launches(wb_asked &since)
     launched = {};
     products_of_all = products_of_first = products_of_last = 0;
 }
-}
 
-extern "C" void wb_launch_few(unsigned most) { cudacpu::few = most; }
-extern "C" void wb_play_strictly(void) { cudacpu::strict = true; }
+extern "C" void wb_launch_few(unsigned most) { few = most; }
+extern "C" void wb_play_strictly(void) { strict = true; }
+}

@@ -397,12 +397,10 @@ void queued_write()
     if (written != static_cast<ssize_t>(all.size())) perror("rows of a rank");
     all_rows.clear();
 }
-}
 
 // Ranks are forked from the process that has opened the file, share it, and each adds its rows at once.
 extern "C" bool wb_record_begin(const char *path, long block)
 {
-    using namespace cudacpu;
     record_file = fopen(path, "w");
     if (!record_file) return false;
     const char *of = block < 0 ? "ring" : "block";
@@ -414,7 +412,6 @@ extern "C" bool wb_record_begin(const char *path, long block)
 
 extern "C" bool wb_record_end(void)
 {
-    using namespace cudacpu;
     recording = false;
     for (const row &x : r.rows)
         fprintf(record_file, "%d.%d\t%x\t%s", x.warp / GROUP_WARPS, x.warp % GROUP_WARPS, x.lanes, x.text.c_str());
@@ -428,7 +425,6 @@ extern "C" bool wb_record_end(void)
 
 extern "C" void wb_overlap_begin(void)
 {
-    using namespace cudacpu;
     static bool begun;  // as wb_watch_pages
     if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_begin() was called twice");
     begun = recording = true;
@@ -439,7 +435,6 @@ extern "C" void wb_overlap_begin(void)
 
 extern "C" void wb_overlap_end(void)
 {
-    using namespace cudacpu;
     if (!recording) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_end() was called twice");
     recording = false;
     forget_results();
@@ -460,4 +455,5 @@ extern "C" void wb_overlap_end(void)
                static_cast<double>(r.issued) / static_cast<double>(r.needed));
 }
 
-extern "C" void wb_record_queued(bool from_here_on) { cudacpu::queued = from_here_on; }
+extern "C" void wb_record_queued(bool from_here_on) { queued = from_here_on; }
+}

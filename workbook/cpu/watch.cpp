@@ -281,11 +281,9 @@ void watch_copied(const void *from, size_t bytes, call_site site)
             report("keys were copied", site, "a copy reads these keys whether a query attends to them or not");
     }
 }
-}
 
 extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int number)
 {
-    using namespace cudacpu;
     static bool begun;  // once in a process: who ended it early cannot begin another
     if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_pages() was called twice");
     begun = true;
@@ -298,7 +296,6 @@ extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int 
 
 extern "C" void wb_watch_end(void)
 {
-    using namespace cudacpu;
     if (!count) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_end() was called twice");
     open_device_memory(true);
     judge_noted();
@@ -308,4 +305,5 @@ extern "C" void wb_watch_end(void)
     count = 0;
     hands = 0;
     touched = 0;
+}
 }
