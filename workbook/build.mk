@@ -130,12 +130,12 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 
 # ------------------------ one implementation
 # What judges: the oracle, and what starts workers.
-CASE_OF := $(addprefix $B/machinery/case/,case.o random_case.o pages.o shards.o quantise.o case_mask.o named_mask.o \
+CASE_OF := $(addprefix $B/machinery/case/,case.o random_case.o pages.o shards.o quantise.o named_mask.o \
   block_mask.o)
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o worker/exchange.o \
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
-RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
+RECORD := $(addprefix $B/machinery/,judge/record.o score/outcome.o score/safe_text.o)
 MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_inputs.o problems.o \
   validate.o device.o memory.o attention.o attention_backward.o rank.o $(if $(filter \
   cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)

@@ -4,7 +4,6 @@
 
 #include "judge/expect.h"
 #include "memory.h"
-#include "case/pages.h"
 #include "reference/naive.h"
 
 #include <cblas.h>
