@@ -121,18 +121,12 @@ static void describe_shared(const char *at, unsigned bytes, char *text, size_t s
 {
     const block &b = *current;
     if (at < b.static_shared - page_size() / 2) {
-        const char *name = b.dynamic_name ? b.dynamic_name : "shared memory";
         const ptrdiff_t offset = at - b.dynamic_shared, all = b.config->shared;
-        if (!all)
-            snprintf(text, size, "%s has no memory: the third launch argument in <<<...>>> is 0", name);
-        else if (offset < 0)
-            snprintf(text, size, "%td bytes before extern __shared__ %s", -offset, name);
-        else if (offset >= all)
-            snprintf(text, size, "%td bytes past the last of extern __shared__ %s, which has %td bytes",
-                     offset - all + 1, name, all);
-        else
-            snprintf(text, size, "extern __shared__ %s, bytes %td to %td of %td", name, offset,
-                     offset + static_cast<ptrdiff_t>(bytes) - 1, all);
+        if (offset >= 0 && offset < all)
+            snprintf(text, size, "extern __shared__ %s, bytes %td to %td of %td",
+                     b.dynamic_name ? b.dynamic_name : "shared memory", offset, offset + bytes - 1, all);
+        else if (!describe_shared_address(b, at, text, size))
+            snprintf(text, size, "address %p", static_cast<const void *>(at));
         return;
     }
     const shared_slot *nearest = nullptr;
