@@ -13,7 +13,7 @@
 //
 // Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and prints the whole of what
 // they leave.
-// --record FILE has what each of them queues then (cpu/queued.cpp).
+// --record FILE has what each of them queues then (cpu/record.cpp).
 #include "rank.h"
 #include "worker/run.h"
 

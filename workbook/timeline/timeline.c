@@ -1,5 +1,5 @@
-// draw.c - draws what a block did over time, or what the ranks of a ring did, from the record that a worker made of it:
-// `make timeline-10`, `make timeline-17`.
+// timeline.c - draws what a block did over time, or what the ranks of a ring did, from the record that a worker
+// made of it: `make timeline-10`, `make timeline-17`.
 //
 //   timeline RECORD TITLE [FILE]     in the terminal; FILE: also there, as trace events
 #include "timeline.h"
@@ -195,7 +195,7 @@ static void print_gap(const timeline *t, int rank, FILE *f)
     }
 }
 
-static void print_picture(const timeline *t, const char *title, FILE *f)
+static void timeline_print(const timeline *t, const char *title, FILE *f)
 {
     char costs[2][160];
     fprintf(f, "%s: %.*f %s\n", title, digits(t), t->end, unit(t));
@@ -222,9 +222,8 @@ static void print_picture(const timeline *t, const char *title, FILE *f)
 // In microseconds, to the nanosecond, so that what ends where something begins does so in whole numbers, too.
 static double trace_time(const timeline *t, double at) { return round((t->of_ring ? 1e3 : 1) * at * 1e3) / 1e3; }
 
-// A line each, which Perfetto, chrome://tracing and plots/timeline.awk read. A cycle is a microsecond
-// there.
-static void print_trace(const timeline *t, const char *title, FILE *f)
+// A line each, which Perfetto, chrome://tracing and plots/timeline.awk read. A cycle is a microsecond there.
+static void timeline_trace(const timeline *t, const char *title, FILE *f)
 {
     char costs[2][160];
     describe_costs(t, costs);
@@ -254,7 +253,7 @@ static void print_trace(const timeline *t, const char *title, FILE *f)
 static bool write_trace(const timeline *t, const char *title, const char *path)
 {
     FILE *f = fopen(path, "w");
-    if (f) print_trace(t, title, f);
+    if (f) timeline_trace(t, title, f);
     if (!f || fclose(f)) return perror(path), false;
     printf("written: %s\n", path);
     return true;
@@ -273,6 +272,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "timeline: no warpgroup of this block uses the products of hopper.cuh\n");
         return 1;
     }
-    print_picture(&t, argv[2], stdout);
+    timeline_print(&t, argv[2], stdout);
     return argc > 3 && !write_trace(&t, argv[2], argv[3]);
 }
