@@ -2,9 +2,6 @@
 
 #include "judge/record.h"
 #include "reference/oracle.h"
-#include "case/random_case.h"
-#include "case/shards.h"
-#include "case/small_cases.h"
 
 #include <dlfcn.h>
 #include <malloc.h>

@@ -10,7 +10,7 @@
 // Environment: WB_WORKER the worker's path; SEED other inputs; WB_BACKEND cpu or cuda; WB_TIMEOUT how many seconds
 // of its own (spent.h) a worker has for a case, 20 unless set; WB_PROBLEM_SECONDS for all together; WB_SPENT the file
 // that says how many they had (after three without an answer no more are run); CASE one case, which then is the only
-// thing checked, behind others if colons stand between, or `small`, those of small_cases.h, in buffers that end with
+// thing checked, behind others if colons stand between, or `small`, those of random_case.c, in buffers that end with
 // their tensors, for workers that look at every access.
 #pragma once
 
@@ -77,7 +77,7 @@ void check_same_twice(wb_case c);
 // another call is under way on another; and check_case.
 void check_stream(wb_case c);
 
-// What no test before has asked: a few random cases of the problem's contract (case/random_case.h), the same for
+// What no test before has asked: a few random cases of the problem's contract (case/random_case.c), the same for
 // everybody, and as many more of this run's seed if it has one; and whether a grid has room for 66,000 heads. Of a
 // random case that fails a smaller one is looked for, and reported.
 void check_random(void);

@@ -1,7 +1,6 @@
 #include "harness_judge.h"
 
 #include "mask/picture.h"
-#include "case/shards.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>

@@ -556,7 +556,7 @@ __global__ void spin()
         }
     flag = 1;
 }
-extern "C" void wb_launch_seconds(long seconds);  // workbook/cpu/watchdog.cpp
+extern "C" void wb_launch_seconds(long seconds);  // workbook/cpu/faults.cpp
 
 Test(cpu_layer, reports_of_barriers_and_lanes)
 {

@@ -1,5 +1,5 @@
 // pages.c - the pages of a case of problem 13.
-#include "case/pages.h"
+#include "case/case.h"
 
 #include <criterion/criterion.h>
 

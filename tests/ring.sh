@@ -36,9 +36,8 @@ while read -r arguments; do
 done <"$said.shapes"
 
 # What the CPU layer plays of NCCL is called on a GPU as well.
-names() { grep -o 'nccl[A-Z][A-Za-z]*(' "$1" | sort -u; }
-names workbook/cpu/include/nccl.h >"$said.played"
-names workbook/nccl/nccl.h | grep -vxFf - "$said.played" >"$said"
+grep -o 'nccl[A-Z][A-Za-z]*(' workbook/cpu/nccl.cpp | sort -u >"$said.played"
+grep -o 'nccl[A-Z][A-Za-z]*' workbook/nccl/nccl.cu | sed 's/$/(/' | grep -vxFf - "$said.played" >"$said"
 [ $? -eq 1 ] && [ -s "$said.played" ]
 verdict $? "each NCCL function that the layer emulates is forwarded"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 &&

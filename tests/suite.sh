@@ -8,7 +8,7 @@ unset CASE TEST SEED VERBOSE
 mkdir "$scratch/tmp"
 export JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
 status=0
-objects="$out/machinery/judge/record.o $out/machinery/score/results.o"
+objects="$out/machinery/judge/record.o $out/machinery/score/outcome.o $out/machinery/score/safe_text.o"
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$wb" $objects >"$said" 2>&1
 # shellcheck disable=SC2086

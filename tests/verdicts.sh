@@ -46,7 +46,7 @@ if [ "$BACKEND" = cpu ]; then
         check "$name cannot be named" grep -q "undefined reference to .$name" "$scratch/refused"
     done
     nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | sed 's/(.*//' | sort -u >"$scratch/named"
-    grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/cpu/include |
+    grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/nccl/*.h workbook/cpu/include |
         sort -u >"$scratch/declared"
     grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' \
         -e '^__gcov_merge' "$scratch/named" |

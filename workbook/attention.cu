@@ -5,12 +5,6 @@
 #include "attention.h"
 #include "rank.h"
 
-constexpr int THREADS = 32, KEYS = 32;  // rows of queries of a block, and of keys of a tile
-
-struct alignas(16) eight {
-    bf16 of[8];
-};
-
 static uint64_t attended;
 extern "C" uint64_t wb_attended(void)
 {
@@ -24,24 +18,23 @@ extern "C" uint64_t wb_attended(void)
 template <int D> static __device__ void mean_of_seen(bf16 *O, float *L, const bf16 *V, size_t kv_row, size_t row,
                                                      int first, attention_shape shape)
 {
-    __shared__ eight V_rows[KEYS][D / 8];
-    const int rows = min(THREADS, shape.q_len - first), keys = shape.causal ? first + rows : shape.kv_len;
-    float sum[D / THREADS] = {};
-    for (int from = 0; from < keys; from += KEYS) {
+    __shared__ eight V_rows[ROWS][D / 8];
+    const int rows = min(ROWS, shape.q_len - first), keys = shape.causal ? first + rows : shape.kv_len;
+    float sum[D / ROWS] = {};
+    for (int from = 0; from < keys; from += ROWS) {
         __syncthreads();  // the tile before has been read
-        for (int n = threadIdx.x; n < min(KEYS, keys - from) * (D / 8); n += THREADS)
+        for (int n = threadIdx.x; n < min(ROWS, keys - from) * (D / 8); n += ROWS)
             V_rows[n / (D / 8)][n % (D / 8)] = ((const eight *)V)[(kv_row + from) * (D / 8) + n];
         __syncthreads();  // it is there
-        for (int j = 0; j < min(KEYS, keys - from); j++)
-            for (int c = 0; c < D / THREADS; c++) {
-                const int d = threadIdx.x + c * THREADS, i = from + j - first;
+        for (int j = 0; j < min(ROWS, keys - from); j++)
+            for (int c = 0; c < D / ROWS; c++) {
+                const int d = threadIdx.x + c * ROWS, i = from + j - first;
                 sum[c] += __bfloat162float(V_rows[j][d / 8].of[d % 8]);
                 if (shape.causal && i >= 0) O[(row + i) * D + d] = __float2bfloat16(sum[c] / (from + j + 1));
             }
     }
     for (int i = 0; i < rows && !shape.causal; i++)
-        for (int c = 0; c < D / THREADS; c++)
-            O[(row + i) * D + threadIdx.x + c * THREADS] = __float2bfloat16(sum[c] / keys);
+        for (int c = 0; c < D / ROWS; c++) O[(row + i) * D + threadIdx.x + c * ROWS] = __float2bfloat16(sum[c] / keys);
     const int i = threadIdx.x;
     if (i < rows) L[row + i] = logf(shape.causal ? first + i + 1 : keys);
 }
@@ -49,35 +42,25 @@ template <int D> static __device__ void mean_of_seen(bf16 *O, float *L, const bf
 template <int D> static __global__ void attention_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                                          attention_shape shape)
 {
-    __shared__ eight K_tile[KEYS][D / 8], V_tile[KEYS][D / 8];
-    const int i = blockIdx.x * THREADS + threadIdx.x, head = blockIdx.y, b = blockIdx.z;
+    __shared__ eight K_tile[ROWS][D / 8], V_tile[ROWS][D / 8];
+    const int i = blockIdx.x * ROWS + threadIdx.x, head = blockIdx.y, b = blockIdx.z;
     const size_t kv_head = (size_t)b * shape.kv_heads + head / (shape.q_heads / shape.kv_heads);
     const size_t row = ((size_t)b * shape.q_heads + head) * shape.q_len + i;
     const bool mine = i < shape.q_len;
     float q[D], o[D] = {}, m = -INFINITY, l = 0;
-    for (int c = 0; c < D / 8 && mine; c++) {
-        const eight x = ((const eight *)(Q + row * D))[c];
-        for (int d = 0; d < 8; d++) q[8 * c + d] = __bfloat162float(x.of[d]) * shape.scale;
-    }
+    if (mine) read(q, Q, row);
     bool zeros = true;
-    for (int d = 0; d < D && mine; d++) zeros &= q[d] == 0;
+    for (int d = 0; d < D && mine; d++) zeros &= (q[d] *= shape.scale) == 0;
     if (__syncthreads_and(zeros))
         return mean_of_seen<D>(O, L, V, kv_head * shape.kv_len, row - threadIdx.x, i - threadIdx.x, shape);
-    const int last = min((int)(blockIdx.x + 1) * THREADS, shape.q_len);
-    const int keys = shape.causal ? last : shape.kv_len;
-    for (int first = 0; first < keys; first += KEYS) {
+    const int keys = shape.causal ? min((int)(blockIdx.x + 1) * ROWS, shape.q_len) : shape.kv_len;
+    for (int first = 0; first < keys; first += ROWS) {
         __syncthreads();  // the tile before has been read
-        for (int n = threadIdx.x; n < KEYS * (D / 8); n += THREADS) {
-            const int j = n / (D / 8), c = n % (D / 8);
-            if (first + j >= keys) break;
-            const size_t at = (kv_head * shape.kv_len + first + j) * (D / 8) + c;
-            K_tile[j][c] = ((const eight *)K)[at], V_tile[j][c] = ((const eight *)V)[at];
-        }
+        fetch<D>(K_tile, V_tile, K, V, kv_head * shape.kv_len + first, min(ROWS, keys - first));
         __syncthreads();  // it is there
         const int seen = shape.causal ? min(i + 1, keys) : keys;
-        for (int j = 0; j < KEYS && first + j < seen && mine; j++) {
-            float s = 0;
-            for (int d = 0; d < D; d++) s += q[d] * __bfloat162float(K_tile[j][d / 8].of[d % 8]);
+        for (int j = 0; j < ROWS && first + j < seen && mine; j++) {
+            const float s = dot(q, K_tile[j]);
             if (s > m) {
                 const float alpha = expf(m - s);
                 m = s;
@@ -86,7 +69,7 @@ template <int D> static __global__ void attention_kernel(bf16 *O, float *L, cons
             }
             const float p = expf(s - m);
             l += p;
-            for (int d = 0; d < D; d++) o[d] += p * __bfloat162float(V_tile[j][d / 8].of[d % 8]);
+            add_times(o, p, V_tile[j]);
         }
     }
     for (int c = 0; c < D / 8 && mine; c++) {
@@ -108,11 +91,11 @@ wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
     const wb_held held = wb_held_by(WB_ATTENDS, shape, "qkkql", 3, at);
     wb_count_next(4.0 * shape->head_dim * (double)wb_pairs(shape), &held);
 #endif
-    const dim3 grid((shape->q_len - 1) / THREADS + 1, shape->q_heads, shape->batch);
+    const dim3 grid((shape->q_len - 1) / ROWS + 1, shape->q_heads, shape->batch);
     if (shape->head_dim == 64)
-        attention_kernel<64><<<grid, THREADS, 0, stream>>>(O, L, Q, K, V, *shape);
+        attention_kernel<64><<<grid, ROWS, 0, stream>>>(O, L, Q, K, V, *shape);
     else
-        attention_kernel<128><<<grid, THREADS, 0, stream>>>(O, L, Q, K, V, *shape);
+        attention_kernel<128><<<grid, ROWS, 0, stream>>>(O, L, Q, K, V, *shape);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }

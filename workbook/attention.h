@@ -1,4 +1,5 @@
-// attention.h - the kernels of attention_backward.cu by their own name: the library calls them where none is faster.
+// attention.h - what attention.cu and attention_backward.cu share; and the latter's kernels by their own name: the
+// library calls them where none is faster.
 #pragma once
 
 #include "layer_requests.h"
@@ -34,3 +35,43 @@ static inline wb_held wb_held_by(wb_held_kind kind, const attention_shape *s, co
 }
 
 __END_DECLS
+
+#if defined(__CUDACC__) || defined(__CUDACPU__)
+// A thread has a row, and a block walks over tiles of as many rows of others.
+constexpr int ROWS = 32;
+
+struct alignas(16) eight {
+    bf16 of[8];
+};
+
+// A tile of two tensors [.., N, D], `rows` rows from row `start` on; by all threads, which have read the tile before.
+template <int D> static __device__ void fetch(eight (&A_tile)[ROWS][D / 8], eight (&B_tile)[ROWS][D / 8], const bf16 *A,
+                                              const bf16 *B, size_t start, int rows)
+{
+    for (int n = threadIdx.x; n < rows * (D / 8); n += ROWS) {
+        const size_t at = start * (D / 8) + n;
+        A_tile[n / (D / 8)][n % (D / 8)] = ((const eight *)A)[at];
+        B_tile[n / (D / 8)][n % (D / 8)] = ((const eight *)B)[at];
+    }
+}
+
+template <int D> static __device__ void read(float (&x)[D], const bf16 *tensor, size_t row)
+{
+    for (int c = 0; c < D / 8; c++) {
+        const eight piece = ((const eight *)(tensor + row * D))[c];
+        for (int d = 0; d < 8; d++) x[8 * c + d] = __bfloat162float(piece.of[d]);
+    }
+}
+
+template <int D> static __device__ float dot(const float (&x)[D], const eight (&row)[D / 8])
+{
+    float sum = 0;
+    for (int d = 0; d < D; d++) sum += x[d] * __bfloat162float(row[d / 8].of[d % 8]);
+    return sum;
+}
+
+template <int D> static __device__ void add_times(float (&sum)[D], float x, const eight (&row)[D / 8])
+{
+    for (int d = 0; d < D; d++) sum[d] += x * __bfloat162float(row[d / 8].of[d % 8]);
+}
+#endif

@@ -3,44 +3,6 @@
 // read once a block, 16 bytes at a time, as in attention.cu.
 #include "attention.h"
 
-constexpr int ROWS = 32;  // of a block, a thread each; and of a tile that it walks over
-
-struct alignas(16) eight {
-    bf16 of[8];
-};
-
-// A tile of two tensors [.., N, D], rows first ... last - 1 from row `start` on; by all threads, which have read the
-// tile before.
-template <int D> static __device__ void fetch(eight (&A_tile)[ROWS][D / 8], eight (&B_tile)[ROWS][D / 8], const bf16 *A,
-                                              const bf16 *B, size_t start, int rows)
-{
-    for (int n = threadIdx.x; n < rows * (D / 8); n += ROWS) {
-        const size_t at = start * (D / 8) + n;
-        A_tile[n / (D / 8)][n % (D / 8)] = ((const eight *)A)[at];
-        B_tile[n / (D / 8)][n % (D / 8)] = ((const eight *)B)[at];
-    }
-}
-
-template <int D> static __device__ void read(float (&x)[D], const bf16 *tensor, size_t row)
-{
-    for (int c = 0; c < D / 8; c++) {
-        const eight piece = ((const eight *)(tensor + row * D))[c];
-        for (int d = 0; d < 8; d++) x[8 * c + d] = __bfloat162float(piece.of[d]);
-    }
-}
-
-template <int D> static __device__ float dot(const float (&x)[D], const eight (&row)[D / 8])
-{
-    float sum = 0;
-    for (int d = 0; d < D; d++) sum += x[d] * __bfloat162float(row[d / 8].of[d % 8]);
-    return sum;
-}
-
-template <int D> static __device__ void add_times(float (&sum)[D], float x, const eight (&row)[D / 8])
-{
-    for (int d = 0; d < D; d++) sum[d] += x * __bfloat162float(row[d / 8].of[d % 8]);
-}
-
 // What there is already stays: rows are added to.
 template <int D> static __device__ void add_to(float *tensor, size_t row, const float (&x)[D], float times)
 {

@@ -42,12 +42,12 @@ DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOM
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
 else
-# The layer has three units, since reading headers took most of the time of its 35 files: what runs at every step of a
+# The layer has three units, since reading headers took most of the time of its files: what runs at every step of a
 # thread, and two that are to be compiled soon. Files of a unit have no static name in common; one that stands nowhere
 # here is of the third.
-unit_1 := async_copy atomics e4m3 engine fiber hooks knowledge order scheduler shared_memory signals tensor_cores warp \
-  warpgroup_products warpgroups
-unit_2 := copy_engine early_reads faults flight host_stack ldmatrix nccl pages queued report runtime_api turns watchdog
+unit_1 := async_copy atomics engine fiber hooks knowledge scheduler shared_memory signals tensor_cores warp \
+  warpgroup_products
+unit_2 := copy_engine faults flight nccl pages report runtime_api
 unit_3 := $(filter-out $(unit_1) $(unit_2),$(patsubst workbook/cpu/%.cpp,%,$(wildcard workbook/cpu/*.cpp)))
 UNITS := 1 2 3
 LAYER := $(UNITS:%=$B/layer/unit_%.o)
@@ -130,12 +130,12 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 
 # ------------------------ one implementation
 # What judges: the oracle, and what starts workers.
-CASE_OF := $(addprefix $B/machinery/case/,case.o random_case.o pages.o shards.o quantise.o case_mask.o named_mask.o \
+CASE_OF := $(addprefix $B/machinery/case/,case.o random_case.o pages.o shards.o quantise.o named_mask.o \
   block_mask.o)
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o worker/exchange.o \
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
-RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
+RECORD := $(addprefix $B/machinery/,judge/record.o score/outcome.o score/safe_text.o)
 MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_inputs.o problems.o \
   validate.o device.o memory.o attention.o attention_backward.o rank.o $(if $(filter \
   cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)

@@ -16,7 +16,7 @@
 __BEGIN_DECLS
 
 // From here on what only another machine would punish is played: the stack of the process is closed while a kernel
-// runs (cpu/host_stack.cpp), and a thread's first product of matrices is late. A worker asks for it; a library in a
+// runs (cpu/launch.cpp), and a thread's first product of matrices is late. A worker asks for it; a library in a
 // program of somebody else's is left alone.
 void wb_play_strictly(void) WB_OF_THE_LAYER;
 

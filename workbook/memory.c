@@ -73,25 +73,13 @@ void wb_memory_reset_peak(void) { peak = current; }
 // Calls the runtime's own function behind ours of the same name.
 #define RUNTIME(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
 
-cudaError_t cudaMalloc(void **pointer, size_t bytes)
-{
-    return born(RUNTIME(cudaMalloc, pointer, bytes), pointer, bytes);
-}
-
-cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t stream)
-{
-    return born(RUNTIME(cudaMallocAsync, pointer, bytes, stream), pointer, bytes);
-}
-
-cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
-{
-    return born(RUNTIME(cudaMallocFromPoolAsync, pointer, bytes, pool, stream), pointer, bytes);
-}
-
-cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned flags)
-{
-    return born(RUNTIME(cudaMallocManaged, pointer, bytes, flags), pointer, bytes);
-}
+#define ALLOCATES(name, parameters, ...) \
+    cudaError_t name parameters { return born(RUNTIME(name, __VA_ARGS__), pointer, bytes); }
+ALLOCATES(cudaMalloc, (void **pointer, size_t bytes), pointer, bytes)
+ALLOCATES(cudaMallocAsync, (void **pointer, size_t bytes, cudaStream_t stream), pointer, bytes, stream)
+ALLOCATES(cudaMallocFromPoolAsync, (void **pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream), pointer,
+          bytes, pool, stream)
+ALLOCATES(cudaMallocManaged, (void **pointer, size_t bytes, unsigned flags), pointer, bytes, flags)
 
 cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
 {
@@ -99,16 +87,9 @@ cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t 
     return born(error, pointer, error == cudaSuccess ? *pitch * height : 0);
 }
 
-cudaError_t cudaFree(void *pointer)
-{
-    died(pointer);
-    return RUNTIME(cudaFree, pointer);
-}
-
-cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
-{
-    died(pointer);
-    return RUNTIME(cudaFreeAsync, pointer, stream);
-}
+#define FREES(name, parameters, ...) \
+    cudaError_t name parameters { return died(pointer), RUNTIME(name, __VA_ARGS__); }
+FREES(cudaFree, (void *pointer), pointer)
+FREES(cudaFreeAsync, (void *pointer, cudaStream_t stream), pointer, stream)
 
 #endif

@@ -27,9 +27,7 @@ typedef struct wb_device {
     const wb_costs *costs;  // of the kernel that is asked, with this head dimension
 } wb_device;
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 #pragma GCC visibility push(default)
 // The current device, as the driver says; asked once. The CPU layer plays an H200.
 wb_device wb_this_device(void);
@@ -41,9 +39,7 @@ wb_microseconds flash_forward_microseconds, flash_gqa_microseconds, flash_hopper
     flash_sinks_backward_microseconds, flash_sink_logits_backward_microseconds;
 wb_decode_microseconds flash_decode_microseconds, flash_decode_int8_microseconds;
 #pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
+__END_DECLS
 
 static inline int wb_group_of(const attention_shape *shape) { return shape->q_heads / shape->kv_heads; }
 // How many heads of a group stand side by side: a power of two that divides the group, `most` at most.

@@ -36,15 +36,15 @@ static const wb_problem problems[] = {
 
 const wb_problem *wb_find_problem(const char *name)
 {
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        if (strcmp(problems[i].name, name) == 0) return &problems[i];
+    EACH_PROBLEM (p)
+        if (strcmp(p->name, name) == 0) return p;
     return NULL;
 }
 
 const wb_problem *wb_problem_number(int number)
 {
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        if (problems[i].number == number) return &problems[i];
+    EACH_PROBLEM (p)
+        if (p->number == number) return p;
     return NULL;
 }
 

@@ -22,15 +22,9 @@ wb_status wb_fail(wb_status status, const char *format, ...)
 
 const char *wb_status_text(wb_status status)
 {
-    switch (status) {
-    case WB_OK: return "ok";
-    case WB_NOT_IMPLEMENTED: return "not implemented";
-    case WB_BAD_ARGUMENT: return "bad argument";
-    case WB_UNSUPPORTED: return "unsupported";
-    case WB_OUT_OF_MEMORY: return "out of memory";
-    case WB_DEVICE_ERROR: return "device error";
-    }
-    return "unknown status";
+    static const char *const texts[] = {"ok",          "not implemented", "bad argument",
+                                        "unsupported", "out of memory",   "device error"};
+    return (unsigned)status <= WB_DEVICE_ERROR ? texts[status] : "unknown status";
 }
 
 // What is said of the arguments of `problem`; what a function returns if one of its checks has failed.

@@ -184,8 +184,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
 }
 
-// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows. Two blocks of D 64
-// or 128 share a multiprocessor: with three or more, the first loads of some arrive late.
+// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows. Two blocks of
+// D 64 or 128 share a multiprocessor: with three or more, the first loads of some arrive late.
 template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
     static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);

@@ -1,7 +1,7 @@
 // operators.cpp - attention and its gradients as operators of PyTorch, registered from C++: between a caller and
-// libworkbook.so there is no Python. build.py builds this file for the PyTorch that is there. What is asked of tensors
-// is asked in expect(), and arguments.py finds the better words for it. window 0: none. scale none: 1 / sqrt(D).
-// path "": the default library.
+// libworkbook.so there is no Python. library.py builds this file for the PyTorch that is there. What is asked of
+// tensors is asked in expect(), and arguments.py finds the better words for it. window 0: none. scale none: 1 /
+// sqrt(D). path "": the default library.
 //
 // ATen's C++ is used, not its stable ABI, which has no autograd: one build is for one version of PyTorch.
 #include <ATen/Functions.h>

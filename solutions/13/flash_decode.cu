@@ -92,14 +92,13 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     if (me.team >= teams) return;
     const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
     const unsigned count = (unsigned)(to - from);
-    const int my_key = warp_id() * KEYS;                          // of a tile
-    const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
+    const int my_key = warp_id() * KEYS;  // of a tile
     place at = all.find(from), ahead = at;
     after_may_begin();  // the merge; launched earlier, its blocks would delay the first loads
 
-    // The page of these 16 keys of a tile. A tile early: the addresses of the loads would wait for it.
+    // A lane looks up the page of its warp's keys in one tile, from p.t on: a tile's loads would wait for its own.
     const auto page_of = [&](const place &p) {
-        const int key = p.t * BC + sent_key;
+        const int key = min(p.t + lane_id(), all.tiles_of(p.keys) - 1) * BC + my_key;
         int page = 0;
         //{ page lookup
         if (key < p.keys) page = page_table[(size_t)p.b * shape.max_pages + key / shape.page_size];
@@ -111,16 +110,20 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     load_async<THREADS>(tiles.Q_smem, Q + me.row(at.b) * D, me.rows);            // before the keys
     loads_issued();
     unsigned sent = 0;
-    int page = page_of(ahead);
+    int pages = page_of(ahead), first = ahead.t;
     // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
     const auto send = [&]() {
         if (sent < count) {
-            const int key = ahead.t * BC + sent_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
-            const size_t first = (size_t)(unsigned)page * page_rows, key_row = first + row * heads + me.head;
+            const int page = __shfl_sync(0xffffffffu, pages, ahead.t - first);
+            const int key = ahead.t * BC + my_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
+            const size_t key_row = (size_t)(unsigned)page * page_rows + row * heads + me.head;
             key_tile<D> &keys = tiles.keys[warp_id()][sent % STAGES];
             load_rows_async(keys.K, K + key_row * D, heads * D, rows);
             load_rows_async(keys.V, V + key_row * D, heads * D, rows);
-            if (++sent < count) all.step(ahead), page = page_of(ahead);
+            if (++sent < count) {
+                all.step(ahead);
+                if (ahead.t == 0 || ahead.t == first + 32) pages = page_of(ahead), first = ahead.t;
+            }
         }
         loads_issued();
     };
@@ -182,8 +185,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
 }
 
-// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows. Two blocks of D 64
-// or 128 share a multiprocessor: with three or more, the first loads of some arrive late.
+// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows. Two blocks of
+// D 64 or 128 share a multiprocessor: with three or more, the first loads of some arrive late.
 template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
     static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);

@@ -4,11 +4,9 @@
 
 #include "judge/expect.h"
 #include "memory.h"
-#include "case/pages.h"
 #include "reference/naive.h"
 
 #include <cblas.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -48,36 +46,15 @@ static void *allocate(size_t bytes)
 
 // ------------------------ inputs
 
-typedef struct fill_job {
-    const worker_run *run;
-    int tensor;
-    pthread_t thread;
-    bool started;
-} fill_job;
-
-static void *fill(void *argument)
-{
-    const fill_job *job = argument;
-    const worker_run *run = job->run;
-    wb_case_fill(run->problem, &run->c, &run->tensors[job->tensor], original_tensor(run, job->tensor));
-    return NULL;
-}
-
 static void make_inputs(measurement *m)
 {
     worker_run *run = &m->run;
-    fill_job job[WB_MAX_TENSORS] = {{0}};
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
     run->original = allocate(wb_exchange_layout(run->tensors, run->count, &(wb_case){0}, 0, run->zones));
-    for (int k = 0; k < run->count; k++) {
-        m->io_bytes += run->tensors[k].bytes;
-        if (run->tensors[k].output) continue;
-        job[k] = (fill_job){.run = run, .tensor = k};
-        job[k].started = pthread_create(&job[k].thread, NULL, fill, &job[k]) == 0;
-        if (!job[k].started) fill(&job[k]);
-    }
+    for (int k = 0; k < run->count; k++) m->io_bytes += run->tensors[k].bytes;
+#pragma omp parallel for schedule(dynamic)
     for (int k = 0; k < run->count; k++)
-        if (job[k].started) pthread_join(job[k].thread, NULL);
+        if (!run->tensors[k].output) wb_case_fill(run->problem, &run->c, &run->tensors[k], original_tensor(run, k));
 }
 
 // O and L of a backward, by the naive forward in the first set, a head at a time: all score matrices may not fit.

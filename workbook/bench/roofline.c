@@ -1,8 +1,6 @@
 // roofline.c - see roofline.h.
 #include "roofline.h"
 
-#include "case/pages.h"
-
 // ------------------------ peaks
 
 // Bf16 FLOPs a clock of one multiprocessor, added up in float32, without sparsity. GeForce GPUs add up in float32 at

@@ -1,10 +1,6 @@
 // case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so any element can be made alone.
 #include "case/case.h"
 
-#include "case/mix.h"
-#include "case/pages.h"
-#include "case/shards.h"
-
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>

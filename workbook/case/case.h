@@ -201,4 +201,97 @@ int wb_fp8_place(int key);
 // What the bytes of heads of Q, K or V (`of`) stand for, as x [heads, N, D].
 void wb_dequantise_fp8(float *x, char of, const uint8_t *q, const int8_t *exponent, size_t heads, size_t N, size_t D);
 
+// ------------------------ what is drawn
+
+// A number for each number: a case draws with this, so that its bits are the same on every machine.
+static inline uint64_t mix(uint64_t x)  // the finaliser of SplitMix64: Steele, Lea, Flood 2014
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+// ------------------------ the pages of a paged cache, of 13 or 14 (pages.c)
+// The pages in use are drawn from all of them, so those of a sequence lie anywhere, in any order, with unused ones
+// between.
+
+// The shape as the function gets it.
+decode_shape wb_decode_shape(const wb_case *c);
+
+// How many keys sequence b has.
+int wb_case_keys(const wb_case *c, int b);
+
+// Of K, V or their scales: how many bytes at the end belong to no key, in a case whose cache is cut.
+size_t wb_case_cut(const wb_case *c, const wb_tensor *t);
+
+typedef struct wb_pages {
+    decode_shape shape;
+    int *kv_len;  // [batch]
+    int *table;   // [batch, max_pages]; -1: none, and so is an entry for which no page was left
+    int *owner;   // [pages]: b * max_pages + column of the first entry that has this page; -1: nobody's
+} wb_pages;
+
+// Sizes below 1 count as 1, as in wb_case_tensors. Ends the program if there is no memory.
+wb_pages wb_pages_make(const wb_case *c);
+void wb_pages_free(wb_pages *p);
+
+// ------------------------ which rows of a sequence lie on which rank, of 17 and 18 (shards.c)
+// The rows are cut into 2 * ranks chunks, of which the first N % (2 * ranks) have a row more. Rank r has the chunks r
+// and 2 * ranks - 1 - r, one behind the other, each with all its heads (workbook.h).
+
+int wb_chunk_rows(const wb_case *c, int chunk);
+int wb_chunk_begin(const wb_case *c, int chunk);                     // its first row
+static inline int wb_chunk_of(const wb_case *c, int rank, int half)  // the first that it has, or the second
+{
+    return half ? 2 * c->ranks - 1 - rank : rank;
+}
+int wb_chunk_with(const wb_case *c, int row);
+static inline int wb_rank_with(const wb_case *c, int chunk)
+{
+    return chunk < c->ranks ? chunk : 2 * c->ranks - 1 - chunk;
+}
+int wb_rank_rows(const wb_case *c, int rank);
+
+// Of a whole tensor that of rank c->part - 1: all its rows, heads and batches in one dimension. It may have no
+// elements.
+wb_tensor wb_shard_of(const wb_case *c, const wb_tensor *whole);
+
+// Copies the rows of `rank` out of a whole tensor, or, `join`, into it.
+void wb_shard_copy(const wb_case *c, const wb_tensor *whole, void *data, int rank, void *shard, bool join);
+
+// Where element i of a rank's tensor is in the whole one.
+size_t wb_shard_place(const wb_case *c, const wb_tensor *whole, int rank, size_t i);
+
+// How many bytes ranks need to tell one another what they do, and for four times K and V, twice what they have to send;
+// and as many again of their gradients. `whole`: the case's tensors.
+size_t wb_board_room(const wb_problem *problem, const wb_case *c, const wb_tensor *whole);
+
+// ------------------------ random cases, and small ones (random_case.c)
+// Of a random case whatever the problem's contract leaves open takes a value by the seed, of one of a few classes that
+// kernels treat apart (a tile's length and one more, one head and several, a scale of one's own). Of as many cases in a
+// row as a dimension has classes each class occurs in one: Latin hypercube sampling (McKay, Beckman, Conover 1979).
+
+enum { WB_RANDOM_CASES = 8 };  // that a suite tries of a seed
+
+// Case n of this seed, n from 0, with no more than `most` multiplications in its products of matrices; if that is less
+// than its shape takes, batches, heads and then lengths become fewer.
+wb_case wb_random_case(const wb_problem *problem, uint64_t seed, int n, double most);
+
+// Does without a condition, takes the simplest value of one more field, or half of a length; false if step says nothing
+// of this case. From 0 to WB_SIMPLER - 1.
+enum {
+#define WB_CONDITION(name, ...) WB_WITHOUT_##name,
+#include "case/conditions.inc"
+    WB_SIMPLER_SHAPE,
+    WB_SIMPLER = WB_SIMPLER_SHAPE + 11
+};
+bool wb_simpler_case(const wb_problem *problem, wb_case *c, int step);
+
+// A few cases of each problem for slow machines that look at every access (make sanitize-NN): every head size and with
+// it every kernel, lengths around the ends of tiles, several blocks, one lonely row. Printed one a line, as --case
+// takes them.
+int wb_small_cases(const wb_problem *problem, wb_case cases[], int room);
+void wb_small_cases_print(const wb_problem *problem);
+
 __END_DECLS

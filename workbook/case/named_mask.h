@@ -48,7 +48,4 @@ void wb_named_mask_draw(wb_named_mask *mask);
 void wb_named_mask_free(wb_named_mask *mask);
 wb_sees wb_named_mask_sees;
 
-// Of the lesson's tree of seven drafts, which `tree` of size 7 always is: the parent of each, -1 is the prompt.
-extern const int wb_lesson_tree[7];
-
 __END_DECLS

@@ -1,6 +1,4 @@
-#include "case/pages.h"
-
-#include "case/mix.h"
+#include "case/case.h"
 
 static int at_least_one(int n) { return n < 1 ? 1 : n; }
 

@@ -1,5 +1,4 @@
-// shards.c - see shards.h.
-#include "case/shards.h"
+#include "case/case.h"
 
 static int rows_of(const wb_case *c) { return c->shape.q_len < 1 ? 1 : c->shape.q_len; }
 

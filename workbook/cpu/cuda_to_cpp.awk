@@ -3,9 +3,9 @@
 #     awk [-v object=file.o -v makes=file.cu.d] -f cuda_to_cpp.awk file.cu > file.cpp
 #
 # Three things of CUDA are not C++, and only these are rewritten, outside comments and strings:
-#     kernel<64><<<grid, 128>>>(x, n)     -> ::cudacpu::launch(...)                    see include/cudacpu/launch.h
-#     __shared__ float x[4][N], y;        -> references to the block's copies           see include/cudacpu/shared.h
-#     asm volatile("...")                 -> CUDACPU_NO_PTX(), an error with a sentence  see include/cudacpu/keywords.h
+#     kernel<64><<<grid, 128>>>(x, n)     -> ::cudacpu::launch(...), see include/cudacpu/launch.h
+#     __shared__ float x[4][N], y;        -> references to the block's copies
+#     asm volatile("...")                 -> CUDACPU_NO_PTX(), an error with a sentence
 # In a file that includes hopper.cuh or e4m3.cuh, so that reports can name what lies in dynamic shared memory
 # (include/cudacpu/hopper.h):
 #     struct tiles { int a, b[2]; };      -> the same with a member function that visits "a" and "b"

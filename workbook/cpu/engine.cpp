@@ -93,23 +93,6 @@ void wait_until(bool (*over)(const thread &, const void *, long),
     give_way(b);
 }
 
-// Whether a thread that satisfies `is` is parked; `go_on`: all these do.
-template <class Is> static bool any_parked(block &b, bool go_on, Is is)
-{
-    bool any = false;
-    for (unsigned i = 0; i < b.warp_count; i++)
-        for (unsigned left = b.warps[i].parked; left; left &= left - 1) {
-            const unsigned lane = left & -left;
-            thread &t = b.warps[i].threads[__builtin_ctz(left)];
-            if (!is(t)) continue;
-            any = true;
-            if (!go_on) return true;
-            b.warps[i].parked &= ~lane;
-            b.warps[i].ready |= lane;
-        }
-    return any;
-}
-
 bool engine_step(block &b)
 {
     if (any_parked(b, true, [](thread &t) { return t.patience.over(t, t.patience.what, t.patience.number); }))

@@ -153,6 +153,23 @@ inline int warp_number(const thread &t) { return static_cast<int>(t.number / WAR
 thread &engine_thread(const char *what, call_site site);
 const char *name_of(const void *at);  // "K.full[1]"
 
+// Whether a thread that satisfies `is` is parked; `go_on`: all these do.
+template <class Is> bool any_parked(block &b, bool go_on, Is is)
+{
+    bool any = false;
+    for (unsigned i = 0; i < b.warp_count; i++)
+        for (unsigned left = b.warps[i].parked; left; left &= left - 1) {
+            const unsigned lane = left & -left;
+            thread &t = b.warps[i].threads[__builtin_ctz(left)];
+            if (!is(t)) continue;
+            any = true;
+            if (!go_on) return true;
+            b.warps[i].parked &= ~lane;
+            b.warps[i].ready |= lane;
+        }
+    return any;
+}
+
 // The running thread waits until over(t, what, number); tell says for what, after "waits".
 void wait_until(bool (*over)(const thread &, const void *, long),
                 void (*tell)(const thread &, const void *, long, char *, size_t), const void *what, long number,
@@ -185,7 +202,7 @@ bool signal_is_over(const thread &, const void *, long);
 // ------------------------ copy_engine.cpp
 bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there was one
 
-// ------------------------ early_reads.cpp
+// ------------------------ warpgroup_products.cpp
 void trap_early_reads(bool on);
 
 // ------------------------ record.cpp
@@ -212,7 +229,6 @@ void record_meeting(block &b);
 // ------------------------ launch.cpp
 void count_products(const block &b, uint64_t products);
 
-// ------------------------ turns.cpp
 void runners_under_way(int more);
 bool another_block_may_help(block &b);  // nobody here can go on
 

@@ -7,6 +7,10 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
 namespace cudacpu
 {
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGURG};
@@ -149,6 +153,40 @@ void catch_faults()
     installed = true;
     pthread_mutex_unlock(&mutex);
 }
+
+// ------------------------ launches that take too long
+// A thread that spins until another one does something would spin for ever here, because nothing preempts it. So a
+// host thread that has computed for more than CUDACPU_TIMEOUT seconds in one launch is asked where it is, by SIGURG,
+// which is ignored where no kernel runs. Time in which others have the processor does not count. Who waits for a
+// worker's answer sends that signal too.
+
+static long asked_for = -1;
+extern "C" void wb_launch_seconds(long seconds) { asked_for = seconds; }  // for a test of this
+
+// Asks this host thread when it has computed for so many seconds more, and then each second, for it is not heard
+// between two blocks; or no longer.
+void watchdog(bool on)
+{
+    static const long given = environment("CUDACPU_TIMEOUT", 120);
+    static __thread timer_t timer;
+    static __thread pid_t owner;  // a child of fork() has none of its parent's timers
+    const long limit = asked_for >= 0 ? asked_for : given;
+    if (limit <= 0) return;
+    if (owner != getpid()) {
+        sigevent to_me = {};
+        to_me.sigev_notify = SIGEV_THREAD_ID;
+        to_me.sigev_notify_thread_id = gettid();
+        to_me.sigev_signo = SIGURG;
+        if (timer_create(CLOCK_THREAD_CPUTIME_ID, &to_me, &timer) != 0) return;
+        owner = getpid();
+    }
+    itimerspec when = {};
+    when.it_value.tv_sec = on ? limit : 0;
+    when.it_interval.tv_sec = on;
+    timer_settime(timer, 0, &when, nullptr);
+}
+
+// ------------------------ misaligned accesses
 
 // A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop
 // there: with -fsanitize=alignment it announces each access whose address is no multiple of what its type asks for. No

@@ -88,12 +88,9 @@ static const char *is_to_do(const work &w, bool write)
     report_begin(r.write
                      ? (later ? "a buffer was touched before it arrived" : "a message overwrites what is still needed")
                      : (later ? "a send buffer was overwritten in flight" : "a message is sent before it is written"));
-    if (later)
-        report_line("%s %s %s %s at %s %s %s", who.c_str(), does(w, write), place, r.call, leaf(r.site),
-                    r.write ? "receives from" : "sends to", peer.c_str());
-    else
-        report_line("%s may still %s %s %s at %s %s %s", who.c_str(), is_to_do(w, write), place, r.call, leaf(r.site),
-                    r.write ? "receives from" : "sends to", peer.c_str());
+    report_line("%s %s%s %s %s at %s %s %s", who.c_str(), later ? "" : "may still ",
+                later ? does(w, write) : is_to_do(w, write), place, r.call, leaf(r.site),
+                r.write ? "receives from" : "sends to", peer.c_str());
     report_line(
         later ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after the message"
         : frees(w)
@@ -358,9 +355,9 @@ static void perform(work &w)
     for (const auto &p : w.pages) mprotect(p.first, page_size(), PROT_NONE);
     if (only_ranges && !w.pages.empty()) close_ranges(nullptr);
     if (w.held.pieces) note(w, w.held);
-    const double page = static_cast<double>(page_size());
     for (const auto &p : w.pages)
-        if (w.row && !w.row->keys) w.row->cost += (p.second.read ? page : 0) + (p.second.write ? page : 0);
+        if (w.row && !w.row->keys)
+            w.row->cost += static_cast<double>(page_size()) * (!!p.second.read + !!p.second.write);
 }
 
 // What the host knows to be over and nothing that is still to run may meet.

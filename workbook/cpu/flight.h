@@ -62,7 +62,7 @@ void flight_count(wb_asked &since);  // its kernels and messages
 // Has something else run that could, while this rank waits; false if there is nothing.
 bool flight_another();
 
-// ------------------------ queued.cpp
+// ------------------------ record.cpp
 struct flight_row {
     int stream;
     long number;

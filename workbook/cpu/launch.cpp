@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <pthread.h>
-#include <stdarg.h>
+#include <sys/syscall.h>
+
+extern "C" void *__libc_stack_end;
 
 namespace cudacpu
 {
@@ -98,37 +100,75 @@ static size_t shared_limit_of(const kernel &what)
     return limit;
 }
 
-__attribute__((format(printf, 3, 4))) static bool refuse(const kernel &what, cudaError_t error, const char *format, ...)
-{
-    char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (!hook_refused(what.name, text, what.site))
-        fprintf(stderr, "cudacpu: launch of %s refused: %s  at %s:%d\n", what.name, text, what.site.file,
-                what.site.line);
-    set_error(error);
-    return false;
-}
-
-static bool allowed(const kernel &what, const launch_config &c)
+static cudaError_t allowed(const kernel &what, const launch_config &c)
 {
     const unsigned long threads = static_cast<unsigned long>(c.block.x) * c.block.y * c.block.z;
     if (!threads || c.block.x > MAX_THREADS || c.block.y > MAX_THREADS || c.block.z > 64 || threads > MAX_THREADS)
-        return refuse(what, cudaErrorInvalidConfiguration,
+        return refuse(what.name, what.site, cudaErrorInvalidConfiguration,
                       "a block of %u x %u x %u threads, but it may have 1 to 1024 threads, at most 64 of them in z",
                       c.block.x, c.block.y, c.block.z);
     if (!c.grid.x || !c.grid.y || !c.grid.z || c.grid.x > 0x7fffffffu || c.grid.y > 65535 || c.grid.z > 65535)
-        return refuse(what, cudaErrorInvalidConfiguration,
+        return refuse(what.name, what.site, cudaErrorInvalidConfiguration,
                       "a grid of %u x %u x %u blocks, but x may be 1 to 2147483647, y and z 1 to 65535", c.grid.x,
                       c.grid.y, c.grid.z);
     if (c.shared > shared_limit_of(what))
-        return refuse(what, cudaErrorInvalidValue,
+        return refuse(what.name, what.site, cudaErrorInvalidValue,
                       "%zu bytes of dynamic shared memory, but the limit is %zu; cudaFuncSetAttribute(kernel, "
                       "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises it, up to %d",
                       c.shared, shared_limit_of(what), shared_at_most());
-    return true;
+    return cudaSuccess;
+}
+
+// ------------------------ away from the host's stack
+// A kernel that is given a pointer to a variable of a host function reads it here as if nothing were wrong, and on a
+// GPU it crashes. So a launch runs on a stack of its own, and that of the process, from the launching function up to
+// main, may not be touched. Arguments of the program and its environment lie above.
+
+bool strict;  // wb_play_strictly()
+
+static struct {
+    fiber host, side;
+    char *from;  // null: open
+    size_t bytes;
+    void (*work)(void *);
+    void *data;
+} side_stack;
+
+bool is_host_stack(const void *at)
+{
+    return side_stack.from && at >= side_stack.from && at < side_stack.from + side_stack.bytes;
+}
+
+void open_host_stack()
+{
+    if (side_stack.from) mprotect(side_stack.from, side_stack.bytes, PROT_READ | PROT_WRITE);
+    side_stack.from = nullptr;
+}
+
+static void side_main()
+{
+    mprotect(side_stack.from, side_stack.bytes, PROT_NONE);
+    side_stack.work(side_stack.data);
+    open_host_stack();
+    fiber_switch(side_stack.side, side_stack.host);
+}
+
+// work(data), where the variables of host functions that are under way may not be touched.
+static void away_from_host_stack(void (*work)(void *), void *data)
+{
+    enum { STACK = 256 << 10 };
+    char *const from = page_of(&work), *const end = page_of(__libc_stack_end);
+    // The check build looks at every address by itself. Another thread's stack has more in it than variables.
+    if (!strict || one_host_thread || syscall(SYS_gettid) != getpid() || from >= end) return work(data);
+    if (!side_stack.side.stack) {
+        void *const memory = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return work(data);
+        side_stack.side.stack = static_cast<char *>(memory), side_stack.side.bytes = STACK;
+    }
+    side_stack.work = work, side_stack.data = data, side_stack.from = from,
+    side_stack.bytes = static_cast<size_t>(end - from);
+    fiber_prepare(side_stack.side, side_main);
+    fiber_switch(side_stack.host, side_stack.side);
 }
 
 // ------------------------ who runs the blocks
@@ -156,14 +196,14 @@ static void run_blocks(job &j)
     block &b = *mine;
     static_cast<kernel_work &>(b) = j;
     current = &b;
-    watchdog_enter();
+    watchdog(true);
     const dim3 grid = j.config->grid;
     for (unsigned long n; (n = j.next_block++) < j.blocks;) {
         const unsigned long i = j.blocks < j.all ? chosen(n, j.all) : rearranged(n, j.blocks);
         run_block(b, {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
                       static_cast<unsigned>(i / grid.x / grid.y)});
     }
-    watchdog_leave();
+    watchdog(false);
     current = nullptr;
     runners_under_way(-1);
 }
@@ -275,7 +315,7 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
 {
     if (current) report("launch in a kernel", what.site, "a kernel cannot launch %s here", what.name);
     pthread_mutex_lock(&launching);
-    const bool may = allowed(what, config);
+    const bool may = allowed(what, config) == cudaSuccess;
     if (may)
         launched.launches++, launched.blocks = static_cast<uint64_t>(config.grid.x) * config.grid.y * config.grid.z;
     pthread_mutex_unlock(&launching);
@@ -306,3 +346,4 @@ void count_launches(wb_asked &since)
 }
 
 extern "C" void wb_launch_few(unsigned most) { cudacpu::few = most; }
+extern "C" void wb_play_strictly(void) { cudacpu::strict = true; }

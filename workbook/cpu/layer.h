@@ -163,6 +163,9 @@ block *new_block();  // storage for one host thread, never given back
 void run_block(block &b, uint3 index);
 void give_way(block &b);  // the running thread cannot go on: runs others until it can
 size_t stack_bytes();     // of a fiber
+extern long order;
+void order_begin_launch();
+unsigned long rearranged(unsigned long n, unsigned long count);  // which of `count` warps or blocks is the n-th to run
 
 // ------------------------ stuck.cpp
 void check_barrier(block &b);                 // all threads that are left are at barriers: at the same one?
@@ -177,7 +180,7 @@ extern std::atomic<uint64_t> multiplied;   // numbers, since count_launches()
 float *product_begins(const matrices &m);  // what product_ends is given when it is done
 void product_ends(float *to, const matrices &m);
 
-// ------------------------ ldmatrix.cpp
+// ------------------------ tensor_cores.cpp
 void count_fetches(struct ::wb_asked &since);
 
 // ------------------------ shared_memory.cpp
@@ -203,6 +206,10 @@ bool watch_touched(const char *at,
                    void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open
 
 // ------------------------ runtime_api.cpp
+cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it
+// The same, and says why: of a call of the runtime's, or of a launch of this kernel.
+cudaError_t refuse(const char *call, call_site site, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void in_turn(cudaStream_t stream, std::function<void()> what);  // at once, or when somebody waits for the stream
 void catch_up_all();                                            // whatever is queued has happened
 
@@ -215,50 +222,25 @@ bool guard_touched(const char *at, bool write);  // whether it is not closed, so
 bool describe_device_address(const char *at, char *text, size_t size);
 size_t device_memory_limit();
 bool is_device_address(const void *at);  // one of those that are never anything else
-// Of buffers the nearest to an address, of two as near one that is not freed; null if there are none.
-template <class Buffers> auto nearest(const Buffers &all, const char *at) -> decltype(&all[0])
-{
-    decltype(&all[0]) found = nullptr;
-    ptrdiff_t distance = 0;
-    for (const auto &x : all) {
-        const ptrdiff_t away = std::max({x.at - at, at - x.at - static_cast<ptrdiff_t>(x.bytes) + 1, ptrdiff_t{0}});
-        if (!found || away < distance || (away == distance && !x.freed)) found = &x, distance = away;
-    }
-    return found;
-}
+bool was_freed(const char *at);          // it is in a buffer that has been freed
+bool is_before(const char *at);          // the nearest buffer
+// What a worker's tensor is called, in the buffer that holds it; returns that one, or null.
+struct tensor_name {
+    const char *name, *type;
+    size_t element, dim[4];
+};
+const char *name_tensor(const char *at, const tensor_name &is, size_t *bytes);
 
 // ------------------------ launch.cpp
 long environment(const char *name, long otherwise);
 extern bool one_host_thread;  // the check build's
 int host_threads();
 void count_launches(struct ::wb_asked &since);
-
-// ------------------------ host_stack.cpp
-// work(data), where the variables of host functions that are under way may not be touched.
-void away_from_host_stack(void (*work)(void *), void *data);
 void open_host_stack();
 bool is_host_stack(const void *at);
 extern bool strict;
 
-// ------------------------ errors.cpp
-cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it
-
-// ------------------------ order.cpp
-extern long order;
-void order_begin_launch();
-unsigned rearranged_lane(unsigned ready);
-inline unsigned choose_lane(unsigned ready)  // which of these comes next; one bit
-{
-    return order ? rearranged_lane(ready) : ready & -ready;
-}
-unsigned long rearranged(unsigned long n,
-                         unsigned long count);  // which of 0 ... count - 1, warps or blocks, is the n-th
-
-// ------------------------ watchdog.cpp
-long launch_seconds();
-void watchdog_enter();  // this host thread may have to tell where it is
-void watchdog_leave();
-
 // ------------------------ faults.cpp
-void catch_faults();  // on this host thread
+void catch_faults();     // on this host thread
+void watchdog(bool on);  // this host thread may have to tell where it is
 }

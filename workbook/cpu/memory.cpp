@@ -22,6 +22,9 @@ struct buffer {
     char *open, *end;  // those pages that are no guard, or one that was touched
     size_t before, behind;
     int protection;  // of these pages
+    tensor_name is;  // null unless the check build was told what it is
+    const char *tensor;
+    size_t tensor_bytes;
 };
 
 enum { ALIGNMENT = 256 };
@@ -69,6 +72,19 @@ static buffer *find(const void *pointer)
     buffer *found = nullptr;
     for (buffer &x : device().buffers)
         if (at >= x.at && at < x.at + x.bytes && (!found || !x.freed)) found = &x;
+    return found;
+}
+
+// The nearest to an address, of two as near one that is not freed; null if there are none.
+static const buffer *nearest(const char *at)
+{
+    const buffer *found = nullptr;
+    ptrdiff_t distance = 0;
+    for (const buffer &x : device().buffers) {
+        const ptrdiff_t past = at - x.tensor - static_cast<ptrdiff_t>(x.tensor_bytes) + 1;
+        const ptrdiff_t away = std::max({x.tensor - at, past, ptrdiff_t{0}});
+        if (!found || away < distance || (away == distance && !x.freed)) found = &x, distance = away;
+    }
     return found;
 }
 
@@ -171,7 +187,10 @@ cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
                 end,
                 d.before,
                 d.behind,
-                PROT_READ | PROT_WRITE};
+                PROT_READ | PROT_WRITE,
+                {nullptr, nullptr, 1, {}},
+                at,
+                bytes};
     d.before = d.behind = 0;
     if (blocks_run()) {
         madvise(open, open_bytes, 23);  // MADV_POPULATE_WRITE, where there is one: a fault a page costs more
@@ -186,21 +205,14 @@ cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
     return cudaSuccess;
 }
 
-static cudaError_t refuse(const char *call, const char *why, call_site site, cudaError_t error)
-{
-    if (!hook_refused(call, why, site))
-        fprintf(stderr, "cudacpu: %s refused: %s  at %s:%d\n", call, why, site.file, site.line);
-    return set_error(error);
-}
-
 cudaError_t release(void *pointer, call_site site)
 {
     if (!pointer) return cudaSuccess;
     lock guard;
     buffer *x = find(pointer);
     if (!x || x->at != pointer)
-        return refuse("cudaFree", "the pointer did not come from cudaMalloc", site, cudaErrorInvalidValue);
-    if (x->freed) return refuse("cudaFree", "the memory has been freed before", site, cudaErrorInvalidValue);
+        return refuse("cudaFree", site, cudaErrorInvalidValue, "the pointer did not come from cudaMalloc");
+    if (x->freed) return refuse("cudaFree", site, cudaErrorInvalidValue, "the memory has been freed before");
     x->freed = true;
     device().now -= x->bytes;
     hook_free(x->at, x->bytes);
@@ -270,20 +282,20 @@ static bool usable(const void *at, size_t bytes, bool on_device, const char *cal
 {
     const buffer *x = find(at);
     const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
-    char why[320] = "";
     if (!on_device && x && !x->managed)
-        snprintf(why, sizeof why, "the %s is device memory, but the copy's direction says host memory", role);
+        refuse(call, site, cudaErrorInvalidValue, "the %s is device memory, but the copy's direction says host memory",
+               role);
     else if (on_device && !x)
-        snprintf(why, sizeof why, "the %s is not device memory", role);
+        refuse(call, site, cudaErrorInvalidValue, "the %s is not device memory", role);
     else if (on_device && x->freed)
-        snprintf(why, sizeof why, "the %s has been freed", role);
+        refuse(call, site, cudaErrorInvalidValue, "the %s has been freed", role);
     else if (on_device && bytes > x->bytes - offset)
-        snprintf(why, sizeof why,
-                 "%zu bytes, beginning at byte %zu, extend past the end of the %s, which has %zu bytes (cudaMalloc at "
-                 "%s:%d)",
-                 bytes, offset, role, x->bytes, x->site.file, x->site.line);
-    if (!why[0]) return true;
-    refuse(call, why, site, cudaErrorInvalidValue);
+        refuse(call, site, cudaErrorInvalidValue,
+               "%zu bytes, beginning at byte %zu, extend past the end of the %s, which has %zu bytes (cudaMalloc at "
+               "%s:%d)",
+               bytes, offset, role, x->bytes, x->site.file, x->site.line);
+    else
+        return true;
     return false;
 }
 
@@ -303,9 +315,9 @@ struct opened {  // lets this thread touch a buffer for a moment
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, call_site site)
 {
     if (!bytes) return cudaSuccess;
-    if (!to || !from) return refuse("cudaMemcpy", "a pointer is null", site, cudaErrorInvalidValue);
+    if (!to || !from) return refuse("cudaMemcpy", site, cudaErrorInvalidValue, "a pointer is null");
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-        return refuse("cudaMemcpy", "there is no such direction", site, cudaErrorInvalidMemcpyDirection);
+        return refuse("cudaMemcpy", site, cudaErrorInvalidMemcpyDirection, "there is no such direction");
     lock guard;
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
@@ -390,25 +402,59 @@ void peek(void *to, const void *from, size_t bytes)
 
 bool is_device_address(const void *at) { return at >= device().begin && at < device().end; }
 
+const char *name_tensor(const char *at, const tensor_name &is, size_t *bytes)
+{
+    buffer *const x = find(at);
+    if (!x || x->freed) return nullptr;
+    x->is = is, x->tensor = at, x->tensor_bytes = is.element * is.dim[0] * is.dim[1] * is.dim[2] * is.dim[3];
+    *bytes = x->bytes;
+    return x->at;
+}
+
+bool was_freed(const char *at)
+{
+    const buffer *const x = nearest(at);
+    return x && x->freed && at >= x->tensor && at < x->tensor + x->tensor_bytes;
+}
+
+bool is_before(const char *at)
+{
+    const buffer *const x = nearest(at);
+    return x && at < x->tensor;
+}
+
 bool describe_device_address(const char *at, char *text, size_t size)
 {
-    const device_memory &d = device();
-    if (at < d.begin || at >= d.end) return false;
-    const buffer *const found = nearest(d.buffers, at);
-    if (!found) return false;
-    const buffer &x = *found;
-    const bool inside = at >= x.at && at < x.at + x.bytes;
-    char where[64];
-    if (inside)
-        snprintf(where, sizeof where, "byte %td of", at - x.at);
-    else
-        snprintf(where, sizeof where, "%td bytes %s",
-                 at < x.at ? x.at - at : at - (x.at + static_cast<ptrdiff_t>(x.bytes)),
-                 at < x.at ? "before" : "past the end of");
-    snprintf(text, size, "%s the %zu bytes of cudaMalloc at %s:%d%s", where, x.bytes, x.site.file, x.site.line,
-             x.freed                ? ", which have been freed"
-             : x.constant && inside ? ", an input, which must not be written, not even with the same value"
-                                    : "");
+    const buffer *const x = is_device_address(at) ? nearest(at) : nullptr;
+    if (!x) return false;
+    const size_t unit = x->is.element, from = static_cast<size_t>(at - x->tensor);
+    const bool before = at < x->tensor, inside = !before && from < x->tensor_bytes, named = x->is.name;
+    const size_t away = before ? static_cast<size_t>(x->tensor - at) + unit - 1 : from - x->tensor_bytes;
+    const size_t units = (inside ? from : away) / unit + (named && !before && !inside);
+    std::string what = "the " + std::to_string(x->tensor_bytes) + " bytes of cudaMalloc at " + x->site.file + ":" +
+                       std::to_string(x->site.line);
+    std::string where = inside && !named ? "byte " + std::to_string(units)
+                        : inside         ? x->is.name
+                                 : std::to_string(units) + (named ? " element" : " byte") + (units == 1 ? "" : "s");
+    int first = 0;  // of the dimensions that are not 1
+    while (first < 3 && x->is.dim[first] == 1) first++;
+    if (named) what = std::string(x->is.name) + ", " + x->is.type + " ";
+    size_t below = x->tensor_bytes / unit;
+    for (int i = 0; i < 4 && named; i++) {
+        below /= x->is.dim[i];
+        if (i < first) continue;
+        what += "[" + std::to_string(x->is.dim[i]) + "]";
+        if (inside) where += "[" + std::to_string(units / below % x->is.dim[i]) + "]";
+    }
+    snprintf(text, size, "%s %s %s%s", where.c_str(),
+             inside   ? "of"
+             : before ? named ? "before the first of" : "before"
+             : named  ? "past the last of"
+                      : "past the end of",
+             what.c_str(),
+             x->freed                ? named ? ", which has been freed" : ", which have been freed"
+             : x->constant && inside ? ", an input, which must not be written, not even with the same value"
+                                     : "");
     return true;
 }
 }

@@ -133,6 +133,10 @@ extern "C" ncclComm *wb_rank_begin(void *at, int rank, int ranks)
 
 static void lock() { pthread_mutex_lock(&mine.b->mutex); }
 static void unlock() { pthread_mutex_unlock(&mine.b->mutex); }
+struct locked {
+    locked() { lock(); }
+    ~locked() { unlock(); }
+};
 static void tell()
 {
     mine.b->happened++;
@@ -143,10 +147,9 @@ extern "C" void wb_rank_end(void)
 {
     flight_end();
     if (mine.b) {
-        lock();
+        const locked board;
         me().left = true;
         tell();
-        unlock();
     }
     for (group *g : mine.groups) delete g;
     mine.groups.clear();
@@ -183,10 +186,8 @@ static bool is_over(int rank, int g)
 
 bool cudacpu::nccl_available(int g)
 {
-    lock();
-    const bool over = is_over(mine.comm.rank, g);
-    unlock();
-    return over;
+    const locked board;
+    return is_over(mine.comm.rank, g);
 }
 
 // Of ranks that report at a time one is heard; the others wait for their end.
@@ -285,23 +286,18 @@ static void wait_until_over(int g)
 
 // ------------------------ sums of all
 
-template <class Type> static void combine_as(char *into, const char *from, size_t bytes, ncclRedOp_t op)
+template <class Type>
+static void combine_as(std::vector<char> &into, const std::vector<std::vector<char>> &all, ncclRedOp_t op)
 {
-    Type *a = reinterpret_cast<Type *>(into);
-    const Type *b = reinterpret_cast<const Type *>(from);
-    for (size_t i = 0; i < bytes / sizeof(Type); i++) a[i] = op == ncclMax ? std::max(a[i], b[i]) : Type(a[i] + b[i]);
-}
-template <class Type> static void divide_as(char *into, size_t bytes, int by)
-{
-    Type *a = reinterpret_cast<Type *>(into);
-    for (size_t i = 0; i < bytes / sizeof(Type); i++) a[i] = Type(a[i] / static_cast<Type>(by));
-}
-
-// work(a number of this type), of the three that may() lets through
-template <class Work> static void by_type(ncclDataType_t type, Work work)
-{
-    if (type == ncclFloat64) return work(double());
-    return type == ncclUint32 ? work(uint32_t()) : work(float());
+    into = all[0];
+    Type *a = reinterpret_cast<Type *>(into.data());
+    for (size_t i = 0; i < into.size() / sizeof(Type); i++) {
+        for (size_t r = 1; r < all.size(); r++) {
+            const Type b = reinterpret_cast<const Type *>(all[r].data())[i];
+            a[i] = op == ncclMax ? std::max(a[i], b) : Type(a[i] + b);
+        }
+        if (op == ncclAvg) a[i] = Type(a[i] / static_cast<Type>(all.size()));
+    }
 }
 
 // ------------------------ messages
@@ -369,19 +365,15 @@ void cudacpu::nccl_arrive(int number)
             poke(c.to + rank * c.bytes, c.mine.data(), c.bytes);
             continue;
         }
-        std::vector<char> sum;  // of ranks 0, 1, ..., on every rank
-        for (int r = 0; r < mine.comm.ranks; r++) {
-            std::vector<char> theirs = c.mine;
-            for (const part &p : g.parts)
-                if (p.whole == k && p.of == OF_ALL && !p.send && p.peer == r) theirs = p.taken;
-            if (r == 0) sum = theirs;
-            by_type(c.type, [&](auto zero) {
-                if (r > 0) combine_as<decltype(zero)>(sum.data(), theirs.data(), sum.size(), c.op);
-            });
-        }
-        by_type(c.type, [&](auto zero) {
-            if (c.op == ncclAvg) divide_as<decltype(zero)>(sum.data(), sum.size(), mine.comm.ranks);
-        });
+        std::vector<char> sum;
+        std::vector<std::vector<char>> all(static_cast<size_t>(mine.comm.ranks));  // in the order of ranks, on each
+        all[rank] = c.mine;
+        for (const part &p : g.parts)
+            if (p.whole == k && p.of == OF_ALL && !p.send) all[static_cast<size_t>(p.peer)] = p.taken;
+        const auto combine = c.type == ncclFloat64  ? combine_as<double>
+                             : c.type == ncclUint32 ? combine_as<uint32_t>
+                                                    : combine_as<float>;  // all that ncclAllReduce() lets through
+        combine(sum, all, c.op);
         poke(c.to, sum.data(), sum.size());
     }
     for (part &p : g.parts) p.taken = {};
@@ -449,18 +441,10 @@ __attribute__((format(printf, 2, 3))) static ncclResult_t refuse(call_site site,
     return ncclInvalidArgument;
 }
 
-static size_t size_of(ncclDataType_t type)
+static unsigned size_of(ncclDataType_t type)
 {
-    switch (type) {
-    case ncclInt8:
-    case ncclUint8: return 1;
-    case ncclFloat16:
-    case ncclBfloat16: return 2;
-    case ncclInt64:
-    case ncclUint64:
-    case ncclFloat64: return 8;
-    default: return 4;
-    }
+    static const unsigned bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+    return type <= ncclBfloat16 ? bytes[type] : 4;
 }
 
 struct call {  // one of the functions below
@@ -496,12 +480,35 @@ static void add_range(const call &c, const void *at, size_t bytes, bool write, i
     report("a message extends past its buffer", c.site, "%s %s %zu bytes: %s", c.name,
            write ? "is to receive" : "is to send", bytes, why);
 }
-static void add_part(const call &c, bool send, const char *at, size_t bytes, int peer, role of)
+static void add_part(const call &c, bool send, const void *at, size_t bytes, int peer, role of)
 {
     const size_t whole = mine.open->wholes.size() - (of == OF_ALL);
-    mine.open->parts.push_back({send, const_cast<char *>(at), bytes, peer, of, c.name, c.site, whole});
+    char *const bytes_at = static_cast<char *>(const_cast<void *>(at));
+    mine.open->parts.push_back({send, bytes_at, bytes, peer, of, c.name, c.site, whole});
 }
 static ncclResult_t done() { return mine.depth ? ncclSuccess : queue_group(); }
+
+static ncclResult_t between_two(const call &c, bool send, const void *at, size_t count)
+{
+    const size_t bytes = count * c.element;
+    if (!may(c)) return ncclInvalidArgument;
+    add_range(c, at, bytes, !send, c.peer);
+    add_part(c, send, at, bytes, c.peer, BETWEEN_TWO);
+    mine.sent += send && c.peer != c.comm->rank ? bytes : 0;
+    return done();
+}
+
+// Each rank sends its part to all others. all: where theirs go, one behind the other; null: into a sum.
+static ncclResult_t of_all(const call &c, const collective &whole, char *all)
+{
+    mine.open->wholes.push_back(whole);
+    for (int r = 0; r < c.comm->ranks; r++) {
+        if (r == c.comm->rank) continue;
+        add_part(c, true, whole.from, whole.bytes, r, OF_ALL);
+        add_part(c, false, all ? all + static_cast<size_t>(r) * whole.bytes : nullptr, whole.bytes, r, OF_ALL);
+    }
+    return done();
+}
 
 #pragma GCC visibility push(default)
 
@@ -519,23 +526,12 @@ ncclResult_t ncclGroupEnd()
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream, call_site site)
 {
-    const call c = {"ncclSend()", comm, stream, reached(site), peer, static_cast<unsigned>(size_of(type))};
-    const size_t bytes = count * c.element;
-    if (!may(c)) return ncclInvalidArgument;
-    add_range(c, from, bytes, false, peer);
-    add_part(c, true, static_cast<const char *>(from), bytes, peer, BETWEEN_TWO);
-    mine.sent += peer == comm->rank ? 0 : bytes;
-    return done();
+    return between_two({"ncclSend()", comm, stream, reached(site), peer, size_of(type)}, true, from, count);
 }
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream,
                       call_site site)
 {
-    const call c = {"ncclRecv()", comm, stream, reached(site), peer, static_cast<unsigned>(size_of(type))};
-    const size_t bytes = count * c.element;
-    if (!may(c)) return ncclInvalidArgument;
-    add_range(c, to, bytes, true, peer);
-    add_part(c, false, static_cast<char *>(to), bytes, peer, BETWEEN_TWO);
-    return done();
+    return between_two({"ncclRecv()", comm, stream, reached(site), peer, size_of(type)}, false, to, count);
 }
 
 // What a collective call costs is counted as a ring's.
@@ -555,14 +551,8 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
         add_range(c, from, bytes, false, -1);
         add_range(c, all, ranks * bytes, true, -1);
     }
-    mine.open->wholes.push_back({collective::GATHER, static_cast<const char *>(from), all, bytes, type, ncclSum, {}});
-    for (size_t r = 0; r < ranks; r++) {
-        if (r == rank) continue;
-        add_part(c, true, static_cast<const char *>(from), bytes, static_cast<int>(r), OF_ALL);
-        add_part(c, false, all + r * bytes, bytes, static_cast<int>(r), OF_ALL);
-    }
     mine.sent += (ranks - 1) * bytes;
-    return done();
+    return of_all(c, {collective::GATHER, static_cast<const char *>(from), all, bytes, type, ncclSum, {}}, all);
 }
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -576,14 +566,8 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     const char *given = static_cast<const char *>(from);
     if (from != to) add_range(c, from, bytes, false, -1);
     add_range(c, to, bytes, true, -1);
-    mine.open->wholes.push_back({collective::REDUCE, given, static_cast<char *>(to), bytes, type, op, {}});
-    for (int r = 0; r < comm->ranks; r++) {
-        if (r == comm->rank) continue;
-        add_part(c, true, given, bytes, r, OF_ALL);
-        add_part(c, false, nullptr, bytes, r, OF_ALL);
-    }
     mine.sent += 2 * (ranks - 1) * bytes / ranks;
-    return done();
+    return of_all(c, {collective::REDUCE, given, static_cast<char *>(to), bytes, type, op, {}}, nullptr);
 }
 
 const char *ncclGetErrorString(ncclResult_t result)

@@ -1,10 +1,11 @@
-// runtime_api.cpp - the device's properties, streams and events. What is queued on a stream that waits for no other
-// happens when somebody waits for it, and of several such streams by turns, one thing of each: as late, and as mixed,
-// as a GPU may. On any other nothing runs later than it is called.
+// runtime_api.cpp - the device's properties, errors, streams and events. What is queued on a stream that waits for no
+// other happens when somebody waits for it, and of several such streams by turns, one thing of each: as late, and as
+// mixed, as a GPU may. On any other nothing runs later than it is called.
 #include "flight.h"
 
 #include <deque>
 #include <memory>
+#include <stdarg.h>
 
 struct CUstream_st {
     int number;  // flight.h: a row of clocks
@@ -20,6 +21,27 @@ struct CUevent_st {
 
 namespace cudacpu
 {
+static __thread cudaError_t last_error;
+
+cudaError_t set_error(cudaError_t error)
+{
+    if (error != cudaSuccess) last_error = error;
+    return error;
+}
+
+cudaError_t refuse(const char *call, call_site site, cudaError_t error, const char *format, ...)
+{
+    char why[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    const char *const of = strncmp(call, "cuda", 4) == 0 ? "" : "launch of ";
+    if (!hook_refused(call, why, site))
+        fprintf(stderr, "cudacpu: %s%s refused: %s  at %s:%d\n", of, call, why, site.file, site.line);
+    return set_error(error);
+}
+
 cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
 {
     if (!blocks || threads < 1 || threads > MAX_THREADS) return set_error(cudaErrorInvalidValue);
@@ -32,6 +54,36 @@ cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
 }
 
 using namespace cudacpu;
+
+// ------------------------ errors
+
+struct error_text {
+    cudaError_t error;
+    const char *name, *text;
+};
+
+#define ROW(name, number, text) {name, #name, text},
+static const error_text error_texts[] = {CUDACPU_ERRORS(ROW)};
+
+static const error_text &text_of(cudaError_t error)
+{
+    static const error_text unknown = {cudaErrorUnknown, "unrecognized error code", "unrecognized error code"};
+    for (const error_text &x : error_texts)
+        if (x.error == error) return x;
+    return unknown;
+}
+
+const char *cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
+const char *cudaGetErrorString(cudaError_t error) { return text_of(error).text; }
+
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+cudaError_t cudaGetLastError()
+{
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
 
 // ------------------------ what is queued
 

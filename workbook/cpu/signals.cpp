@@ -1,8 +1,13 @@
-// signals.cpp - mbarriers: arrivals, promised bytes, phases.
+// signals.cpp - what threads of the engine wait for beside products: mbarriers, named barriers, a share of the register
+// file, and their turn among blocks.
 #include "engine.h"
+
+#include <pthread.h>
 
 namespace cudacpu
 {
+// ------------------------ mbarriers: arrivals, promised bytes, phases
+
 enum : uint64_t {
     MARK = 0x5167ull << 48
 };  // in the signal's own 8 bytes, with its number: shows that nobody overwrote it
@@ -135,5 +140,186 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
     if (recording) record_event({"wait", name_of(word), s.phase - 1l, 0, site});
     join(e, e.know[me.number], s.over);
     hook_learn(static_cast<int>(*word ^ MARK), site);
+}
+
+// ------------------------ named barriers
+
+static bool barrier_is_over(const thread &, const void *barrier, long generation)
+{
+    return static_cast<const barrier_state *>(barrier)->generation != static_cast<unsigned>(generation);
+}
+
+static void tell_barrier(const thread &, const void *barrier, long, char *text, size_t size)
+{
+    const barrier_state &s = *static_cast<const barrier_state *>(barrier);
+    snprintf(text, size, "at barrier %td for %d threads: %d have not arrived", &s - engine_here().barriers, s.threads,
+             s.threads - s.arrived);
+}
+
+static const char *barrier_name(int barrier)
+{
+    static __thread char name[16];
+    snprintf(name, sizeof name, "barrier %d", barrier);
+    return name;
+}
+
+void named_barrier(int barrier, int threads, bool wait, call_site site)
+{
+    engine &e = engine_here();
+    const thread &me = engine_thread("a named barrier", site);
+    if (barrier < 1 || barrier >= BARRIERS)
+        report("bad barrier", site, "barrier %d: the number must be 1 to %d; 0 is __syncthreads()", barrier,
+               BARRIERS - 1);
+    barrier_state &s = e.barriers[barrier];
+    if (s.arrived && s.threads != threads)
+        report("barrier of two sizes", site, "barrier %d: this arrival expects %d threads, but the others expect %d",
+               barrier, threads, s.threads);
+    s.threads = threads;
+    s.arrived++;
+    publish(e, me, s.collecting);
+    hook_publish(SIGNALS + barrier);
+    const unsigned generation = s.generation;
+    if (recording) record_event({"arrive", barrier_name(barrier), generation, threads, site});
+    if (s.arrived == threads) {
+        s.arrived = 0;
+        s.generation++;
+        s.over = s.collecting;
+        hook_turn(SIGNALS + barrier);
+        memset(&s.collecting, 0, sizeof s.collecting);
+    }
+    if (!wait) return;
+    wait_until(barrier_is_over, tell_barrier, &s, generation, site);
+    if (recording) record_event({"wait", barrier_name(barrier), generation, 0, site});
+    join(e, e.know[me.number], s.over);
+    hook_learn(SIGNALS + barrier, site);
+}
+
+// ------------------------ registers
+// A block has what its launch took: equal shares, rounded down to 8 a thread. What a warp gives up comes back to that
+// pool; what one that has returned still held does not. Where several blocks share a multiprocessor a warp says so by
+// its first change.
+
+static bool pool_holds(const thread &, const void *, long more) { return engine_here().pool >= more * WARP; }
+
+static void tell_pool(const thread &t, const void *, long more, char *text, size_t size)
+{
+    const engine &e = engine_here();
+    snprintf(text, size,
+             "for %ld more registers per thread (it has %d), but those that the block has left are only %d per thread "
+             "of one warp; with %u threads, a launch can give each at most %d",
+             more, e.registers[warp_number(t)], e.pool / WARP, current->thread_count,
+             REGISTERS / static_cast<int>(current->thread_count) / 8 * 8);
+}
+
+struct registers_wanted {
+    int registers;
+    bool take;
+    int blocks;
+    call_site site;
+};
+
+static void change_for_warp(void **lanes, int)
+{
+    engine &e = engine_here();
+    const registers_wanted &q = *static_cast<registers_wanted *>(lanes[0]);
+    int &mine = e.registers[warp_number(*current->running)];
+    const int threads = static_cast<int>(current->thread_count), alone = REGISTERS / threads / 8 * 8;
+    if (q.blocks > 1 && mine == (alone > 255 ? 255 : alone)) mine = REGISTERS / q.blocks / threads / 8 * 8;
+    if (q.registers < 24 || q.registers > 256 || q.registers % 8)
+        report("bad number of registers", q.site, "%d registers: the number must be a multiple of 8 from 24 to 256",
+               q.registers);
+    if (q.take ? q.registers < mine : q.registers > mine)
+        report("bad number of registers", q.site, "this warp already has %d registers per thread, and cannot %s %d",
+               mine, q.take ? "increase them to" : "reduce them to", q.registers);
+    if (q.take) wait_until(pool_holds, tell_pool, nullptr, q.registers - mine, q.site);
+    e.pool -= (q.registers - mine) * WARP;
+    mine = q.registers;
+}
+
+void registers_change(int registers, bool take, int blocks, call_site site)
+{
+    engine_thread("a change of registers", site);
+    registers_wanted mine = {registers, take, blocks, site};
+    warp_call(change_for_warp, &mine, site);
+}
+
+// ------------------------ turns of blocks, by a counter in device memory
+// A block in which nobody can go on, and one waits for another block, sleeps until that one has gone on. If all who run
+// blocks of this launch sleep so, and the turn of none has come, none ever will.
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int runners;  // host threads that run blocks of this launch, or are about to
+static std::vector<block *> asleep;
+
+void runners_under_way(int more)
+{
+    pthread_mutex_lock(&mutex);
+    runners += more;
+    pthread_mutex_unlock(&mutex);
+}
+
+static unsigned read(const void *counter)
+{
+    return __atomic_load_n(static_cast<const unsigned *>(counter), __ATOMIC_ACQUIRE);
+}
+
+static bool turn_has_come(const thread &, const void *counter, long turn)
+{
+    return read(counter) == static_cast<unsigned>(turn);
+}
+
+static void tell_turn(const thread &, const void *counter, long turn, char *text, size_t size)
+{
+    snprintf(text, size, "for a counter in device memory to become %ld, but it is %u", turn, read(counter));
+}
+
+void await(const unsigned *counter, unsigned turn, call_site site)
+{
+    engine_thread("await()", site);
+    wait_until(turn_has_come, tell_turn, counter, turn, site);
+}
+
+bool is_turn(const unsigned *counter, unsigned turn, call_site site)
+{
+    return turn_has_come(engine_thread("is_turn()", site), counter, turn);
+}
+
+void announce(unsigned *counter, call_site site)
+{
+    engine &e = engine_here();
+    const thread &me = engine_thread("announce()", site);
+    for (const copy_from_shared &c : e.stores)
+        if (c.thread == me.number && !c.written)
+            report_two("announced too early", site, c.site, "it was sent",
+                       "the data that this thread has sent may not have been written yet: stores_done() is missing");
+    __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL);
+}
+
+void copy_past_cache(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+
+// Whether a thread waits for its turn; `come`: and has it.
+static bool any_turn(block &b, bool come)
+{
+    return any_parked(b, false, [&](thread &t) {
+        return t.patience.over == turn_has_come && (!come || turn_has_come(t, t.patience.what, t.patience.number));
+    });
+}
+
+bool another_block_may_help(block &b)
+{
+    enum { NAP = 100 };  // microseconds
+    if (!any_turn(b, false)) return false;
+    pthread_mutex_lock(&mutex);
+    asleep.push_back(&b);
+    const auto may_go_on = [](block *one) { return any_turn(*one, true); };
+    while (!may_go_on(&b) &&
+           (asleep.size() < static_cast<size_t>(runners) || std::any_of(asleep.begin(), asleep.end(), may_go_on))) {
+        pthread_mutex_unlock(&mutex);
+        usleep(NAP);
+        pthread_mutex_lock(&mutex);
+    }
+    asleep.erase(std::find(asleep.begin(), asleep.end(), &b));
+    pthread_mutex_unlock(&mutex);
+    return may_go_on(&b);
 }
 }

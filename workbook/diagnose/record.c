@@ -2,8 +2,6 @@
 // what rows are.
 #include "evidence.h"
 
-#include "case/pages.h"
-
 const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
 // A row by the sum of its elements' hashes: a kernel may multiply the columns of both factors in another order

@@ -3,8 +3,6 @@
 // contains, and how often, is solved for by least squares.
 #include "evidence.h"
 
-#include "case/shards.h"
-
 // In the order in which wb_attention_backward is given them, but O.
 typedef enum tensor { TQ, TK, TV, TdO, TL, TDELTA, TO, TdK, TdV, TENSORS } tensor;
 static const char *const names[TENSORS] = {"Q", "K", "V", "dO", "L", "delta", "O", "dK", "dV"};

@@ -1,6 +1,5 @@
 #include "expect.h"
 
-#include "case/pages.h"
 #include "record.h"
 #include "reference/oracle.h"
 #include "tolerance.h"

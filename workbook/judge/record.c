@@ -1,5 +1,5 @@
 // record.c - linked into every test program: runs its tests, in the order of the source, simple ones first, and says
-// what they come to (score/results.h) on the descriptor that WB_TOLD numbers, a row once a test has ended; without
+// what they come to (score/outcome.h) on the descriptor that WB_TOLD numbers, a row once a test has ended; without
 // one, what has failed on stderr. Criterion is the language of tests and reads the command line.
 //
 // A test is a fork of this process, in which no test ever ran, so it finds everything loaded. Criterion's own runner,
@@ -13,7 +13,7 @@
 // with one worker for most of their cases.
 #include "record.h"
 
-#include "score/results.h"
+#include "score/outcome.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

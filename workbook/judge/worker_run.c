@@ -1,6 +1,5 @@
 #include "worker_run.h"
 
-#include "case/shards.h"
 #include "record.h"
 
 #include <errno.h>

@@ -15,8 +15,6 @@
 // run.
 #include "judge/expect.h"
 
-#include "case/mix.h"
-#include "case/random_case.h"
 #include "diagnose/cases.h"
 #include "repair/changes.h"
 #include "score/grades.h"

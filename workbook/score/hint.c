@@ -1,6 +1,5 @@
 // hint.c - make hint-NN: a hint for one gap, from problems/NN/hints.txt, in which a section "== name" has three
 // paragraphs.
-#include "score/gaps.h"
 #include "score/score.h"
 
 #include <ctype.h>

@@ -2,7 +2,6 @@
 // asks: a number of each problem to predict, which is then counted (make predict-NN).
 #include "score/safe_text.h"
 #include "score/score.h"
-#include "score/standing.h"
 
 #include <math.h>
 #include <sys/stat.h>

@@ -3,24 +3,131 @@
 #include "score/safe_text.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
-static const struct {
+// ------------------------ tests
+
+const char *const result_words[RESULT_STATUSES] = {"ok", "FAIL", "SKIP"};
+
+result_status results_status(const char *word)
+{
+    int s = 0;
+    while (s < RESULT_STATUSES && strcmp(word, result_words[s])) s++;
+    return (result_status)s;
+}
+
+// The texts of a row, and of a problem.
+typedef struct field {
     const char *name;
     size_t at;
-} texts[] = {
+} field;
+static const field of_row[] = {{"test", offsetof(result, test)},
+                               {"case", offsetof(result, given)},
+                               {"checkpoint", offsetof(result, checkpoint)},
+                               {"finding", offsetof(result, finding)},
+                               {"message", offsetof(result, message)},
+                               {NULL, 0}};
 #define TEXT(name) \
     { \
 #name, offsetof(outcome, name) \
     }
-    TEXT(date), TEXT(backend), TEXT(seed), TEXT(machine),  TEXT(sum),      TEXT(step),
-    TEXT(gaps), TEXT(report),  TEXT(log),  TEXT(sanitize), TEXT(coverage), TEXT(lines),
-#undef TEXT
-};
-enum { TEXTS = sizeof texts / sizeof *texts, LARGEST = 64 << 20 };
+static const field of_problem[] = {TEXT(date),     TEXT(backend), TEXT(seed),   TEXT(machine), TEXT(sum),
+                                   TEXT(step),     TEXT(gaps),    TEXT(report), TEXT(log),     TEXT(sanitize),
+                                   TEXT(coverage), TEXT(lines),   {NULL, 0}};
 
-static char **text_of(outcome *o, int t) { return (char **)(void *)((char *)o + texts[t].at); }
+static char **text_at(const void *object, const field *t) { return (char **)(void *)((char *)object + t->at); }
+
+// In JSON; a text that is "" is left out.
+static cJSON *row_of(const result *row)
+{
+    cJSON *const object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "status", result_words[row->status]);
+    for (const field *t = of_row; t->name; t++)
+        if (*text_at(row, t) && **text_at(row, t)) cJSON_AddStringToObject(object, t->name, *text_at(row, t));
+    cJSON_AddNumberToObject(object, "line", row->line);
+    cJSON_AddNumberToObject(object, "seconds", row->seconds);
+    return object;
+}
+
+void results_write(FILE *to, const result *row)
+{
+    cJSON *const object = row_of(row);
+    char *const line = cJSON_PrintUnformatted(object);
+    if (!line) abort();
+    fprintf(to, "%s\n", line);
+    fflush(to);
+    cJSON_free(line);
+    cJSON_Delete(object);
+}
+
+void results_end(FILE *to, bool starved)
+{
+    fprintf(to, "{\"%s\": true}\n", starved ? "starved" : "end");
+    fflush(to);
+}
+
+void results_add(results *r, const result *row)
+{
+    r->rows = realloc(r->rows, (size_t)(r->count + 1) * sizeof *r->rows);
+    if (!r->rows) abort();
+    result *const made = &r->rows[r->count++];
+    *made = *row;
+    for (const field *t = of_row; t->name; t++)
+        if (!(*text_at(made, t) = strdup(*text_at(made, t) ? *text_at(made, t) : ""))) abort();
+}
+
+static double number(const cJSON *object, const char *name)
+{
+    const cJSON *const n = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(n) ? n->valuedouble : 0;
+}
+
+static char *string(const cJSON *object, const char *name)
+{
+    const char *const value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    return (char *)(value ? value : "");
+}
+
+bool results_take(results *r, const cJSON *said)
+{
+    const double line = number(said, "line");
+    result row = {.status = results_status(string(said, "status")),
+                  .line = fabs(line) < 1e9 ? (int)line : 0,
+                  .seconds = number(said, "seconds")};
+    for (const field *t = of_row; t->name; t++) *text_at(&row, t) = string(said, t->name);
+    r->ended |= cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "end"));
+    r->starved |= cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "starved"));
+    if (row.status == RESULT_STATUSES || !*row.test) return false;
+    results_add(r, &row);
+    return true;
+}
+
+void results_free(results *r)
+{
+    for (int i = 0; i < r->count; i++)
+        for (const field *t = of_row; t->name; t++) free(*text_at(&r->rows[i], t));
+    free(r->rows);
+    *r = (results){0};
+}
+
+bool results_not_run(const result *row) { return row->status == RESULT_FAIL && strcmp(row->finding, "not run") == 0; }
+
+static int by_line(const void *a, const void *b)
+{
+    const result *x = a, *y = b;
+    if (x->line == y->line) return strcmp(x->test, y->test);
+    if (!x->line || !y->line) return x->line ? -1 : 1;
+    return x->line - y->line;
+}
+
+void results_sort(results *r)
+{
+    if (r->count) qsort(r->rows, (size_t)r->count, sizeof *r->rows, by_line);
+}
+
+// ------------------------ a problem
 
 static const char *known_state(const char *read)
 {
@@ -31,19 +138,7 @@ static const char *known_state(const char *read)
     return "not run";
 }
 
-// ------------------------ reading
-
-static char *string(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-    return (char *)(text ? text : "");
-}
-
-static double number(const cJSON *object, const char *name)
-{
-    const cJSON *n = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(n) ? n->valuedouble : 0;
-}
+enum { LARGEST = 64 << 20 };
 
 static char *read_all(const char *path, struct stat *is)
 {
@@ -61,15 +156,13 @@ bool outcome_read(const char *path, outcome *o)
     cJSON *const root = text ? cJSON_Parse(text) : NULL, *row;
     *o = (outcome){.state = known_state(string(root, "state")), .began = number(root, "began")};
     if (!o->began) o->began = (double)is.st_mtim.tv_sec + 1e-9 * (double)is.st_mtim.tv_nsec;
-    for (int t = 0; t < TEXTS; t++)
-        if (!(*text_of(o, t) = strdup(string(root, texts[t].name)))) abort();
+    for (const field *t = of_problem; t->name; t++)
+        if (!(*text_at(o, t) = strdup(string(root, t->name)))) abort();
     cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(root, "tests")) results_take(&o->results, row);
     cJSON_Delete(root);
     free(text);
     return text;
 }
-
-// ------------------------ writing
 
 static void add(cJSON *object, const char *name, const char *text)
 {
@@ -84,11 +177,11 @@ bool outcome_write(const char *path, const outcome *o)
     cJSON *const root = cJSON_CreateObject(), *const tests = cJSON_CreateArray();
     cJSON_AddStringToObject(root, "state", o->state);
     cJSON_AddNumberToObject(root, "began", o->began);
-    for (int t = 0; t < TEXTS; t++) add(root, texts[t].name, *text_of((outcome *)o, t));
+    for (const field *t = of_problem; t->name; t++) add(root, t->name, *text_at(o, t));
     for (int i = 0; i < o->results.count; i++) {
         result row = o->results.rows[i];
         row.message = safe_text(row.message, PLAIN);
-        cJSON_AddItemToArray(tests, results_row(&row));
+        cJSON_AddItemToArray(tests, row_of(&row));
         free(row.message);
     }
     cJSON_AddItemToObject(root, "tests", tests);

@@ -2,7 +2,56 @@
 // nowhere else. Any of it may be missing; it is written whole or not at all.
 #pragma once
 
-#include "score/results.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ------------------------ tests
+
+// What the tests of a suite come to. A test program says it a row a line, each a JSON object, as the record has them,
+// as soon as a test has ended, so in the order in which they end. A last line says {"end": true}: without it the run was
+// ended from outside, or, with "starved" in its place, the machine was too busy for it.
+typedef enum result_status { RESULT_OK, RESULT_FAIL, RESULT_SKIP, RESULT_STATUSES } result_status;
+
+typedef struct result {
+    result_status status;
+    char *test;        // its name
+    int line;          // where it stands in the suite's source; 0: nowhere
+    double seconds;    // how long it took
+    char *given;       // the case with which to run it again, as CASE= takes it; "" if there is none
+    char *checkpoint;  // of a private case, which is no test of the suite; "" otherwise
+    char *finding;     // of a failure, what a report of the layer is of (layer_requests.h); "" otherwise
+    char *message;     // what a failure or skip says, lines; "" otherwise
+} result;
+
+typedef struct results {
+    result *rows;
+    int count;
+    bool ended, starved;  // the run came to its end; it got nothing of the machine
+} results;
+
+extern const char *const result_words[RESULT_STATUSES];  // "ok", "FAIL", "SKIP"
+
+// A test program's lines, flushed.
+void results_write(FILE *to, const result *row);
+void results_end(FILE *to, bool starved);
+
+struct cJSON;
+// Adds what such an object says; true if it is a row, and a whole one.
+bool results_take(results *r, const struct cJSON *said);
+void results_add(results *r, const result *row);  // a copy of it; texts may be null
+void results_free(results *r);
+
+// Whether it is a failure because earlier cases gave no answer: its own was not tried (judge/worker_run.c).
+bool results_not_run(const result *row);
+
+// Sorts by line of the source, what has none last.
+void results_sort(results *r);
+
+result_status results_status(const char *word);  // RESULT_STATUSES if it is none of them
+
+// ------------------------ a problem
 
 typedef struct outcome {
     const char *state;  // passed, failed, ...; "not run" if there is no record, or none of these in it

@@ -1,6 +1,5 @@
 // score.c - points: the smaller commands.
 #include "score/score.h"
-#include "score/standing.h"
 
 const wb_problem *score_problem(const char *number)
 {

@@ -1,4 +1,4 @@
-#include "score/standing.h"
+#include "score/score.h"
 
 #include <sha256.h>
 #include <sys/stat.h>

@@ -228,11 +228,7 @@ template <class Type> static wb_status distance(const bf16 *got, const Type *wan
 
 // ------------------------ a rank
 
-#ifdef BACKWARD
-#include "backward.cuh"
-#else
-#include "forward.cuh"
-#endif
+#include "passes.cuh"
 
 // The largest of all ranks; it brings them together, too.
 static wb_status largest(const wb_ring &ring, float *values, int count, wb_stream stream)

@@ -56,8 +56,3 @@ typedef struct timeline {
 
 // False, with a sentence on stderr, if the file is no record, or its events wait for each other.
 bool timeline_replay(const char *path, timeline *t);
-
-void timeline_print(const timeline *t, const char *title, FILE *f);  // in the terminal
-// As trace events, a line each, which Perfetto, chrome://tracing and plots/timeline.awk read. A cycle is a microsecond
-// there.
-void timeline_trace(const timeline *t, const char *title, FILE *f);

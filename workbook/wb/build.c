@@ -1,6 +1,6 @@
 // build.c - compiles what a test needs, alone in this folder, and says what a compiler says in brief.
 #include "wb/child.h"
-#include "wb/say.h"
+#include "wb/wb.h"
 #include "wb/test.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "layer_requests.h"
 #include "score/gaps.h"
 #include "wb/child.h"
-#include "wb/say.h"
+#include "wb/wb.h"
 #include "wb/suite.h"
 #include "wb/test.h"
 

@@ -7,7 +7,6 @@
 //   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
 #include "judge/spent.h"
 #include "layer_requests.h"
-#include "score/gaps.h"
 #include "score/score.h"
 #include "wb/child.h"
 #include "wb/test.h"

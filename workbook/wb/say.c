@@ -1,4 +1,4 @@
-#include "wb/say.h"
+#include "wb/wb.h"
 
 #include "score/safe_text.h"
 

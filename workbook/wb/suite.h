@@ -1,9 +1,9 @@
 // suite.h - runs a suite and says what it comes to.
 #pragma once
 
-#include "score/results.h"
+#include "score/outcome.h"
 
-// How listen.c starts a test program.
+// How a test program is started.
 typedef struct suite_run {
     const char *program, *worker, *backend;
     char **options;        // Criterion's; null, or ends with null
@@ -15,12 +15,6 @@ typedef struct suite_run {
     void (*seen)(const results *so_far, void *context);  // called when a row has come; null: not
     void *context;
 } suite_run;
-
-// Runs it to its end; the caller frees what its tests came to. Returns false if that is not of a whole run. Unless all
-// has passed, what the program said on stderr is then said, indented. What its cases cost is noted in the file
-// WB_SPENT, if there is one.
-bool listen_to(const suite_run *run, results *r);
-void listen_clean(void);  // what a run that was interrupted has left
 
 typedef struct suite {
     suite_run run;
@@ -35,4 +29,5 @@ int suite_run_all(suite *s, results *r);
 
 const result *suite_failure(const results *r, bool with_case);  // the first (that has a case); null: there is none
 void suite_say_counts(const results *r);
+void suite_clean(void);                             // what a run that was interrupted has left
 void suite_names(const char *program, results *r);  // its tests, each as if it had been skipped

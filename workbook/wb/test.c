@@ -25,10 +25,8 @@
 //                     before the deadline
 #include "wb/test.h"
 
-#include "score/gaps.h"
 #include "score/score.h"
 #include "wb/child.h"
-#include "wb/say.h"
 #include "wb/suite.h"
 #include "wb/wb.h"
 
@@ -87,7 +85,7 @@ static int remove_one(const char *path, const struct stat *is, int type, struct 
 
 static void clean(void)
 {
-    listen_clean();
+    suite_clean();
     if (*run.work) nftw(run.work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     *run.work = 0;
 }

@@ -1,7 +1,6 @@
 // watch.c - tests a problem again at every save of its source, until Ctrl-C. P says which problem; without, the one of
 // make next. A save during a run ends that run, and what it has found is dropped.
 #include "score/score.h"
-#include "score/standing.h"
 #include "wb/child.h"
 #include "wb/test.h"
 #include "wb/wb.h"
@@ -56,7 +55,7 @@ static const wb_problem *asked(void)
 }
 
 // A save is seen by the file's sum: what an editor outside of WSL or of a container writes is announced to nobody here.
-int wb_watch(char **given)
+int wb_watch_saves(char **given)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     char file[64], number[16], seen[SHA256_DIGEST_STRING_LENGTH] = "", sum[SHA256_DIGEST_STRING_LENGTH];

@@ -2,7 +2,73 @@
 // runs in the workbook's root.
 #include "judge/spent.h"
 #include "score/score.h"
+#include "wb/child.h"
+#include "wb/suite.h"
+#include "wb/test.h"
 #include "wb/wb.h"
+
+#include <unistd.h>
+
+// ------------------------ what scripts ask of a suite, of the record of a run, of a text
+
+static int list(char **given)
+{
+    results r;
+    suite_names(given[0], &r);
+    for (int i = 0; i < r.count; i++) printf("%s\n", r.rows[i].test);
+    return r.count && r.ended ? 0 : 2;
+}
+
+static bool show_text(const outcome *o, const char *what)
+{
+    const result *const failure = suite_failure(&o->results, strcmp(what, "case") == 0);
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"case", failure ? failure->given : ""},
+                 {"message", failure ? failure->message : ""},
+                 {"state", o->state},
+                 {"report", o->report},
+                 {"coverage", o->coverage},
+                 {"run", text_of("%s %s %s %s", o->date, o->backend, o->seed, o->machine)}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (strcmp(what, texts[i].name) != 0) continue;
+        const size_t length = strlen(texts[i].text);
+        if (length) printf("%s%s", texts[i].text, texts[i].text[length - 1] == '\n' ? "" : "\n");
+        return true;
+    }
+    return false;
+}
+
+static int show(char **given)
+{
+    outcome o;
+    const char *const what = given[1];
+    if (!outcome_read(given[0], &o)) return fprintf(stderr, "wb: there is no record %s\n", given[0]), 2;
+    const results *const r = &o.results;
+    const result_status status = results_status(what);
+    const bool rows = strcmp(what, "rows") == 0, all = rows || strcmp(what, "tests") == 0;
+    results_sort(&o.results);
+    if (show_text(&o, what)) return 0;
+    if (strcmp(what, "counts") == 0) return suite_say_counts(r), 0;
+    if (status == RESULT_STATUSES && !all) return fprintf(stderr, "wb: show RECORD %s: unknown word\n", what), 2;
+    for (int i = 0; i < r->count; i++) {
+        const result *const row = &r->rows[i];
+        if (rows)
+            printf("%s\t%s\t%.3f\t%s\n", result_words[row->status], row->test, row->seconds, row->checkpoint);
+        else if (all || row->status == status)
+            printf("%s\n", row->test);
+    }
+    return 0;
+}
+
+static int plain(char **given)
+{
+    (void)given;
+    say_plain("", child_read(dup(0), NULL));
+    return 0;
+}
+
+// ------------------------ all commands
 
 static const struct {
     const char *name, *given;
@@ -11,15 +77,15 @@ static const struct {
     const char *what;
 } commands[] = {
     {"test", "[--grade FOLDER BUILDER] BACKEND IMPL NN...", 2, wb_test, "builds and tests problems (test.c)"},
-    {"watch", "BACKEND", 1, wb_watch, "the same for one problem, at every save (watch.c)"},
+    {"watch", "BACKEND", 1, wb_watch_saves, "the same for one problem, at every save (watch.c)"},
     {"sanitize", "BACKEND IMPL NN...", 2, wb_sanitize, "checks every access of problems in a few cases (sanitize.c)"},
     {"look", "WORKER CASE", 2, wb_look, "the report of the sanitizers for a case of a check build in C"},
     {"within", "SECONDS COMMAND...", 2, spent_within, "runs it for so many seconds of its own (judge/spent.h)"},
     {"suite", "[OPTION...] TEST_PROGRAM WORKER BACKEND [OPTION...]", 1, wb_suite, "runs a suite on a worker (suite.c)"},
-    {"list", "TEST_PROGRAM", 1, wb_list, "the names of its tests"},
-    {"show", "RECORD WHAT", 2, wb_show,
-     "tests: all names; ok, FAIL, SKIP: their names; counts; rows; case, message: of the first failure (show.c)"},
-    {"plain", "", 0, wb_plain, "prints untrusted text from standard input, made safe by safe_text.h"},
+    {"list", "TEST_PROGRAM", 1, list, "the names of its tests"},
+    {"show", "RECORD WHAT", 2, show,
+     "tests: all names; ok, FAIL, SKIP: their names; counts; rows; case, message: of the first failure"},
+    {"plain", "", 0, plain, "prints untrusted text from standard input, made safe by safe_text.h"},
     {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
     {"total", "FOLDER", 1, score_total, "Score: ..."},

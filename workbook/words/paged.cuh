@@ -334,8 +334,8 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
 
 // ------------------------ the host
 
-// How many blocks of this kernel the device runs at a time, at most so many a multiprocessor; 0 if it does not say. Asks
-// for their shared memory, too.
+// How many blocks of this kernel the device runs at a time, at most so many a multiprocessor; 0 if it does not say.
+// Asks for their shared memory, too.
 template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads, size_t bytes, int most = 32)
 {
     int device, multiprocessors, together;

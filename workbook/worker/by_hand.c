@@ -1,7 +1,6 @@
 // by_hand.c - what a worker does itself where no test started it: O and L of a backward, ranks, and what came out.
-#include "worker/by_hand.h"
+#include "worker/run.h"
 
-#include "case/shards.h"
 #include "rank.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 // conditions.c - what a case asks for around a call. `conditions`, below, has a row for each: whether a case asks
 // for it, and what is done for it at which moment (run_moment, run.h).
-#include "worker/late_inputs.h"
 #include "worker/run.h"
 
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
-// late_inputs.cu - see late_inputs.h.
-#include "worker/late_inputs.h"
+// late_inputs.cu - see run.h.
+#include "worker/run.h"
 
 static void *away[64];
 static int away_count;

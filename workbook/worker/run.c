@@ -1,6 +1,5 @@
 #include "worker/run.h"
 
-#include "case/pages.h"
 #include "memory.h"
 #include "rank.h"
 
@@ -55,7 +54,7 @@ static wb_status look_around(wb_exchange *x, bool on_host, const char *buffer, s
     return status;
 }
 
-// Whether nothing may be read behind a tensor of a cache that is cut, pages.h: where the CPU layer has a guard page
+// Whether nothing may be read behind a tensor of a cache that is cut (case.h): where the CPU layer has a guard page
 // behind it.
 static bool ends(const wb_case *c, const wb_tensor *t)
 {

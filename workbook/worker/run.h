@@ -72,6 +72,48 @@ void *run_address(const wb_case *c, const char *tensor, char *zone, size_t data)
 
 wb_status run_scratch_begin(const wb_case *c, const wb_ring *ring, int place, run_scratch *s);
 
-// late_inputs.h, for the inputs, K and V last. again: they have arrived before; 2: now with the contents of these two
+// Below, for the inputs, K and V last. again: they have arrived before; 2: now with the contents of these two
 // swapped.
 wb_status run_inputs_late(const wb_run *r, void *const buffers[], int again, wb_stream *stream);
+
+// ------------------------ late_inputs.cu: a stream of its own on which a function's inputs arrive only some time after
+// it was called: work that the function queues elsewhere reads NaN
+
+__BEGIN_DECLS
+
+// Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new stream that waits for no
+// other. May be called five times.
+wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream);
+wb_status wb_late_end(wb_stream stream);  // after everything
+
+// Of several ranks. Queues the return of all contents once more; swapped: of the last two each other's, which are as
+// large.
+wb_status wb_late_again(void *const buffers[], const size_t bytes[], int count, int swapped, wb_stream stream);
+
+__END_DECLS
+
+// ------------------------ by_hand.c: what a worker does itself where no test started it
+
+// A case in memory: an exchange and its zones, of `guard` bytes on both sides of each tensor.
+typedef struct laid_case {
+    const wb_problem *problem;
+    wb_case c;
+    wb_tensor tensors[WB_MAX_TENSORS];
+    wb_zone zones[WB_MAX_TENSORS];
+    int count;
+    size_t guard, bytes;
+    char *at;
+} laid_case;
+
+// file: a test's memory, or -1: by hand. False, with a line on stderr, if there is none.
+bool lay_out(laid_case *l, const wb_problem *problem, const wb_case *c, size_t guard, int file);
+
+// Runs it once, as one worker or rank does. Returns the exit status that the worker deserves. board: a file, or -1.
+int try_run(const laid_case *l, int board);
+
+// Makes the inputs; starts a process for each rank, of which the first that ends badly ends all; prints what came out,
+// each output by its rows, all of a small one, as a lesson's tables have them. `told`, unless -1: a descriptor that is
+// told of an error, as of a report (layer_requests.h); then memory is not printed.
+void by_hand_fill(const laid_case *l);
+int by_hand_run_ranks(const laid_case *whole);
+void by_hand_print(const laid_case *l, int told);

@@ -8,17 +8,17 @@
 //   --count FILE ...            what the layer counts in each case, as a row of that file (layer_requests.h)
 //   --report N ...              a report, or an error, says to descriptor N what it is of
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
-//   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
+//   ... --cases list            prints a few small cases, ragged at the edges, one a line (random_case.c)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
 //
 // Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and prints the whole of what
 // they leave.
-// --record FILE has what each of them queues then (cpu/queued.cpp).
+// --record FILE has what each of them queues then (cpu/record.cpp).
 #include "rank.h"
-#include "case/small_cases.h"
-#include "worker/by_hand.h"
+#include "worker/run.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

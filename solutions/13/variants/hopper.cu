@@ -96,7 +96,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
             TILE_UNROLL
             for (int h = 0; h < BC / 64; h++)
                 key_row[h] =
-                    (size_t)(unsigned)its.pages[h] * page_rows + (size_t)its.in_page(at, h, shape) * heads + me.head;
+                    (size_t)(unsigned)its.page(at, h) * page_rows + (size_t)its.in_page(at, h, shape) * heads + me.head;
             // A tile early: the addresses of the loads would wait for it.
             if (n + 2 < 2 * mine.count) all.step(at), its.look_up(page_table, at, shape);
             TILE_ROLLED

@@ -65,20 +65,25 @@ template <int ROWS, int BC> TILE_FN share share_of(const member<ROWS> &me, const
 }
 
 // Of each 64 keys of a tile a warp that fetches brings 16, which lie in one page: that, and the first's place there.
+// A lane looks up the pages of one tile, a warp those of 32: a tile's loads would wait for its own look-up.
 template <int BC> struct fetched {
     int pages[BC / 64] = {}, my_key = 16 * warp_in_group(), page_bits;
+    int first = 0, b = -1;  // the tile of lane 0, and its sequence
     TILE_FN explicit fetched(int bits) : page_bits(bits) {}  // a page has 1 << bits keys
-    TILE_FN void look_up(const int *page_table, const place &at, const decode_shape &shape)
+    TILE_FN void look_up(const int *page_table, const place &at, const decode_shape &shape)  // all lanes call
     {
+        if (at.b == b && at.t < first + 32) return;
+        b = at.b, first = at.t;
         TILE_UNROLL
         for (int h = 0; h < BC / 64; h++) {
-            const int key = at.t * BC + 64 * h + my_key;
+            const int key = min(first + lane_id(), (at.keys - 1) / BC) * BC + 64 * h + my_key;
             if (key < at.keys) {
-                pages[h] = page_table[(size_t)at.b * shape.max_pages + (key >> page_bits)];
-                expect_page(pages[h], shape.pages, at.b, key);
+                pages[h] = page_table[(size_t)b * shape.max_pages + (key >> page_bits)];
+                expect_page(pages[h], shape.pages, b, key);
             }
         }
     }
+    TILE_FN int page(const place &at, int h) const { return __shfl_sync(0xffffffffu, pages[h], at.t - first); }
     TILE_FN int in_page(const place &at, int h, const decode_shape &shape) const
     {
         return (at.t * BC + 64 * h + my_key) & (shape.page_size - 1);

@@ -148,7 +148,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
             const int keys = at.keys - at.t * BC - its.my_key;  // from this warp's first on
             TILE_UNROLL
             for (int h = 0; h < BC / 64; h++) {
-                const size_t first = (size_t)(unsigned)its.pages[h] * page_rows;
+                const size_t first = (size_t)(unsigned)its.page(at, h) * page_rows;
                 const unsigned in_page = its.in_page(at, h, shape);
                 key_row[h] = first + in_page * heads + me.head;
                 scale_row[h] = first + me.head * shape.page_size + in_page;

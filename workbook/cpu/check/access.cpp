@@ -30,14 +30,8 @@ static void found_race(const char *word, const access_record &then, const place 
 {
     const thread &t = *current->running;
     finding *f = new_finding(RACE, now, kind, {then.code, then.calls});
-    if (!f) return;
-    // What is missing depends on how far apart the threads are: of several pairs the farthest is shown.
     const bool blocks = then.epoch < block_epoch, warps = then.thread / WARP != t.number / WARP;
-    const bool farther = (blocks && !f->across_blocks) || (warps && !f->across_warps && !f->across_blocks);
-    f->across_blocks |= blocks;
-    f->across_warps |= warps;
-    f->by_async_copy |= then.kind == ASYNC || kind == ASYNC;
-    if (f->times > 1 && !farther) return;
+    if (!f || (!f->farther(blocks, warps, then.kind == ASYNC || kind == ASYNC) && f->times > 1)) return;
     f->sides[1] = {now, current->index, t.number, kind};
     f->sides[0].where = {then.code, then.calls};
     f->sides[0].thread = then.thread;
@@ -169,54 +163,59 @@ void hook_engine(const tile_rows &what, bool overwrites, call_site site, const c
 
 // ------------------------ the bytes
 
+// Of these bytes, and what is missing; null: it has been noted.
+static finding *note(finding_kind kind, const place &now, access_kind what, const char *at, unsigned bytes,
+                     const char *missing, place before = {0, 0})
+{
+    finding *f = new_finding(kind, now, what, before);
+    if (!f || f->times > 1) return nullptr;
+    f->missing = missing;
+    describe_memory(at, bytes, f->memory, sizeof f->memory);
+    return f;
+}
+
 static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, access_kind kind, const place &here,
                         bool shared)
 {
     const bool inside = *flags & EXISTS;  // it begins there
     while (*flags & EXISTS) flags++, at++, bytes--;
     const bool freed = *flags & FREED || (!shared && was_freed(at));
-    finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
-    if (f) {
-        f->missing = freed    ? "a wait for the last kernel that uses this memory, before cudaFree()."
-                     : inside ? "a smaller access, or one less: this one begins inside the memory and ends outside. "
-                                "Is a number of such accesses rounded up?"
-                     : !shared && is_before(at)
-                         ? "an index that is not negative: is a first row, a first tile or a head below 0?"
-                         : "an index inside the memory: check its batch, head, row and column. At a ragged end, "
-                           "correct or add a condition. Or the allocated memory is too small.";
-        describe_memory(at, bytes, f->memory, sizeof f->memory);
-    }
+    note(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind, at, bytes,
+         freed    ? "a wait for the last kernel that uses this memory, before cudaFree()."
+         : inside ? "a smaller access, or one less: this one begins inside the memory and ends outside. Is a number "
+                    "of such accesses rounded up?"
+         : !shared && is_before(at)
+             ? "an index that is not negative: is a first row, a first tile or a head below 0?"
+             : "an index inside the memory: check its batch, head, row and column. At a ragged end, correct or add a "
+               "condition. Or the allocated memory is too small.");
     finish();
 }
 
 static void found_pending(const char *at, unsigned bytes, const word_history &h, access_kind kind, const place &here)
 {
     const access_record &copy = h.writes[h.writes[0].kind == ASYNC ? 0 : 1];
-    finding *f = new_finding(NOT_WAITED, here, kind, {copy.code, copy.calls});
-    if (!f || f->times > 1) return;
-    f->sides[0].thread = copy.thread;
-    f->sides[0].kind = ASYNC;
-    f->sides[0].block = current->index;
-    f->missing = kind == ASYNC
-                     ? "another destination for one of two copies: both are in flight, and write the same bytes. Which "
-                       "buffer, and which iteration of the loop, is each copy meant for?"
-                     : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>() (in "
-                       "plain CUDA, __pipeline_commit() and __pipeline_wait_prior()). If other threads read the bytes, "
-                       "a __syncthreads() must follow. Or one of the two lines uses the wrong buffer or iteration.";
-    describe_memory(at, bytes, f->memory, sizeof f->memory);
+    finding *f = note(
+        NOT_WAITED, here, kind, at, bytes,
+        kind == ASYNC
+            ? "another destination for one of two copies: both are in flight, and write the same bytes. Which buffer, "
+              "and which iteration of the loop, is each copy meant for?"
+            : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>() (in plain "
+              "CUDA, __pipeline_commit() and __pipeline_wait_prior()). If other threads read the bytes, a "
+              "__syncthreads() must follow. Or one of the two lines uses the wrong buffer or iteration.",
+        {copy.code, copy.calls});
+    if (f) f->sides[0].thread = copy.thread, f->sides[0].kind = ASYNC, f->sides[0].block = current->index;
 }
 
 static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags, const place &here, bool shared)
 {
     while (bytes > 1 && *flags & WRITTEN) flags++, at++, bytes--;
-    finding *f = new_finding(UNINITIALISED, here, READ);
-    if (!f || f->times > 1) return;
-    f->missing = shared ? "an earlier load or store to this element, by any thread of this block: shared memory starts "
-                          "with arbitrary contents. Is a tile used here in an iteration that did not load it?"
-                        : "an earlier store to this element, by a kernel, cudaMemcpy or cudaMemset: outputs start with "
-                          "arbitrary contents.";
-    describe_memory(at, bytes, f->memory, sizeof f->memory);
-    if (shared) describe_unwritten(at, f->memory, sizeof f->memory);
+    finding *f =
+        note(UNINITIALISED, here, READ, at, bytes,
+             shared ? "an earlier load or store to this element, by any thread of this block: shared memory "
+                      "starts with arbitrary contents. Is a tile used here in an iteration that did not load it?"
+                    : "an earlier store to this element, by a kernel, cudaMemcpy or cudaMemset: outputs start "
+                      "with arbitrary contents.");
+    if (f && shared) describe_unwritten(at, f->memory, sizeof f->memory);
 }
 
 // Not device memory, not shared memory. What a thread may touch all the same: other lanes' variables while an
@@ -240,27 +239,12 @@ static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, vo
             if (b.warps[t.number / WARP].waiting & lane_bit(t)) return;
             what = STRANGE_POINTER;
         }
-    finding *f = new_finding(what, place_of(code), kind);
-    if (f) {
-        f->missing =
-            what == NULL_POINTER      ? "a valid address: the pointer is null, or an index was added to a null pointer."
-            : what == OUT_OF_BOUNDS   ? "a condition or a correct index: there is no buffer near this address."
-            : what == STRANGE_POINTER ? "a copy in shared memory: this is a local variable of another thread, and on a "
-                                        "GPU only that thread can access it."
-                                      : "cudaMalloc and cudaMemcpy: this is host memory, which a kernel cannot access.";
-        describe_memory(at, bytes, f->memory, sizeof f->memory);
-    }
-    finish();
-}
-
-// Host code may not touch device memory at all.
-static void found_host_code(const char *at, unsigned bytes, access_kind kind, void *code)
-{
-    finding *f = new_finding(DEVICE_POINTER, place_of(code), kind);
-    if (f) {
-        f->missing = "cudaMemcpy: only kernels can access device memory, host code cannot.";
-        describe_memory(at, bytes, f->memory, sizeof f->memory);
-    }
+    note(what, place_of(code), kind, at, bytes,
+         what == NULL_POINTER      ? "a valid address: the pointer is null, or an index was added to a null pointer."
+         : what == OUT_OF_BOUNDS   ? "a condition or a correct index: there is no buffer near this address."
+         : what == STRANGE_POINTER ? "a copy in shared memory: this is a local variable of another thread, and on a "
+                                     "GPU only that thread can access it."
+                                   : "cudaMalloc and cudaMemcpy: this is host memory, which a kernel cannot access.");
     finish();
 }
 
@@ -274,12 +258,12 @@ static bool all_bytes(const uint8_t *flags, unsigned bytes, unsigned mask, unsig
 // Most accesses are of 2, 4, 8 or 16 bytes that all exist and are written: compared at once.
 static inline bool usual(const uint8_t *flags, unsigned bytes)
 {
-    uint64_t x, y;
+    static const char all[] = "\3\3\3\3\3\3\3\3\3\3\3\3\3\3\3\3";
     switch (bytes) {
-    case 2: return memcmp(flags, "\3\3", 2) == 0;
-    case 4: return memcmp(flags, "\3\3\3\3", 4) == 0;
-    case 8: memcpy(&x, flags, 8); return x == 0x0303030303030303u;
-    case 16: memcpy(&x, flags, 8), memcpy(&y, flags + 8, 8); return x == 0x0303030303030303u && y == x;
+    case 2: return !memcmp(flags, all, 2);
+    case 4: return !memcmp(flags, all, 4);
+    case 8: return !memcmp(flags, all, 8);
+    case 16: return !memcmp(flags, all, 16);
     default: return all_bytes(flags, bytes, 0xff, EXISTS | WRITTEN);
     }
 }
@@ -331,8 +315,10 @@ void check_access(const char *at, unsigned bytes, access_kind kind, void *code)
 {
     const block *b = current;
     if (!b || !b->running) {
-        if (is_device_address(at)) found_host_code(at, bytes, kind, code);
-        return;
+        if (!is_device_address(at)) return;
+        note(DEVICE_POINTER, place_of(code), kind, at, bytes,
+             "cudaMemcpy: only kernels can access device memory, host code cannot.");
+        finish();
     }
     const fiber &own = *b->running->own;
     if (static_cast<size_t>(at - own.stack) < own.bytes) return;  // a local variable
@@ -342,11 +328,11 @@ void check_access(const char *at, unsigned bytes, access_kind kind, void *code)
 void check_alignment(const char *at, unsigned bytes, void *code)
 {
     if (!(reinterpret_cast<uintptr_t>(at) & (bytes - 1))) return;
-    finding *f = new_finding(MISALIGNED, place_of(code), READ);
+    finding *f = note(MISALIGNED, place_of(code), READ, at, bytes,
+                      "an address that is a multiple of the size: the offset, or the start of the buffer, is not.");
     if (f) {
-        f->missing = "an address that is a multiple of the size: the offset, or the start of the buffer, is not.";
         char what[224];
-        describe_memory(at, bytes, what, sizeof what);
+        snprintf(what, sizeof what, "%.223s", f->memory);
         snprintf(f->memory, sizeof f->memory,
                  "an access of %u bytes, at an address %zu bytes past a multiple of this size: %s", bytes,
                  static_cast<size_t>(reinterpret_cast<uintptr_t>(at) & (bytes - 1)), what);

@@ -84,8 +84,6 @@ chunk *find_chunk(const char *at, size_t *offset, bool *shared);
 void describe_memory(const char *at, unsigned bytes, char *text, size_t size);
 void describe_unwritten(const char *at, char *text,
                         size_t size);  // appends how much of shared memory around it nobody has written
-bool was_freed(const char *at);
-bool is_before(const char *at);
 
 // ------------------------ access.cpp
 void check_access(const char *at, unsigned bytes, access_kind kind, void *code);
@@ -125,6 +123,15 @@ struct finding {
     char kernel[128];
     uint3 block_size;
     unsigned long times;
+
+    // So far apart are the threads of another pair: whether farther than those before. What is missing depends on that,
+    // and of several pairs the farthest is shown.
+    bool farther(bool blocks, bool warps, bool async)
+    {
+        const bool is = (blocks && !across_blocks) || (warps && !across_warps && !across_blocks);
+        across_blocks |= blocks, across_warps |= warps, by_async_copy |= async;
+        return is;
+    }
 };
 
 // Takes down what the running thread does at `now`. The caller completes it if it is `times` 1: new.

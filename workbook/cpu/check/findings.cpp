@@ -182,11 +182,10 @@ static void print_in_full(const finding &f, const source_line lines[2])
 static void print_in_a_line(const finding &f, const source_line lines[2])
 {
     const source_line &now = lines[f.side_count - 1];
-    fprintf(stderr, "            %s at ", kinds[f.kind].name);
-    const char *const file = f.kind == REFUSED ? f.site.file : f.side_count == 2 ? lines[0].file : now.file;
-    const int line = f.kind == REFUSED ? f.site.line : f.side_count == 2 ? lines[0].line : now.line;
+    const char *const file = f.kind == REFUSED ? f.site.file : lines[0].file;
+    const int line = f.kind == REFUSED ? f.site.line : lines[0].line;
     report_names(file, line);
-    fprintf(stderr, "%s:%d", file, line);
+    fprintf(stderr, "            %s at %s:%d", kinds[f.kind].name, file, line);
     if (f.side_count == 2) fprintf(stderr, " and :%d", now.line);
     fprintf(stderr, ", %lu time%s\n", f.times, f.times == 1 ? "" : "s");
 }
@@ -210,17 +209,12 @@ static void merge(source_line *lines)
                 break;
         }
         if (k < kept) {
-            const bool farther = (found[i].across_blocks && !found[k].across_blocks) ||
-                                 (found[i].across_warps && !found[k].across_warps && !found[k].across_blocks);
-            if (farther) {
+            if (found[k].farther(found[i].across_blocks, found[i].across_warps, found[i].by_async_copy)) {
                 memcpy(found[k].sides, found[i].sides, sizeof found[k].sides);
                 memcpy(found[k].memory, found[i].memory, sizeof found[k].memory);
                 memcpy(lines + 2 * k, x, 2 * sizeof *x);
             }
             found[k].times += found[i].times;
-            found[k].across_blocks |= found[i].across_blocks;
-            found[k].across_warps |= found[i].across_warps;
-            found[k].by_async_copy |= found[i].by_async_copy;
         } else {
             found[kept] = found[i];
             if (kept != i) memcpy(lines + 2 * kept, x, 2 * sizeof *x);

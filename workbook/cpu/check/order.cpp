@@ -120,7 +120,7 @@ void hook_learn(int number, call_site)
     raise(seen[t.number], channels[number].over, current->thread_count);
 }
 
-// CUDACPU_ORDER: see ../order.cpp. One host thread, whatever the order: what is said about a run needs no locks.
+// CUDACPU_ORDER: see ../scheduler.cpp. One host thread, whatever the order: what is said about a run needs no locks.
 __attribute__((constructor)) static void begin()
 {
     wb_run_in_order(environment("CUDACPU_ORDER", 0));

@@ -54,23 +54,7 @@ static void mark(const char *at, size_t bytes, uint8_t keep, uint8_t set)
 
 // ------------------------ device memory
 
-struct buffer {
-    const char *at;
-    size_t bytes;
-    call_site site;
-    bool freed;
-    const char *name;  // null unless the worker said what it is
-    const char *type;
-    size_t element, dim[4];
-};
-
-static std::vector<buffer> &buffers()
-{
-    static std::vector<buffer> &all = *new std::vector<buffer>;
-    return all;
-}
-
-void hook_allocate(char *at, size_t bytes, call_site site)
+void hook_allocate(char *at, size_t bytes, call_site)
 {
     if (!device_begin) {  // whole chunks below and above the first address; all others lie higher
         device_begin = reinterpret_cast<const char *>(reinterpret_cast<uintptr_t>(at) / CHUNK * CHUNK - CHUNK);
@@ -80,16 +64,9 @@ void hook_allocate(char *at, size_t bytes, call_site site)
                  last = static_cast<size_t>(at + bytes - 1 - device_begin) / CHUNK;
     for (size_t i = first; i <= last; i++) need(device_chunks[i]);
     mark(at, bytes, 0, EXISTS);
-    buffers().push_back({at, bytes, site, false, nullptr, nullptr, 1, {}});
 }
 
-void hook_free(char *at, size_t bytes)
-{
-    mark(at, bytes, 0, FREED);
-    for (buffer &x : buffers())
-        if (x.at >= at && x.at < at + bytes) x.freed = true;
-}
-
+void hook_free(char *at, size_t bytes) { mark(at, bytes, 0, FREED); }
 void hook_host_wrote(char *at, size_t bytes) { mark(at, bytes, 0xff, WRITTEN); }
 
 void hook_held(const char *at, size_t bytes, bool reads, const char *kernel, call_site site)
@@ -108,71 +85,13 @@ void hook_held(const char *at, size_t bytes, bool reads, const char *kernel, cal
 // The worker's tensors. What its allocation has besides, such as an offset, does not exist for kernels.
 extern "C" void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
 {
-    for (buffer &x : buffers()) {
-        const char *begin = static_cast<const char *>(at);
-        if (x.freed || begin < x.at || begin >= x.at + x.bytes) continue;
-        const size_t bytes = element * dim[0] * dim[1] * dim[2] * dim[3];
-        mark(x.at, static_cast<size_t>(begin - x.at), 0, 0);
-        if (begin + bytes < x.at + x.bytes)
-            mark(begin + bytes, static_cast<size_t>(x.at + x.bytes - begin) - bytes, 0, 0);
-        x.at = begin, x.bytes = bytes;
-        x.name = name, x.type = type, x.element = element;
-        memcpy(x.dim, dim, sizeof x.dim);
-    }
-}
-
-bool was_freed(const char *at)
-{
-    const buffer *x = nearest(buffers(), at);
-    return x && x->freed && at >= x->at && at < x->at + x->bytes;
-}
-
-bool is_before(const char *at)
-{
-    const buffer *x = nearest(buffers(), at);
-    return x && at < x->at;
-}
-
-static void describe_device(const char *at, char *text, size_t size)
-{
-    const buffer *x = nearest(buffers(), at);
-    char what[256], where[128];
-    if (!x) {
-        snprintf(text, size, "address %p", static_cast<const void *>(at));
-        return;
-    }
-    int first = 0;  // of the dimensions that are not 1
-    while (first < 3 && x->dim[first] == 1) first++;
-    if (x->name) {
-        int n = snprintf(what, sizeof what, "%s, %s", x->name, x->type);
-        for (int i = first; i < 4; i++)
-            n += snprintf(what + n, sizeof what - static_cast<size_t>(n), "%s[%zu]", i == first ? " " : "", x->dim[i]);
-    } else {
-        snprintf(what, sizeof what, "the %zu bytes of cudaMalloc at %s:%d", x->bytes, x->site.file, x->site.line);
-    }
-    const size_t unit = x->element;
-    const char *const unit_name = x->name ? "element" : "byte";
-    if (at < x->at || at >= x->at + x->bytes) {
-        const size_t away = at < x->at ? static_cast<size_t>(x->at - at) : static_cast<size_t>(at - x->at) - x->bytes;
-        const size_t units = (away + (at < x->at ? unit - 1 : 0)) / unit + (at >= x->at);
-        snprintf(where, sizeof where, "%zu %s%s %s", units, unit_name, units == 1 ? "" : "s",
-                 at < x->at ? "before the first of" : "past the last of");
-        snprintf(text, size, "%s %s", where, what);
-        return;
-    }
-    const size_t index = static_cast<size_t>(at - x->at) / unit;
-    if (x->name) {
-        int n = snprintf(where, sizeof where, "%s", x->name);
-        for (int i = first; i < 4; i++) {
-            size_t below = 1;
-            for (int k = i + 1; k < 4; k++) below *= x->dim[k];
-            n += snprintf(where + n, sizeof where - static_cast<size_t>(n), "[%zu]", index / below % x->dim[i]);
-        }
-        snprintf(text, size, "%s of %s", where, what);
-    } else {
-        snprintf(text, size, "byte %zu of %s", index, what);
-    }
-    if (x->freed) strncat(text, ", which has been freed", size - strlen(text) - 1);
+    const char *const from = static_cast<const char *>(at);
+    size_t all = 0;
+    const char *const begin = name_tensor(from, {name, type, element, {dim[0], dim[1], dim[2], dim[3]}}, &all);
+    if (!begin) return;
+    const char *const end = from + element * dim[0] * dim[1] * dim[2] * dim[3];
+    mark(begin, static_cast<size_t>(from - begin), 0, 0);
+    if (end < begin + all) mark(end, static_cast<size_t>(begin + all - end), 0, 0);
 }
 
 // ------------------------ shared memory
@@ -261,9 +180,7 @@ void describe_memory(const char *at, unsigned bytes, char *text, size_t size)
     const size_t in_shared = static_cast<size_t>(at - shared_begin);
     if (shared_begin && current && in_shared < static_cast<size_t>(SHARED_CHUNKS) * CHUNK)
         describe_shared(at, bytes, text, size);
-    else if (is_device_address(at))
-        describe_device(at, text, size);
-    else
+    else if (!describe_device_address(at, text, size))
         snprintf(text, size, "address %p", static_cast<const void *>(at));
 }
 }

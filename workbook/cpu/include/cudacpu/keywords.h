@@ -40,7 +40,7 @@
 #define __noinline__  // a hint; the standard library uses the same word inside __attribute__(( ))
 #define __align__(...) alignas(__VA_ARGS__)
 
-// cuda_to_cpp.awk turns each declaration of shared memory into a call (see shared.h). One that it does not understand,
+// cuda_to_cpp.awk turns each declaration of shared memory into a call (see launch.h). One that it does not understand,
 // or in a header that it never saw, becomes this: still one variable for the whole block, since a block stays on one
 // host thread.
 #define __shared__ static thread_local

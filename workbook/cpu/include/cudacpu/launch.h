@@ -1,10 +1,16 @@
-// launch.h - what cuda_to_cpp.awk makes of a launch.
+// launch.h - what cuda_to_cpp.awk makes of launches and of declarations of shared memory.
 //
 //   scale<64><<<grid, 128>>>(x, n + 1);
 //   ->  cudacpu::launch(CUDACPU_KERNEL(scale<64>), cudacpu::launch_config(grid, 128),
 //                       [=, cudacpu_0 = (x), cudacpu_1 = (n + 1)] { scale<64>(cudacpu_0, cudacpu_1); });
 //
 // So arguments are evaluated once, on the host, and every thread gets its own copies of them, as on a GPU.
+//
+//   __shared__ float sums[32];     ->  a constant description of the variable, and float (&sums)[32], a reference to
+//                                      the block's copy of it
+//   extern __shared__ float x[];   ->  float *const x = static_cast<float *>(cudacpu::dynamic_shared(...));
+//
+// Both kinds hold NaN when a block starts.
 #pragma once
 
 #include "runtime_api.h"
@@ -91,4 +97,27 @@ template <class Attempt_> kernel describe(const char *name_, Attempt_ attempt_, 
         return cudacpu_take(__VA_ARGS__); \
     })
 #endif
+
+// ------------------------ shared memory
+
+// One declaration, in one kernel. Its own address is what tells it from all others.
+struct shared_variable {
+    const char *name;
+    size_t bytes;    // of the whole variable
+    size_t element;  // of one element of the outermost kind: 4 for float x[2][3]
+    size_t extent;   // of x[0]: 12 for float x[2][3]
+    size_t alignment;
+    call_site site;
+};
+
+// The block's copy of a variable. Every thread of a block gets the same address.
+void *shared_address(const shared_variable &variable_);
+
+// The block's dynamic shared memory, whose size was the third number between <<< and >>>.
+void *dynamic_shared(const char *name_, size_t element_, call_site site_);
+
+constexpr bool inside_function(const char *function_) { return function_[0] != 0; }
 }
+
+#define CUDACPU_SHARED_IN_FUNCTION() \
+    static_assert(::cudacpu::inside_function(__builtin_FUNCTION()), "declare extern __shared__ inside the kernel")
