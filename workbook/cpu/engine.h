@@ -35,7 +35,7 @@ struct signal_state {
     bool ready;           // signals_ready() since the init
     bool before;          // a wait for the phase before the first was let through
     unsigned init_thread, init_clock;
-    call_site init_site;
+    call_site init_site, arrival;  // arrival: the latest
     clocks collecting, over;
 };
 
@@ -185,6 +185,8 @@ void forget(const engine &e, clocks &all);
 void publish(engine &e, const thread &t, clocks &into);
 bool overlap(const tile_rows &x, const tile_rows &y);
 tile_rows quarter(tile_rows r, int warp);  // a warp's rows of a left factor
+// A tile's other signal: "K.full[1]" where one is "K.empty[1]"; null: there is none.
+const signal_state *at_other_end(const engine &e, const signal_state &one, const char *end, const char *other);
 // Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may. Of `threads` in a
 // row each must know.
 void check_readers(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);

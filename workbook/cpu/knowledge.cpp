@@ -86,16 +86,34 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
     }
 }
 
+const signal_state *at_other_end(const engine &e, const signal_state &one, const char *end, const char *other)
+{
+    std::string name = name_of(one.word);
+    const size_t at = name.find(std::string(end) + "[");
+    if (at != std::string::npos) name.replace(at, strlen(end), other);
+    for (const signal_state &s : e.signals)
+        if (&s != &one && name == name_of(s.word)) return &s;
+    return nullptr;
+}
+
 void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who, int threads)
 {
     for (const copy_to_shared &c : e.copies) {
         if (!overlap(c.to, what)) continue;
         const signal_state &s = e.signals[c.signal];
         for (unsigned n = t.number; n < t.number + static_cast<unsigned>(threads); n++) {
-            if (c.done && e.know[n].at[WARPS + c.signal] > c.phase) continue;
+            const unsigned known = e.know[n].at[WARPS + c.signal], phase = c.done ? c.phase : s.phase;
+            if (c.done && known > phase) continue;
+            const signal_state *const empty = phase && known == phase ? at_other_end(e, s, "full", "empty") : nullptr;
+            if (empty)
+                report_two(
+                    "tile used before it arrived", site, empty->arrival, "an arrival let it begin",
+                    "%s %s, but thread %u has only waited for an earlier copy into it, not for the latest (phase "
+                    "%u of %s): was it released too early, or is a wait missing?",
+                    who, name_of(what.at), n, phase & 1, name_of(s.word));
             report_two("tile used before it arrived", site, c.site, "the copy engine was told to fill it",
                        "%s %s, but thread %u has not waited for the copy that fills it: phase %u of %s", who,
-                       name_of(what.at), n, (c.done ? c.phase : s.phase) & 1, name_of(s.word));
+                       name_of(what.at), n, phase & 1, name_of(s.word));
         }
     }
 }

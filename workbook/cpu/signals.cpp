@@ -89,6 +89,7 @@ void signal_arrive(uint64_t *word, long bytes, call_site site)
                    "one arrival too many: %s expects %d per phase, and bytes of this phase are still in flight",
                    name_of(word), s.count);
     if (recording) record_event({"arrive", name_of(word), s.phase, bytes, site});
+    s.arrival = site;
     s.missing--;
     s.promised += bytes;
     publish(e, me, s.collecting);
@@ -106,25 +107,22 @@ bool signal_is_over(const thread &, const void *word, long phase)
 static void tell(const thread &t, const void *word, long phase, char *text, size_t size)
 {
     const uint64_t number = *static_cast<const uint64_t *>(word) ^ MARK;
-    const signal_state &s = engine_here().signals[number];
-    const bool all = s.phase && engine_here().know[t.number].at[WARPS + number] == s.phase;
+    const engine &e = engine_here();
+    const signal_state &s = e.signals[number];
+    const bool all = s.phase && e.know[t.number].at[WARPS + number] == s.phase;
     int n = snprintf(text, size, "for phase %ld of %s (completed phases: %u%s): ", phase, name_of(word), s.phase,
                      all ? "; it has seen them all, and waits for one more" : "");
     if (s.missing) n += snprintf(text + n, size - n, "%d of %d arrivals are missing", s.missing, s.count);
     if (s.promised != s.come)
         n += snprintf(text + n, size - n, "%s%ld of %ld promised bytes have arrived", s.missing ? "; " : "", s.come,
                       s.promised);
-    std::string full = name_of(word);  // "K.empty[1]": what never was filled is never given back
-    const size_t at = full.find("empty[");
-    if (at == std::string::npos || s.phase) return;
-    bool begun = false, sent = true;  // begun: the first wait for a tile of this ring was right
-    const std::string ring = full.substr(0, at + 6);
-    full.replace(at, 5, "full");
-    for (const signal_state &x : engine_here().signals) {
-        begun |= x.before && ring == std::string(name_of(x.word)).substr(0, at + 6);
-        sent &= full != name_of(x.word) || x.phase || x.missing != x.count;
-    }
-    if (!sent)
+    const signal_state *const full = at_other_end(e, s, "empty", "full");  // what never was filled is never given back
+    if (!full || s.phase) return;
+    const std::string name = name_of(word), ring = name.substr(0, name.find("empty[") + 6);
+    bool begun = false;  // the first wait for a tile of this ring was right
+    for (const signal_state &x : e.signals)
+        begun |= x.before && ring == std::string(name_of(x.word)).substr(0, ring.size());
+    if (!full->phase && full->missing == full->count)
         snprintf(text + n, size - n, ". Nothing was sent there: %s",
                  begun ? "the phase must change once per round, when the first tile's turn comes again"
                        : "the first wait must be for the phase before the first");

@@ -121,7 +121,7 @@ static void look_at_values(const step *t)
                     (double[]){score, L, e.L[query_of(q)]},
                     "in the kernel of %s, P of %s and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
                     "log2(e)) = 2^%.5g",
-                    own("dK and dV", "dQ"), name_of(q), key_of(k), log2(P), exponent);
+                    own("dK and dV", "dQ"), name_of(q), key_of(k), log2(P), rounded(exponent));
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
             see_sum(&fit_dS[by_keys], dS, tolerance,

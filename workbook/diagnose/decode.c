@@ -6,45 +6,38 @@
 static fit fit_merge[2] = {FIT(BY_SUM, "finalize"),
                            FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
-static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; that is the change of ");
+static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; that is the change of ",
+                            .by = {{"head 0", "scales sent|scores|weights"},
+                                   {"log2(K_scale)", "scales sent|weights"},
+                                   {"S V_scale", "scales sent|scores"},
+                                   {"log2(V_scale) + ", "scores"},
+                                   {"scale log2(e) S K_scale", "weights|scales sent"}});
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
 
 static int page_size(void) { return e.c->page; }
 
-// Pages of K that are read for each sequence, against those of the table. False if they are not right.
+// Pages of K that are read for each sequence, against those of the table. False if there are others; that pages are
+// missing is for the walk to say.
 bool look_at_pages(const record *r)
 {
-    enum { MOST = 4096 };
-    static bool read[MOST], table[MOST];
     const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1;
-    bool right = true;
-    for (int b = 0; b < e.s->batch; b++) {
-        int met = 0;  // keys, by the first query
-        memset(read, 0, sizeof read), memset(table, 0, sizeof table);
-        for (int n = 0; n < r->count; n++) {
-            const product *p = &r->products[n];
-            if (!p->scores || p->right != OF_K || p->a_row[0] < 0 || head_of(p->a_row[0]) / e.s->q_heads != b) continue;
-            met += p->a_row[0] == b * e.s->q_heads * e.s->q_len ? p->cols : 0;
-            for (int c = 0; c < p->cols; c++)
-                if (p->b_row[c] >= 0 && p->b_row[c] / e.s->kv_heads / page_size() < MOST)
-                    read[p->b_row[c] / e.s->kv_heads / page_size()] = true;
+    for (int n = 0; n < r->count; n++) {
+        const product *p = &r->products[n];
+        if (!p->scores || p->right != OF_K || p->a_row[0] < 0) continue;
+        const int b = head_of(p->a_row[0]) / e.s->q_heads, pages = (e.kv_len[b] + page_size() - 1) / page_size();
+        for (int c = 0; c < p->cols; c++) {
+            const int page = p->b_row[c] / e.s->kv_heads / page_size();
+            bool listed = p->b_row[c] < 0;
+            for (int k = 0; k < pages; k++) listed |= e.table[b * most + k] == page;
+            if (listed) continue;
+            find(BY_HEADS - 1, "", "page lookup",
+                 "the kernel reads page %d for sequence %d, although page_table does not list it", page, b);
+            return false;
         }
-        int lacks = -1, has = -1;  // pages
-        for (int k = 0; k < (e.kv_len[b] + page_size() - 1) / page_size(); k++) {
-            const int page = e.table[b * most + k];
-            if (page >= MOST) continue;
-            table[page] = true, lacks = read[page] || lacks >= 0 ? lacks : page;
-        }
-        for (int page = MOST; page-- > 0;) has = read[page] && !table[page] ? page : has;
-        // That pages are missing is for the walk to say, unless all tiles were met.
-        if (has < 0 && (lacks < 0 || met < e.kv_len[b] || met == 0)) continue;
-        right = false;
-        find(BY_HEADS - 1, "", "page lookup", "the kernel %s page %d for sequence %d, although page_table %s it",
-             has < 0 ? "does not read" : "reads", has < 0 ? lacks : has, b, has < 0 ? "lists" : "does not list");
     }
-    return right;
+    return true;
 }
 
 // Where the scales of the key in this row of K are.
@@ -108,9 +101,7 @@ void look_at_merge(const record *r)
         const int count = parts_of(r, row, parts, PARTS);
         if (count == 0 || count > PARTS || (count == 1 && (e.K_scale || parts[0].strange))) continue;
         const float *out = e.out[0] + (size_t)row * (size_t)D, got_L = e.out[1][row];
-        bool written = false;
-        for (size_t n = 0; n < sizeof got_L; n++) written |= ((const unsigned char *)&got_L)[n] != WB_NAN_BYTE;
-        if (count == 1 && !written) continue;
+        if (count == 1 && !was_written(row)) continue;
         if (count == 1 && parts[0].L == -INFINITY) {
             see_empty_row(row);
             continue;
@@ -183,7 +174,7 @@ bool look_at_scales(const record *r)
             }
         }
     }
-    scaled_pairs += count;
+    scaled_pairs += count, fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50;
     const bool wrong = misses > count / 20;
     // l, of rows whose keys one block has.
     static part parts[PARTS];
@@ -197,15 +188,4 @@ bool look_at_scales(const record *r)
             (double)e.out[1][row], L);
     }
     return !wrong;
-}
-
-void settle_decode(void)
-{
-    const form *const is = fit_form(&fit_scales);
-    fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50;
-    if (is && strstr(is->says, "head 0"))
-        fit_scales.gaps = "scales sent|scores|weights";
-    else if (is)
-        fit_scales.gaps = strstr(is->says, "log2(V_scale) + ") == is->says ? "scores" : fit_scales.gaps;
-    if (is && strstr(is->says, "scale log2(e) S K_scale") == is->says) fit_scales.gaps = "weights|scales sent";
 }

@@ -9,9 +9,11 @@
 static fit fit_factor =
     FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax", .joint = "; the exponent of 2 is ");
 static fit fit_V = FIT(BY_EXPONENT, "softmax|overlap", .joint = "; it equals the change of ",
-                       .zero = "; its weights do not contain that exponent");
+                       .zero = "; its weights do not contain that exponent",
+                       .none = "; the difference is a whole number, as of the exponent of another tile or head");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = "; it equals 2 to the power of ");
-static fit fit_l = FIT(BY_L, "softmax"), fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
+static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
+static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
 
@@ -194,12 +196,5 @@ void look_at_e4m3(const record *r)
             if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m);
         }
     }
-}
-
-void settle_e4m3(void)
-{
     fit_V.mute = whole < 3 || whole < fit_V.wrong, fit_rescaling.mute = !fit_V.mute;
-    fit_V.none = "; the difference is a whole number, as of the exponent of another tile or head";
-    const form *const l = fit_form(&fit_l);
-    if (l && strstr(l->says, "this L + ln(2) V_exponent") == l->says) fit_l.gaps = "";  // l is right
 }

@@ -23,6 +23,7 @@
 
 static inline int min_int(int a, int b) { return a < b ? a : b; }
 static inline int max_int(int a, int b) { return a > b ? a : b; }
+static inline double rounded(double x) { return fabs(x) < 0.02 ? 0 : x; }
 static inline bool near_to(double a, double b, double part) { return isfinite(b) && fabs(a - b) <= part * fabs(b); }
 
 // One case: its inputs as floats, laid out as in workbook.h, null where a problem has none; what came out, in the order
@@ -39,7 +40,7 @@ typedef struct evidence {
     size_t product_count;                             // numbers in the record
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
     bool wrong;                                       // whether the answer is; at the end, whether any was
-    int widest;                                       // keys in the widest tile of a forward
+    int widest, tallest;                              // keys in the widest tile of a forward, queries in a block
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
@@ -85,10 +86,11 @@ enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
 // wrong observation. Said is the sentence, `joint` ("; it equals ") and how the form reads; of "0" `zero` instead, of
-// no form `none`. others: the gaps where no form fits, if these are more. mute: another fit says it.
+// no form `none`. others: the gaps where no form fits, if these are more; by: those of forms that contain a text, or
+// are what is behind its "=". mute: another fit says it.
 typedef struct fit {
     int rank;
-    const char *gaps, *others, *joint, *zero, *none;
+    const char *gaps, *others, *joint, *zero, *none, *by[6][2];
     bool known, mute;  // known: something was seen of it
     form forms[MAX_FORMS];
     int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some
@@ -176,6 +178,7 @@ const char *name_of(int row);          // "query 3 of head 1", without a head th
 int right_key_head(int head);          // that query head `head` reads, through all batches
 int head_of_query(int row);            // which key head the query in this row of Q reads
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
+bool was_written(int row);             // O of this row of Q, by the function
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
 // A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums
@@ -218,7 +221,7 @@ void look_at_delta(void);     // and of 18
 void look_at_ranks(void);     // 17 and 18
 
 // What fits say may hang on what others have seen: settled at the end.
-void settle_masks(void), settle_softmax(void), settle_backward(void), settle_decode(void), settle_e4m3(void);
+void settle_masks(void), settle_softmax(void), settle_backward(void);
 
 // Parts of these.
 bool look_at_heads(const record *r, bool of_V);  // false if they are wrong

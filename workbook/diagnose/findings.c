@@ -190,16 +190,20 @@ static void conclude_fit(const fit *f)
         if (&f->forms[n] != is && explains(f, n) && f->misses[n] <= f->misses[is - f->forms] &&
             strncmp(f->forms[n].says, is->says, strlen(is->says)) != 0)
             other = &f->forms[n];
+    const char *gaps = is || !f->others ? f->gaps : f->others;
+    for (int n = COUNT(f->by); is && n-- > 0;)
+        if (f->by[n][0] && (*f->by[n][0] == '=' ? !strcmp(is->says, f->by[n][0] + 1) : !!strstr(is->says, f->by[n][0])))
+            gaps = f->by[n][1];
     const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : "; it equals ";
     memcpy(e.text, f->shown, sizeof e.text);
-    find(f->rank, is ? is->says : "", is || !f->others ? f->gaps : f->others, "%s%s%s%s%s", f->says, joint,
-         is && !zero ? is->says : "", other ? "; or, with the same effect, " : "", other ? other->says : "");
+    find(f->rank, is ? is->says : "", gaps, "%s%s%s%s%s", f->says, joint, is && !zero ? is->says : "",
+         other ? "; or, with the same effect, " : "", other ? other->says : "");
     best.relation |= is && best.id == is->says;
 }
 
 void conclude(void)
 {
-    settle_masks(), settle_softmax(), settle_backward(), settle_decode(), settle_e4m3();
+    settle_masks(), settle_softmax(), settle_backward();
     for (int n = 0; n < fit_count; n++)
         if (!noted[n]->mute && *noted[n]->says) conclude_fit(noted[n]);
 }
@@ -213,10 +217,9 @@ double power(int n, double x, double y)
 
 const char *overflow_of(double L, double exponent)
 {
-    const bool is = isinf(L) && L > 0 && exponent > 88 && isfinite(exponent);
-    return is ? ": exp(x) is infinite in float32 if x is above 88.7; add exponentials only after the largest exponent "
-                "is subtracted"
-              : "";
+    const bool is = isinf(L) && L * exponent > 0 && fabs(exponent) > 88 && isfinite(exponent);
+    return !is ? ""
+               : ": in float32, exp(x) is infinite above 88.7, and 0 below -103.9; subtract the largest exponent first";
 }
 
 // Whether O is, but for a factor, the sum of parts with the weights exp(own (L - m_old) + old (m_old - m)): m_old is the
@@ -261,6 +264,9 @@ bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         for (int n = 0; n < parts; n++) x += exp(L_of[n] - m) / l * O_of[n][d];
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
     }
+    if (*overflow_of(L, m + log(l)))
+        find(min_int(sums->rank, logs->rank), "exp(L)", logs->gaps, "L of %s should be %.4g, but is %g%s", where,
+             m + log(l), L, overflow_of(L, m + log(l)));
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
     for (int n = 0; n < COUNT(ways); n++)
@@ -270,7 +276,7 @@ bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");
     see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
-            "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g%s", where, parts,
-            parts > 1 ? "s" : "", L, m + log(l), overflow_of(L, m + log(l)));
+            "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g", where, parts, parts > 1 ? "s" : "",
+            L, m + log(l));
     return true;
 }

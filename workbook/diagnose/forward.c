@@ -84,9 +84,9 @@ bool look_at_heads(const record *r, bool of_V)
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
             see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
-                "query head %d reads %c of key head %d, but should read key head %d (heads are numbered across the "
-                "batch; -1: no head)",
-                h, letter, reads[h], right_key_head(h));
+                "query head %d reads %c of key head %d, but should read key head %d%s", h, letter, reads[h],
+                right_key_head(h),
+                s->batch > 1 || reads[h] < 0 ? " (heads are numbered across the batch; -1: no head)" : "");
     }
     if (apart > 0 && !e.table)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
@@ -191,8 +191,9 @@ void look_at_forward(void)
         look_at_fragments(&r);
         return;
     }
-    e.widest = 0;
     EACH_WALK (&r, n) {
+        int low, high;
+        block_of(&r, n, &low, &high), e.tallest = max_int(e.tallest, high - low + 1);
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);

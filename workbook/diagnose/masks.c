@@ -3,14 +3,18 @@
 // name of the mistake if it hides what was hidden, to the pair.
 #include "evidence.h"
 
-static fit masks[MASKS] = {[DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|bounds|mask|tail|overlap"),
+#define DIAGONAL_GAPS "mask of the diagonal|bounds|mask|tail|overlap"
+static fit masks[MASKS] = {[DIAGONAL] =
+                               FIT(BY_MASK, "mask of the diagonal|mask|tail|overlap", .others = DIAGONAL_GAPS,
+                                   .by = {{"nothing is hidden", DIAGONAL_GAPS},
+                                          {"the mask is applied", "bounds|mask of the diagonal|mask|overlap"}}),
                            [WINDOW] = FIT(BY_MASK, "mask of the window"),
                            [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles"),
                            [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap"),
                            [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute"),
                            [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ"),
                            [PACKED] = FIT(BY_MASK, "packed rows"),
-                           [BITS] = FIT(BY_MASK, "mask|load bits")};
+                           [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits")};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
 pairs pairs_of(const step *t, int first_row, int last_row)
@@ -55,6 +59,35 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
     return n;
 }
 
+// Of a tile that is seen in part: what other bits than its own say.
+static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, form *forms, int n)
+{
+    static const struct {
+        const char *says;
+        int of_tile, of_word;  // how far from its own
+        bool apart, in_block;  // a tile has as many rows as a block; row 0 is the block's first
+    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile", 0, 0, true, false},
+                {"each block begins with row 0 of a tile's bits", 0, 0, false, true},
+                {"the bits are those of the tile before", -1, 0, false, false},
+                {"the bits are those of the next tile", 1, 0, false, false},
+                {"the two words of a row are exchanged", 0, 1, false, false}};
+    const block_mask *m = &wb_case_mask_of(e.c)->lists;
+    const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(t->row0) / e.s->q_heads : 0;
+    const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, key = t->key[c];
+    const int first = m->part_start[list], all = m->part_start[m->masks * (q_tiles + 1) - 1];
+    int tile = first;
+    while (tile < m->part_start[list + 1] && m->part[tile] != key / m->kv_tile) tile++;
+    for (int k = 0; k < COUNT(bits); k++) {
+        const int rows = bits[k].apart ? e.tallest : m->q_tile;
+        const int row = t->query[r] % m->q_tile - (bits[k].in_block ? t->of_block % m->q_tile : 0);
+        const int at = first * m->q_tile + (tile - first + bits[k].of_tile) * rows + row;
+        const bool known = tile < m->part_start[list + 1] && at >= 0 && at < all * m->q_tile;
+        const uint32_t word = known ? m->bits[2 * at + ((key % 64 / 32) ^ bits[k].of_word)] : 0;
+        add_form(f, forms, &n, known ? !(word >> key % 32 & 1) : right, "%s", bits[k].says);
+    }
+    return n;
+}
+
 // Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
 // has another number in it, or in which the conditions are joined in another way; and the right one, where the mask
 // runs in some tiles alone. Returns how many there are.
@@ -62,7 +95,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 {
     int n = 0;
     forms[n++] = (form){"", right};
-    if (kind == BITS) return n;
+    if (kind == BITS) return bit_rules(f, t, r, c, right, forms, n);
     if (kind == PACKED) return packed_rules(f, t, r, c, forms, n);
     const int i = t->query[r], j = t->key[c], N = e.s->kv_len, most = 1 << 29;
     const int sinks = e.problem->sinks ? min_int(e.s->sinks, most) : 0;
@@ -118,6 +151,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) {
         RULE(runs && after, "j <= i - W is missing");
+        RULE(runs && (j >= i + W || (old && no_sink)), "j >= i + W replaces j > i");
         RULE(after || ((int)((unsigned)j + (unsigned)e.s->window) <= i && no_sink), "j + W overflows");
     }
     if (e.problem->sinks) {

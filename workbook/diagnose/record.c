@@ -269,6 +269,13 @@ void block_of(const record *r, int n, int *low, int *high)
     }
 }
 
+bool was_written(int row)
+{
+    uint32_t bits;
+    memcpy(&bits, &e.out[0][(size_t)row * (size_t)e.s->head_dim], sizeof bits);
+    return bits >> 16 != WB_NAN_BYTE * 0x101;  // bf16 or float
+}
+
 bool sees(int row, int j)
 {
     if (row < 0 || j < 0 || j >= keys_of(row)) return false;

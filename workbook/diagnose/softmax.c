@@ -10,11 +10,21 @@
 
 static fit fit_slope =
     FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
-        .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?");
-static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted");
+        .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?",
+        .by = {{"=0", "rescale|max|accumulate|softmax"}});
+static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
+                       .by = {{"=0", "accumulate|max|softmax"},
+                              {"before the mask", MASK_GAPS},
+                              {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
-                           .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled");
-static fit fit_l = FIT(BY_SUM, NULL, .zero = "; nothing was added to l, which is 0");
+                           .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled",
+                           .by = {{"log2(l)", "finalize|softmax"}});
+static fit fit_l =
+    FIT(BY_SUM, "logit|accumulate|finalize|rescale|softmax|empty rows", .zero = "; nothing was added to l, which is 0",
+        .by = {{"=1", "finalize|empty rows"},
+               {"rescaled", "rescale|accumulate|finalize|softmax|empty rows"},
+               {"=l", "finalize|logit"},
+               {" exp(s - m)", "finalize|logit"}});
 static fit fit_L = FIT(BY_L, "finalize|empty rows");  // the logit is right in O
 
 static fit at_start = {.mute = true};  // the first sentence about a row that begins with another m than its maximum
@@ -54,28 +64,6 @@ static bool is_seen(const product *S, int i, int c)
     return sees(S->a_row[i], key_of(key)) && (e.kv_len || first < 0 || key_head_of(key) == key_head_of(first));
 }
 
-// Weights that are still their scores, beside others that are powers of two.
-static bool are_still_scores(const char *q, const step *t, int i)
-{
-    const product *S = t->S, *PV = t->P;
-    int still = 0, powers = 0, column = 0;
-    double least = INFINITY, most = -INFINITY;
-    for (int c = 0; c < S->cols; c++) {
-        const double P = PV->a[i * PV->depth + c], S_here = S->after[i * S->cols + c], m = S_here * s2 - log2(P);
-        if (!is_seen(S, i, c)) continue;
-        if (near_to(P, S_here, 5e-3) || near_to(P, S_here * s2, 5e-3)) {
-            if (still++ == 0) column = c;
-        } else if (P > 1e-30)
-            powers++, least = fmin(least, m), most = fmax(most, m);
-    }
-    if (!still || powers < 2 || most - least > 0.03) return false;
-    find(BY_EXPONENT, "a weight is its score", "accumulate|softmax",
-         "%s multiplies V by the score itself in %s of the tile that starts at key %d (%.4g), and by "
-         "2^(score - m) elsewhere: which columns does the loop over the exponentials leave out?",
-         q, still == 1 ? "one column" : "some columns", t->first, PV->a[i * PV->depth + column]);
-    return true;
-}
-
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
@@ -103,7 +91,6 @@ static double subtracted(const step *t, int i, int *weights)
     const double close = (e.problem->on_host ? 2e-3 : 0.012) + 1e-4 * fabs(m);
     bool one = true;
     for (int n = 0; n < count; n++) one &= fabs(is[n] - m) <= close;
-    if (!one && are_still_scores(q, t, i)) return NAN;
     const double apart = one ? -1 : apart_by_lane(is, column, count, close, own);
     if (apart > 4 * close)
         find(BY_EXPONENT, "m of each lane", "rescale|max|accumulate|softmax",
@@ -172,7 +159,8 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
                 ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
                 : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
                   "mask)| (the larger of this tile's maximum and the m kept so far)",
-            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, m, run);
+            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, rounded(m),
+            run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -276,15 +264,12 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              own ? ": each of the four lanes that share the row divides by the sum of its own columns" : "");
         return;
     }
-    char with_sink[120] = "", says[400];
-    if (sink)
-        snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term: 1 + exp(%.4g) times it)", l * factor,
-                 log(term));
+    char with_sink[60] = "", says[400];
+    if (sink) snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term)", l * factor);
     snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
              used);
     if (isinf(used) && e.out[1] && e.out[1][row] == -INFINITY)
         snprintf(says, sizeof says, "O of %s is 0 and its L -infinity, so l is 0: its weights have the sum %.4g", q, l);
-    if (sink && used > l) APPEND(says, ", 1 + exp(%.4g) times it", log(used / l - 1));
     if (!clear) return;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
@@ -315,7 +300,8 @@ void see_empty_row(int row)
              L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
 }
 
-// Hidden keys that have one weight, whatever their scores, or one that is too low for these. run: the row's maximum.
+// Hidden keys that have one weight, whatever their scores, or one that is too low for these; beyond the last they are
+// 0. run: the row's maximum, with these.
 static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
     int count = 0;
@@ -323,10 +309,11 @@ static void look_at_hidden(const char *q, const step *t, int i, double run)
     double weight = 0, least = INFINITY, most = -INFINITY;
     for (int c = 0; c < S->cols; c++) {
         const double P = t->P->a[i * t->P->depth + c], score = S->after[i * S->cols + c] * s2;
-        if (S->b_row[c] < 0 || sees(S->a_row[i], key_of(S->b_row[c]))) continue;
+        if (S->b_row[c] == NOBODYS_ROW || sees(S->a_row[i], key_of(S->b_row[c]))) continue;
         if (!(P > 1e-30 && P < 1e30) || (weight > 0 && P != weight)) return;
         weight = P, count++, least = fmin(least, score), most = fmax(most, score);
     }
+    run = fmax(run, most);
     if (count > 1 && (most - least > 0.1 || (isfinite(run) && weight < 0.8 * exp2(least - run))))
         find(
             BY_MASK, "hidden by a number", MASK_GAPS,
@@ -372,7 +359,7 @@ static void look_at_row(int i)
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
         for (int c = 0; c < S->cols; c++)
             if (is_seen(S, i, c)) seen.own += exp2(S->after[i * S->cols + c] * s2 - run);
-        look_at_hidden(q, &steps[t], i, run);
+        look_at_hidden(q, &steps[t], i, fmax(run, seen.all));
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0) {
             if (visible) return;
@@ -408,31 +395,17 @@ void look_at_softmax(const record *r)
 
 void settle_softmax(void)
 {
-    const form *const l = fit_form(&fit_l);
     char begins[120];
     snprintf(begins, sizeof begins,
              ": m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
-             fabs(start) < 0.02 ? 0 : start);
+             rounded(start));
     memcpy(e.text, at_start.shown, sizeof e.text);
     if (starts > 2 && !fit_m.wrong)
         find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
              start > lowest ? "" : begins);
-    const form *const m = fit_form(&fit_m), *const alpha = fit_form(&fit_alpha);
-    if (m && !strcmp(m->says, "0"))
-        fit_m.gaps = fit_alpha.wrong ? "accumulate|finalize|softmax" : "accumulate|max|softmax";
-    if (m && strstr(m->says, "before the mask")) fit_m.gaps = MASK_GAPS;
-    if (m && strstr(m->says, "kept so far")) fit_m.gaps = "rescale|accumulate|softmax";  // that is m_new
-    if (alpha && strstr(alpha->says, "log2(l)")) fit_alpha.gaps = "finalize|softmax";
     if (fit_m.wrong && divided == fit_m.wrong)
         fit_m.none =
             "; the difference is log2(l): the weights are divided by l, their sum so far, which only the end does",
         fit_m.gaps = "accumulate|finalize|softmax";
-    const form *const constant = fit_form(&fit_slope);
-    if (constant && !strcmp(constant->says, "0")) fit_slope.gaps = "rescale|max|accumulate|softmax";
-    const char *const is = l ? l->says : "";
-    fit_l.gaps = e.problem->sink_logits   ? !strcmp(is, "l") ? "finalize|logit" : "logit|finalize"
-                 : !strcmp(is, "1")       ? "finalize|empty rows"
-                 : strstr(is, "rescaled") ? "rescale|accumulate|finalize|softmax|empty rows"
-                                          : "accumulate|finalize|rescale|softmax|empty rows";
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }

@@ -98,31 +98,32 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walks that have this query, or key, on the left, the in runs; and the block.
-static const char *walk_of(const record *r, bool keys, int q, int k, int *block)
+// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last of
+// these walks, and of how many blocks they are: 0 if these have not equally many tiles.
+static const char *walk_of(const record *r, bool keys, int q, int k, int *last, int *blocks)
 {
     static char text[240];
-    static int at[STEPS], head[STEPS];  // of query heads; -1: none
-    static bool even[STEPS + 1];        // as far from the one before as from the next
-    int count = 0;
-    *text = 0;
+    static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of blocks
+    int count = 0, tiles = 0;
+    *text = 0, *blocks = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
             has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
-        if (has) *block = r->walks[n].block;
+        if (has) *last = n, tiles = step_count, ++*blocks;
         for (int t = 0; has && t < step_count && count < STEPS; t++, count++) {
             const int row = steps[t].S->b_row[0];
-            at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1;
+            at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1,
+            of[count] = r->walks[n].block;
         }
     }
-    for (int n = 0; n < count; n++)
-        even[n] = n && n + 1 < count && head[n - 1] == head[n + 1] && at[n] != at[n - 1] &&
-                  at[n - 1] + at[n + 1] == 2 * at[n];
-    even[count] = false;
+    if (tiles * *blocks != count) *blocks = 0;
     for (int n = 0; n < count && strlen(text) < 150; n++) {
-        const bool inside = even[n] && (even[n - 1] || even[n + 1]);
+        const int apart = n ? at[n] - at[n - 1] : 0;
+        const bool inside = n > 1 && n + 1 < count && of[n - 2] == of[n + 1] && apart && at[n + 1] - at[n] == apart &&
+                            at[n - 1] - at[n - 2] == apart;
+        if (n && of[n] != of[n - 1]) APPEND(text, "; in another block:");
         if (head[n] >= 0 && (!n || head[n] != head[n - 1])) APPEND(text, " (head %d)", head[n]);
         if (!inside) APPEND(text, " %d", at[n]);
         if (inside && text[strlen(text) - 1] != '.') APPEND(text, " ...");
@@ -155,42 +156,13 @@ static bool is_in_part(int row, int key, char says[200])
     bool found = false;
     for (int part = 0; part < 2; part++) {
         const int *const starts = part ? m->part_start : m->whole_start, *const tiles = part ? m->part : m->whole;
-        snprintf(says + strlen(says), 200 - strlen(says), "%s", part ? "; part:" : ". Its lists, by keys: whole:");
+        if (!part) snprintf(says, 200, ". Its lists are those at starts[%d], by keys: whole:", list);
+        if (part) snprintf(says + strlen(says), 200 - strlen(says), "; part:");
         for (int at = starts[list]; at < starts[list + 1] && strlen(says) < 120; at++)
             snprintf(says + strlen(says), 200 - strlen(says), " %d", 64 * tiles[at]),
                 found |= part && tiles[at] == key / 64;
     }
     return found;
-}
-
-// Whether another walk of that block meets key k.
-static bool by_block(const record *r, int block, int head, int k)
-{
-    bool met = false;
-    EACH_WALK (r, n) {
-        for (int t = 0; t < step_count && !by_keys && r->walks[n].block == block; t++)
-            met |=
-                steps[t].first <= k && k < steps[t].first + steps[t].S->cols && head_of(steps[t].S->a_row[0]) == head;
-    }
-    return met;
-}
-
-// Whether the loops have as many tiles as they should.
-static bool are_as_long(const record *r)
-{
-    int tiles = 0;  // too many
-    EACH_WALK (r, n) {
-        int low, high;
-        const int row = step_count ? steps[0].S->a_row[0] : NO_ROW;
-        block_of(r, n, &low, &high);
-        for (int first = 0; first < e.s->kv_len && row >= 0; first += e.widest) {
-            bool some = false;
-            EACH_PAIR (i, high - low + 1, j, e.widest) some |= sees(head_of(row) * e.s->q_len + low + i, first + j);
-            tiles -= some;
-        }
-        tiles += row >= 0 ? step_count : 0;
-    }
-    return tiles == 0;
 }
 
 // Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
@@ -227,10 +199,9 @@ void look_at_walks(const record *r, bool keys)
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
-                 "%sthe block of %s %d visits the tile that starts at %s %d, although no (query, key) pair of block "
-                 "and tile is visible",
-                 where, keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]),
-                 keys ? "query" : "key", steps[t].first);
+                 "%sthe block of %s %d visits the tile that starts at %s %d, of which it sees nothing", where,
+                 keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]), keys ? "query" : "key",
+                 steps[t].first);
         }
     }
     EACH_PAIR (q, rows, k, Nk) {
@@ -239,39 +210,56 @@ void look_at_walks(const record *r, bool keys)
         if (!e.wrong || (worst && worst <= BY_HEADS) || !sees(q, k) || (!walks && backward()) ||
             (!missing && given[at] <= 1))
             continue;
-        char text[200] = "";
-        bool tail = missing && (keys || e.table);
-        for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0;
+        char text[500] = "";
+        bool tail = missing;
+        for (int j = k; j < keys_of(q) && !keys; j++)
+            tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0 || !sees(q, j);
         for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++)
             tail &= !sees(i, k) || met[(size_t)i * (size_t)Nk + (size_t)k] == 0;
         // A row of no block explains what comes later, as does the end of a sequence that no part has. A tile seen in
         // part is left out where no bit is set: a wrong mask comes first.
-        const bool again = missing && !keys && !computed[q] && twice >= 0;
+        const bool again = missing && !keys && !computed[q] && twice >= 0,
+                   begun = tail && !keys && k > 0 && met[at - 1];
         const int rank = again                                         ? BY_HEADS - 1
-                         : tail && !keys && k > 0 && met[at - 1]       ? BY_HEADS
+                         : begun && e.table                            ? BY_HEADS
                          : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
                                                                        : BY_WALK;
         if (worst && worst <= rank) continue;
         worst = rank;
-        int block = -1;
-        const char *begin = walk_of(r, keys, q, k, &block), *skips = "";
-        if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
-        if (tail && keys) snprintf(text, sizeof text, ". No block meets that key with queries from %d on", query_of(q));
-        if (tail && !keys) snprintf(text, sizeof text, ". No part owns its sequence's keys from %d on", k);
-        if (*text)
-            skips = text;
-        else if (missing && *begin && !keys && by_block(r, block, head_of(q), k))
-            skips = ". Other warps of its block do: its own warp skips the tile", gaps = listed ? gaps : "skip";
-        else if (missing && *begin && !backward() && !e.table && are_as_long(r))
-            skips = ". Each loop has as many tiles as it should, so the first loads may be of another tile";
-        if (listed && !missing) gaps = "first key|lists";
+        int n = 0, blocks, low, high;
+        const char *begin = walk_of(r, keys, q, k, &n, &blocks);
+        block_of(r, n, &low, &high);
+        bool others = false;  // of its block meet it
+        for (int x = low; x <= high && !keys; x++)
+            others |= met[(size_t)(q - query_of(q) + x) * (size_t)Nk + (size_t)k] != 0;
+        const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
         if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
-        find(rank, missing ? "keys_missing" : "keys_twice", gaps,
-             "%s%s %s key %d, although it sees the key%s; %s that %s%s%s%s%s", where, name_of(q),
-             missing ? "never meets" : "counts more than once", k, skips,
-             *begin ? "the tiles in the loop for" : "no block computes", keys ? "key" : "query",
-             *begin ? " begin at:" : "", begin, again ? ", and more than one computes " : "",
-             again ? name_of(twice) : "");
+        if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+        if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
+        if (tail && keys && blocks > 1)
+            APPEND(text, ": %d blocks have equally many tiles, and what remains has no block", blocks),
+                gaps = "parts|queries";
+        else if (tail && keys && sink && blocks)
+            gaps = "queries";
+        if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+        if (missing && *begin && !keys && !*text && others)
+            APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
+        else if (begun && *begin && !*text && !sees(q - query_of(q) + low, k) && k - e.widest <= low &&
+                 has_gap("bounds|bound"))
+            APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
+        if (listed && !missing) gaps = "first key|lists";
+        if (*begin)
+            APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
+                   keys ? "key" : "query", begin);
+        else
+            APPEND(text, "; %s",
+                   keys             ? "no block computes that key"
+                   : was_written(q) ? "its block meets no tile"
+                                    : "no block computes that query");
+        if (again) APPEND(text, ", and more than one computes %s", name_of(twice));
+        find(rank, missing ? "keys_missing" : "keys_twice", gaps, "%s%s %s key %d%s%s%s", where, name_of(q),
+             missing ? "sees" : "counts", k, sink ? " as a sink" : "",
+             missing ? ", but never meets it" : " more than once", text);
     }
     free(met), free(given), free(computed);
 }

@@ -329,7 +329,7 @@ static void find_conditions(void)
         if (is(t, "&&") || is(t, "||")) {
             if (condition_count == 0 || conditions[condition_count - 1].to != t) {
                 from = bound(t - 1, -1) + 1;
-                if (from < t) conditions[condition_count++] = (operand){.from = from, .to = t, .name = plain(from, t)};
+                if (from < t) conditions[condition_count++] = (operand){.from = from, .to = t};
             }
             from = t + 1, to = bound(t + 1, 1);
         } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
@@ -338,15 +338,8 @@ static void find_conditions(void)
             from = bound(t - 1, -1) + 1, to = t;
         else
             continue;
-        if (from < to) conditions[condition_count++] = (operand){.from = from, .to = to, .name = plain(from, to)};
+        if (from < to) conditions[condition_count++] = (operand){.from = from, .to = to};
     }
-}
-
-static bool is_in_condition(int t)
-{
-    for (int n = 0; n < condition_count; n++)
-        if (conditions[n].from <= t && t < conditions[n].to) return true;
-    return false;
 }
 
 // An argument of a template, as of row_vec<ROWS>, is a constant of the compiler's: no change can be chosen there.
@@ -367,24 +360,13 @@ static bool is_limit(const char *name)
     return strstr(name, "FLT_") || strstr(name, "INFINITY") || strstr(name, "_MAX");
 }
 
-// Whether x is divided by this, or this by x, or one subtracted: with it in place of x that is a constant.
-static bool is_beside(const operand *x, const char *name)
-{
-    int from = x->from - 2;
-    while (from > 1 && is_one_of(from - 1, "|.|->|")) from -= 2;
-    const bool left = from > 0 && is_one_of(x->from - 1, "|/|%|-|") && kind(from) != 'p';
-    const bool right = is_one_of(x->to, "|/|%|-|") && chain(x->to + 1) > x->to + 1;
-    return (left && !strcmp(plain(from, x->from - 1), name)) ||
-           (right && !strcmp(plain(x->to + 1, chain(x->to + 1)), name));
-}
-
-// Whether the comparison around x has this name already.
+// Whether the comparison, quotient or difference around x has this name already.
 static bool is_compared(const operand *x, const char *name)
 {
     const int from = bound(x->from - 1, -1) + 1, to = bound(x->to, 1);
     bool has = false, compares = false;
     for (int t = from; t < to; t++) {
-        compares |= is_one_of(t, "|<|<=|>|>=|==|!=|");
+        compares |= is_one_of(t, "|<|<=|>|>=|==|!=|/|%|-|");
         has |= chain(t) > t && strcmp(plain(t, chain(t)), name) == 0;
     }
     return has && compares;
@@ -398,22 +380,20 @@ static void vary_operands(void)
         const char *y[OTHERS];
         bool alike[OTHERS];  // of the others 0 or 1 is likelier: they may only happen to have its value
         int others = 0;
-        // like names, first those as long (BK for BR, and only then B), then the nearest
-        for (int step = 2; step < 6 * operand_count && others < OTHERS; step++) {
+        // like names, then the nearest
+        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
             const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
-            const int pass = step / (2 * operand_count);
-            if (k < 0 || k >= operand_count || (pass < 2 && !have_like_names(x, &operands[k]))) continue;
-            if (pass == 0 && strlen(operands[k].name) != strlen(x->name)) continue;
-            if (pass < 2 && others > OTHERS / 2) continue;
+            const bool like = step < 2 * operand_count;
+            if (k < 0 || k >= operand_count || (like && !have_like_names(x, &operands[k]))) continue;
+            if (like && others > OTHERS / 2) continue;
             if (kind(operands[k].from) == 'i' && !is_known(operands[k].from, x->from)) continue;
             const char *name = operands[k].name;
             if (is_number_of_own(name) && !is_number_of_own(x->name)) continue;
             if (strncmp(name, "0x", 2) == 0 && strpbrk(name, ".p")) continue;                  // no one writes it
             if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(name, '.')) continue;  // 8.0f is no BC
             bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
-            known |= is_beside(x, name);
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
-            if (!known) alike[others] = pass < 2, y[others++] = name;
+            if (!known) alike[others] = like, y[others++] = name;
         }
         sites++;
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
@@ -428,7 +408,6 @@ static void vary_operands(void)
                 SAY(id + k, "%s %c 1", x->name, "+-"[k]);
         SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name), SAY(id + 4, "1");
         if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
-        if (is_in_condition(x->from)) changes[id].kind = changes[id + 1].kind = CHANGE_OPERAND;
         put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
@@ -492,13 +471,9 @@ static void vary_conditions(void)
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
         sites++;
-        const int id = new_ids(line, CHANGE_FACTOR, 3, 0);
-        bool compares = false;  // a comparison is turned round itself
-        for (int t = x->from; t < x->to; t++) compares |= is_one_of(t, "|<|<=|>|>=|==|!=|") && is_spaced(t);
-        changes[id + 2].kind = CHANGE_TURNED;
+        const int id = new_ids(line, CHANGE_FACTOR, 2, 0);
         SAY(id, "true"), SAY(id + 1, "false");
-        if (!compares) SAY(id + 2, "!(%s)", x->name);
-        for (int k = 0; k < 3; k++) of(id + k, x->from, x->to);
+        for (int k = 0; k < 2; k++) of(id + k, x->from, x->to);
         put(all[x->from].at, false, 5, false, print("\n::wb_repair::decide(%d, !!((\n", id));
         put(all[x->to - 1].end, true, 5, false, print("\n)))\n"));
     }

@@ -12,7 +12,7 @@ typedef enum change_kind {
     CHANGE_NEAR,       // one more or less, 0, another operator
     CHANGE_CONDITION,  // another name; a term less
     CHANGE_FACTOR,     // a factor or a term; a condition that always or never holds
-    CHANGE_TURNED,     // the opposite: another sign, or where a condition did not hold
+    CHANGE_TURNED,     // the opposite: another sign, another direction
     CHANGE_KINDS
 } change_kind;
 
@@ -22,7 +22,7 @@ typedef struct change {
     int site;      // changes of one place have one number
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     change_kind kind;
-    bool odd;                // nobody writes it, so it is not tried: a name that the comparison has already
+    bool odd;  // nobody writes it, so it is not tried: a name that its comparison, quotient or difference has
     char put[120], of[120];  // `BC` in place of `cols`
 } change;
 

@@ -49,11 +49,11 @@ template <class T> static inline void note_value(int id, const T &x)
     note(id, bits);
 }
 
-// A condition, which is `is`; changes id, id + 1, id + 2 make it true, false, or the opposite.
+// A condition, which is `is`; changes id and id + 1 make it true or false.
 static inline bool decide(int id, bool is)
 {
-    if (shared->probing) note(is ? id + 1 : id, 1), note(id + 2, 1);
-    return shared->on == id || (shared->on != id + 1 && (shared->on == id + 2) != is);
+    if (shared->probing) note(is ? id + 1 : id, 1);
+    return shared->on == id || (shared->on != id + 1 && is);
 }
 
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.

@@ -23,7 +23,7 @@ typedef struct cause {
     const char *failure;        // of the first failure, what a report is of (layer_requests.h), and
     char found[WB_FINDING];     // of the check build; "" if there is none
     char *steps, *changed;      // what diagnose says, and lines of given code that are not as they were
-    bool told;                  // it has been said
+    bool told, reported;        // they have been said; and what the check build found
     pid_t checking, searching;  // 0: is not asked
     int report, tried, said;    // what comes of them, and the lock of what the search is told
     FILE *finding;              // where the check build says what it is of
@@ -60,7 +60,10 @@ static void say_steps(cause *c)
 
 static void say_report(cause *c)
 {
-    if (!c->told) c->steps = "", c->a->outcome->gaps = "";  // steps that saw what a race left
+    // A message from another buffer is what nobody wrote: its step comes first. Else steps saw what a race left.
+    if (wb_has_ranks(c->a->problem) && wb_finding_is(c->found, "uninitialised read") && *c->steps) say_steps(c);
+    if (!c->told) c->steps = "", c->a->outcome->gaps = "";
+    c->reported = true;
     say("  the check build reports for %s:\n", c->given);
     say_plain("", c->a->outcome->sanitize);
 }
@@ -163,8 +166,7 @@ static void end_repair(cause *c)
         char *const tried = child_read(c->tried, NULL);
         const bool found = child_wait(c->searching) == 0;
         say_plain("  tried: ", tried);
-        if (*a->outcome->sanitize && found)
-            say("  the check build has not tried this edit: fix what it reports first\n");
+        if (c->reported && found) say("  the check build has not tried this edit: fix what it reports first\n");
         free(tried);
     }
     close(c->said);
