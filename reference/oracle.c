@@ -17,7 +17,7 @@ bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int
 static size_t seen_from(const wb_problem *problem, const attention_shape *shape, int i, size_t j)
 {
     if (problem->mask == WB_NO_MASK || !shape->causal) return j;
-    if (j > (size_t)i) return (size_t)shape->kv_len;
+    if (j > (size_t)i) return shape->kv_len;
     const bool left = problem->window && (int)j <= i - shape->window;
     return left && !(problem->sinks && (int)j < shape->sinks) ? (size_t)(i - shape->window + 1) : j;
 }
@@ -83,9 +83,9 @@ void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *
 {
     const attention_shape *shape = in->shape;
     const oracle_mask *mask = in->mask;
-    const size_t D = (size_t)shape->head_dim, Nk = (size_t)shape->kv_len;
-    const size_t q_row = ((size_t)b * (size_t)shape->q_heads + (size_t)h) * (size_t)shape->q_len + (size_t)i;
-    const size_t kv_head = (size_t)b * (size_t)shape->kv_heads + (size_t)(h / (shape->q_heads / shape->kv_heads));
+    const size_t D = shape->head_dim, Nk = shape->kv_len;
+    const size_t q_row = ((size_t)b * (size_t)shape->q_heads + h) * (size_t)shape->q_len + i;
+    const size_t kv_head = (size_t)b * (size_t)shape->kv_heads + h / (shape->q_heads / shape->kv_heads);
     const double *Q = in->Q, *K = in->K + kv_head * Nk * D, *V = in->V + kv_head * Nk * D;
 
     // who is seen, and how they score
@@ -94,7 +94,7 @@ void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *
     size_t *seen = room(Nk, sizeof *seen), count = 0;
     for (size_t j = 0; j < Nk; j++) {
         if (!mask && (j = seen_from(in->problem, shape, i, j)) >= Nk) break;
-        if (mask && !mask->sees(mask->of, mask->b, i, (int)j)) continue;
+        if (mask && !mask->sees(mask->of, mask->b, i, j)) continue;
         const product p = product_of(Q + q_row * D, K + j * D, D);
         S[count] = shape->scale * p.sum;
         m = S[count] > m ? S[count] : m;
@@ -133,11 +133,10 @@ void oracle_attention_row(const oracle_inputs *in, int b, int h, int i, double *
 void oracle_gather(const decode_shape *shape, const double *cache, const int *table, int kv_head, int keys,
                    double *rows)
 {
-    const size_t D = (size_t)shape->head_dim, page_size = (size_t)shape->page_size, heads = (size_t)shape->kv_heads;
+    const size_t D = shape->head_dim, page_size = shape->page_size, heads = shape->kv_heads;
     for (size_t j = 0; j < (size_t)keys; j++) {
-        const size_t page = (size_t)table[j / page_size], row = j % page_size;
-        for (size_t d = 0; d < D; d++)
-            rows[j * D + d] = cache[((page * page_size + row) * heads + (size_t)kv_head) * D + d];
+        const size_t page = table[j / page_size], row = j % page_size;
+        for (size_t d = 0; d < D; d++) rows[j * D + d] = cache[((page * page_size + row) * heads + kv_head) * D + d];
     }
 }
 
@@ -173,7 +172,7 @@ typedef struct pair {
 static inline __attribute__((always_inline)) pair pair_of(const oracle_inputs *in, size_t q_row, size_t kv_row,
                                                           product delta)
 {
-    const size_t D = (size_t)in->shape->head_dim;
+    const size_t D = in->shape->head_dim;
     const product S = product_of(in->Q + q_row * D, in->K + kv_row * D, D);
     const product dP = product_of(in->dO + q_row * D, in->V + kv_row * D, D);
     const double L = in->L[q_row], P = exp(in->shape->scale * S.sum - L);
@@ -213,9 +212,9 @@ static inline __attribute__((always_inline)) void add_up(oracle_sum *sum, const 
 void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_sum *dQ, oracle_sum *delta)
 {
     const attention_shape *s = in->shape;
-    const size_t D = (size_t)s->head_dim, Nk = (size_t)s->kv_len;
-    const size_t q_row = ((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)i;
-    const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)(h / (s->q_heads / s->kv_heads));
+    const size_t D = s->head_dim, Nk = s->kv_len;
+    const size_t q_row = ((size_t)b * (size_t)s->q_heads + h) * (size_t)s->q_len + i;
+    const size_t kv_head = (size_t)b * (size_t)s->kv_heads + h / (s->q_heads / s->kv_heads);
     const product of_row = product_of(in->dO + q_row * D, in->O + q_row * D, D);
     oracle_sum *weight = room(Nk, sizeof *weight);
     const double **k = room(Nk, sizeof *k);
@@ -234,18 +233,18 @@ void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_
 void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV)
 {
     const attention_shape *s = in->shape;
-    const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len, group = (size_t)(s->q_heads / s->kv_heads);
-    const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)h;
+    const size_t D = s->head_dim, Nq = s->q_len, group = s->q_heads / s->kv_heads;
+    const size_t kv_head = (size_t)b * (size_t)s->kv_heads + h;
     oracle_sum *of_dK = room(group * Nq, sizeof *of_dK), *of_dV = room(group * Nq, sizeof *of_dV);
     const double **q = room(group * Nq, sizeof *q), **g = room(group * Nq, sizeof *g);
     size_t count = 0;
     for (size_t q_head = kv_head * group; q_head < (kv_head + 1) * group; q_head++)
         for (size_t i = 0; i < Nq; i++) {
-            if (!oracle_visible(in->problem, s, (int)i, j)) continue;
+            if (!oracle_visible(in->problem, s, i, j)) continue;
             const size_t q_row = q_head * Nq + i;
             q[count] = in->Q + q_row * D, g[count] = in->dO + q_row * D;
             const pair p =
-                pair_of(in, q_row, kv_head * (size_t)s->kv_len + (size_t)j, product_of(g[count], in->O + q_row * D, D));
+                pair_of(in, q_row, kv_head * (size_t)s->kv_len + j, product_of(g[count], in->O + q_row * D, D));
             of_dK[count] = weight_of(&p, s->scale * p.dS, s->scale * p.cancel);
             of_dV[count++] = weight_of(&p, p.P, 0);
         }
@@ -257,13 +256,13 @@ void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_su
 void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink)
 {
     const attention_shape *s = in->shape;
-    const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len;
+    const size_t D = s->head_dim, Nq = s->q_len;
     const double sink = in->sink_logits[h];
     *dsink = (oracle_sum){0};
     if (sink == -INFINITY) return;
     for (size_t b = 0; b < (size_t)s->batch; b++)
         for (size_t i = 0; i < Nq; i++) {
-            const size_t row = (b * (size_t)s->q_heads + (size_t)h) * Nq + i;
+            const size_t row = (b * (size_t)s->q_heads + h) * Nq + i;
             const product delta = product_of(in->dO + row * D, in->O + row * D, D);
             const double P = exp(sink - in->L[row]);
             dsink->value -= P * delta.sum;

@@ -1,10 +1,9 @@
-// spent.c - seconds of a process's own: those in which it computed or slept, also by what it started; not those in
-// which it waited for a processor that somebody else had.
+// spent.c - seconds of a process's own: those in which it computed or slept, also by what it started. That those in
+// which it waited for a processor are none, tests/class/run.sh proves.
 #include "judge/spent.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +16,17 @@ static void burn(double seconds)
     for (const clock_t end = clock() + (clock_t)(seconds * CLOCKS_PER_SEC); clock() < end;) {}
 }
 
-// What a process spends that does this, until it ends, has spent `enough`, or for as long as `most` of a clock; it is
-// ended then.
-static spent_time watched(void (*what)(void), double enough, double most)
+// What a process spends that does this, until it ends or has spent `enough`; it is ended then.
+static spent_time watched(void (*what)(void), double enough)
 {
     spent_time s = {.looked = spent_now()};
-    const double begun = s.looked;
     const pid_t process = fork();
     if (process == 0) {
         what();
         _exit(0);
     }
     siginfo_t ended = {.si_pid = 0};
-    while (!ended.si_pid && s.seconds < enough && spent_now() < begun + most) {
+    while (!ended.si_pid && s.seconds < enough) {
         usleep(20000);
         waitid(P_PID, (id_t)process, &ended, WEXITED | WNOHANG | WNOWAIT);
         spent_look(&s, process, !ended.si_pid);
@@ -52,39 +49,14 @@ static void sleeps(void) { pause(); }
 
 Test(spent, of_all_that_it_has_started)
 {
-    const spent_time s = watched(burns_in_a_grandchild, INFINITY, INFINITY);
+    const spent_time s = watched(burns_in_a_grandchild, INFINITY);
     cr_assert(s.cpu > 0.3 && s.cpu < 0.6, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
 }
 
 Test(spent, sleep)
 {
-    const spent_time s = watched(sleeps, 0.5, INFINITY);
+    const spent_time s = watched(sleeps, 0.5);
     cr_assert(s.cpu < 0.2, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
-}
-
-// Another process has the only core that this one may use.
-static void waits(void)
-{
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    sched_setaffinity(0, sizeof one, &one);
-    const pid_t parent = getpid();
-    if (fork() ==
-        0) {  // in a session of its own the kernel would give it as much as its rival; its parent's end is its own
-        if (fork() != 0) _exit(0);
-        while (getpgid(parent) >= 0) {}
-        _exit(0);
-    }
-    wait(NULL);
-    const struct sched_param none = {0};
-    sched_setscheduler(0, SCHED_IDLE, &none);
-    burn(60);
-}
-Test(spent, waiting_for_a_processor_is_free)
-{
-    const spent_time s = watched(waits, INFINITY, 3);
-    cr_assert(s.seconds < 1, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
 }
 
 Test(spent, notes)

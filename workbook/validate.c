@@ -103,11 +103,11 @@ static wb_status check_supported(const wb_problem *p, int batch, int q_heads, in
         char supported[64] = "";
         size_t used = 0;
         for (const int *D = p->head_dims; *D && used < sizeof supported; D++)
-            used += (size_t)snprintf(supported + used, sizeof supported - used, "%s%d",
-                                     D == p->head_dims ? ""
-                                     : D[1]            ? ", "
-                                                       : " and ",
-                                     *D);
+            used += snprintf(supported + used, sizeof supported - used, "%s%d",
+                             D == p->head_dims ? ""
+                             : D[1]            ? ", "
+                                               : " and ",
+                             *D);
         return UNSUPPORTED("head_dim = %d is not supported, use %s", head_dim, supported);
     }
     if (batch > 65535 || q_heads > 65535)

@@ -64,7 +64,7 @@ static void fill_forward(const measurement *m)
     static const char *const names[COUNT] = {"Q", "K", "V", "O", "L", "sink_logits"};
     const worker_run *run = &m->run;
     attention_shape one = run->c.shape;
-    const size_t Hq = (size_t)one.q_heads, heads = (size_t)one.batch * Hq, group = (size_t)(one.q_heads / one.kv_heads);
+    const size_t Hq = one.q_heads, heads = (size_t)one.batch * Hq, group = one.q_heads / one.kv_heads;
     int at[COUNT];
     one.batch = one.q_heads = one.kv_heads = 1;
     for (int k = 0; k < COUNT; k++) at[k] = wb_tensor_named(run->tensors, run->count, names[k]);
@@ -357,7 +357,7 @@ static void take_times(const measurement *m)
         bench_impl *impl = &o->impl[k];
         const int n = impl->result.runs;
         if (impl->out || n == 0) continue;
-        qsort(impl->ms, (size_t)n, sizeof *impl->ms, by_value);
+        qsort(impl->ms, n, sizeof *impl->ms, by_value);
         impl->result.ms = percentile(impl->ms, n, 0.5);
         impl->result.ms_p10 = percentile(impl->ms, n, 0.1);
         impl->result.ms_p90 = percentile(impl->ms, n, 0.9);

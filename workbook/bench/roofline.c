@@ -57,7 +57,7 @@ roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c)
     roofline_work w = {0};
     wb_tensor tensors[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, c, tensors);
-    for (int k = 0; k < count; k++) w.bytes += (double)tensors[k].bytes;
+    for (int k = 0; k < count; k++) w.bytes += tensors[k].bytes;
     if (problem->signature == WB_ROW_SUM) {
         w.flops = 2.0 * c->rows * c->cols;
         return w;

@@ -189,10 +189,11 @@ for number in $numbers; do
         cat "$tree/problems/$number"/*.c*
     } | sha256sum
 done >"$scratch/prints"
+total() { (cd "$base" && build/cpu/wb total "$out" | sed 's/^Score: //'); }
 print=$({ cat "$scratch/prints"; echo "$reason"; } | sha256sum | cut -d' ' -f1) kept=
 if [ -z "$again$one" ] && [ -s "$out/record" ]; then
-    if [ "$(head -n 1 "$out/record" | cut -f1)" = "$print" ]; then
-        echo "grade: graded before, nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
+    if [ "$(head -n 1 "$out/record")" = "$print" ]; then
+        echo "grade: graded before, nothing has changed: $(total)"
         exit 0
     fi
     kept=$(grep -xFf "$scratch/prints" "$out/prints" 2>/dev/null | cut -d ' ' -f 1)
@@ -237,10 +238,6 @@ case $judged in
 esac
 [ -z "$calls" ] || reason="${reason:+$reason; }$calls"
 
-# The record: a line with the fingerprint, a line for the table.
-score() { (cd "$base" && build/cpu/wb "$@"); }
 mv "$scratch/prints" "$out/prints"
-{ echo "$print" && score row "$out" "$reason"; } >"$out/record.new" && mv "$out/record.new" "$out/record" ||
-    fail 1 "there are no scores in $out"
-total=$(score total "$out")
-echo "grade: ${total#Score: }${reason:+: $reason}"
+printf '%s\n' "$print" "$reason" >"$out/record.new" && mv "$out/record.new" "$out/record" || fail 1 "$out is full"
+echo "grade: $(total)${reason:+: $reason}"

@@ -61,13 +61,13 @@ static void begin_copy(const copy_to_shared &c, const thread &me)
     check_arrival(e, c.to, me, c.site, "the copy engine overwrites");
     check_fences(e, c.to, me, c.site, "the copy engine overwrites");
     hook_engine(c.to, true, c.site, "the copy engine overwrites");
-    hook_copied(static_cast<size_t>(c.bytes), true, c.site);
+    hook_copied(c.bytes, true, c.site);
     for (size_t i = e.copies.size(); i-- > 0;)
         if (overlap(e.copies[i].to, c.to)) e.copies.erase(e.copies.begin() + static_cast<long>(i));
     for (size_t i = e.writings.size(); i-- > 0;)
         if (overlap(e.writings[i].what, c.to)) e.writings.erase(e.writings.begin() + static_cast<long>(i));
     e.copies.push_back(c);
-    memset(const_cast<void *>(c.to.at), 0xff, static_cast<size_t>(c.bytes));
+    memset(const_cast<void *>(c.to.at), 0xff, c.bytes);
     if (recording)
         record_event({"load", name_of(s.word), s.phase, c.bytes, c.site, c.to.at, c.source ? 0 : c.row / c.map.rows});
 }
@@ -75,7 +75,7 @@ static void begin_copy(const copy_to_shared &c, const thread &me)
 static size_t signal_number(uint64_t *arrived, call_site site)
 {
     engine &e = engine_here();
-    return static_cast<size_t>(&find_signal(e, arrived, site, "a load") - e.signals.data());
+    return &find_signal(e, arrived, site, "a load") - e.signals.data();
 }
 
 void copy_in(void *tile, int bytes, const tensor_box &map, int row, int head, uint64_t *arrived, call_site site)
@@ -109,7 +109,7 @@ bool copy_one(engine &e, bool (*waited_for)(size_t))
         char *const to = static_cast<char *>(const_cast<void *>(c.to.at));
         e.copying = c.site;
         if (c.source)
-            memcpy(to, c.source, static_cast<size_t>(c.bytes));
+            memcpy(to, c.source, c.bytes);
         else
             each_piece(to, c.map, c.row, c.head, [](const char *at, const char *from) {
                 if (from)
@@ -118,7 +118,7 @@ bool copy_one(engine &e, bool (*waited_for)(size_t))
                     memset(const_cast<char *>(at), 0, 16);
             });
         e.copying = {};
-        hook_host_wrote(to, static_cast<size_t>(c.bytes));
+        hook_host_wrote(to, c.bytes);
         signal_state &s = e.signals[c.signal];
         c.done = true;
         c.phase = s.phase;
@@ -134,7 +134,7 @@ static void begin_store(const copy_from_shared &c, const thread &me)
     check_arrival(e, c.from, me, c.site, "the copy engine is told to send");
     check_fences(e, c.from, me, c.site, "the copy engine is told to send");
     hook_engine(c.from, false, c.site, "the copy engine is told to send");
-    hook_copied(static_cast<size_t>(c.from.rows * c.from.line * c.from.panels), false, c.site);
+    hook_copied(c.from.rows * c.from.line * c.from.panels, false, c.site);
     for (size_t i = e.stores.size(); i-- > 0;)
         if (e.stores[i].done && overlap(e.stores[i].from, c.from))
             e.stores.erase(e.stores.begin() + static_cast<long>(i));
@@ -178,7 +178,7 @@ static void add_floats(char *to, const char *from, size_t bytes)
 static void carry_out(const copy_from_shared &c)
 {
     const char *const from = static_cast<const char *>(c.from.at);
-    const size_t bytes = static_cast<size_t>(c.from.rows * c.from.line);
+    const size_t bytes = c.from.rows * c.from.line;
     if (c.target && c.add)
         add_floats(c.target, from, bytes);
     else if (c.target)

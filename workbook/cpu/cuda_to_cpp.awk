@@ -175,7 +175,7 @@ function opening_angle(at,    depth, char)
 # ------------------------ kernel<<<>>>()
 
 # The launch whose "<<<" is at `at`. Returns 0 if it is none.
-function launch(at,    first, last, end_config, open, end, kernel, config, arguments)
+function launch(at,    first, last, end_config, open, end, kernel, config, taken)
 {
     first = callee(at)
     end_config = end_of_config(at + 3)
@@ -189,19 +189,14 @@ function launch(at,    first, last, end_config, open, end, kernel, config, argum
     while (is_space(last)) last--
     kernel = substr(code, first, last - first + 1)
     config = substr(source, at + 3, end_config - at - 3)
-    if (!split_arguments(open, end)) {
-        copy_up_to(first)
-        printf "::cudacpu::launch_later(CUDACPU_KERNEL(%s),%s::cudacpu::launch_config(%s),%s", kernel,
-            newlines(substr(source, last + 1, at - last)), config, " [=](auto... cudacpu_arguments) { " > out
-        printf "%s(cudacpu_arguments...); })", one_line(kernel) > out
-        done = end_config + 2  # the arguments stand where they stood
-        return 1
-    }
+    taken = split_arguments(open, end)  # else the arguments stand where they stood
     copy_up_to(first)
-    printf "::cudacpu::launch(CUDACPU_KERNEL(%s),%s ::cudacpu::launch_config(%s),%s [=%s] { %s(%s); })", kernel,
-        newlines(substr(source, last + 1, at - last)), config, newlines(substr(source, end_config, open - end_config)),
-        captures, one_line(kernel), passed > out
-    done = end
+    printf "::cudacpu::launch%s(CUDACPU_KERNEL(%s),%s ::cudacpu::launch_config(%s),%s [=%s { %s(%s); })",
+        taken ? "" : "_later", kernel, newlines(substr(source, last + 1, at - last)), config,
+        taken ? newlines(substr(source, end_config, open - end_config)) : "",
+        taken ? captures "]" : "](auto... cudacpu_arguments)", one_line(kernel),
+        taken ? passed : "cudacpu_arguments..." > out
+    done = taken ? end : end_config + 2
     return 1
 }
 

@@ -45,7 +45,7 @@ static bool is_write(void *context)  // a fault
 // Whether a kernel's thread ran out of stack.
 static bool is_stack_overflow(const block &b, const char *at)
 {
-    const ptrdiff_t page = static_cast<ptrdiff_t>(page_size());
+    const ptrdiff_t page = page_size();
     for (unsigned i = 0; i < b.fiber_count; i++)
         if (at < b.fibers[i].stack && at >= b.fibers[i].stack - page) return true;
     const fiber *own = b.running->own;  // a large array may reach over the page, into another thread's stack

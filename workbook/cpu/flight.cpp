@@ -246,7 +246,7 @@ void flight_work(const char *call, call_site site, cudaStream_t stream, std::vec
 {
     work *w = queue(stream, call, site, std::move(ranges), std::move(run));
     for (const flight_range &r : w->ranges)
-        if (w->row) w->row->cost += static_cast<double>(r.bytes);
+        if (w->row) w->row->cost += r.bytes;
     check_ranges(*w);
 }
 
@@ -336,7 +336,7 @@ static void perform(work &w)
         if (!w.is_message() || r.peer < 0) continue;
         wb_held message = {};
         message.kind = r.write ? WB_TAKES : WB_SENDS, message.peer = r.peer;
-        message.element = static_cast<int>(r.element);
+        message.element = r.element;
         message.pieces = 1, message.at[0] = r.at, message.bytes[0] = r.bytes;
         note(w, message);
     }

@@ -20,10 +20,7 @@ FOR_THIS_PROCESSOR static void raise_all(clocks &mine, const clocks &other, int 
     raise(mine.at + WARPS, other.at + WARPS, signals);
 }
 
-void join(const engine &e, clocks &mine, const clocks &other)
-{
-    raise_all(mine, other, e.warps, static_cast<int>(e.signals.size()));
-}
+void join(const engine &e, clocks &mine, const clocks &other) { raise_all(mine, other, e.warps, e.signals.size()); }
 
 void forget(const engine &e, clocks &all)
 {
@@ -177,7 +174,7 @@ static void store_for_warp(void **lanes, int)
         for (int j = 0; j < 8; j++) {
             const int col = to % 8;
             const uint32_t pair = lane(4 * j + col / 2)->x[to / 8];
-            const uint16_t x = static_cast<uint16_t>(col % 2 ? pair >> 16 : pair);
+            const uint16_t x = (col % 2 ? pair >> 16 : pair);
             memcpy(lane(to)->at + 2 * j, &x, 2);
         }
 }

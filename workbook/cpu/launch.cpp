@@ -64,7 +64,7 @@ int shared_at_most()
     if (shared_kb) return shared_kb * 1024;
     static const int bytes = [] {
         const char *text = given_environment("WB_SHARED_KB");
-        if (!text) return static_cast<int>(SHARED_AT_MOST);
+        if (!text) return int{SHARED_AT_MOST};
         const int least = SHARED_BY_DEFAULT / 1024, most = SHARED_AT_MOST / 1024, kilobytes = atoi(text);
         if (kilobytes < least || kilobytes > most) {
             fprintf(stderr, "cudacpu: WB_SHARED_KB=%s: must be %d to %d, the KB of shared memory per block\n", text,
@@ -86,7 +86,7 @@ cudaError_t set_shared_limit(const void *kernel, int bytes, call_site site)
         return set_error(cudaErrorInvalidValue);
     }
     pthread_mutex_lock(&launching);
-    shared_limits()[kernel] = static_cast<size_t>(bytes);
+    shared_limits()[kernel] = bytes;
     pthread_mutex_unlock(&launching);
     return cudaSuccess;
 }
@@ -165,8 +165,7 @@ static void away_from_host_stack(void (*work)(void *), void *data)
         if (memory == MAP_FAILED) return work(data);
         side_stack.side.stack = static_cast<char *>(memory), side_stack.side.bytes = STACK;
     }
-    side_stack.work = work, side_stack.data = data, side_stack.from = from,
-    side_stack.bytes = static_cast<size_t>(end - from);
+    side_stack.work = work, side_stack.data = data, side_stack.from = from, side_stack.bytes = end - from;
     fiber_prepare(side_stack.side, side_main);
     fiber_switch(side_stack.host, side_stack.side);
 }
@@ -248,7 +247,7 @@ static void run_job(job &j)
         host_threads();  // each has a stack for every thread of its block, and a process may not have too many mappings
     const long room = 24000 / static_cast<long>(threads);
     if (wanted > room) wanted = room;
-    if (static_cast<unsigned long>(wanted) > j.blocks) wanted = static_cast<long>(j.blocks);
+    if (static_cast<unsigned long>(wanted) > j.blocks) wanted = j.blocks;
     if (wanted <= 1) {
         runners_under_way(1);
         run_blocks(j);
@@ -343,7 +342,7 @@ void count_launches(wb_asked &since)
     launched = {};
     products_of_all = products_of_first = products_of_last = 0;
 }
-}
 
-extern "C" void wb_launch_few(unsigned most) { cudacpu::few = most; }
-extern "C" void wb_play_strictly(void) { cudacpu::strict = true; }
+extern "C" void wb_launch_few(unsigned most) { few = most; }
+extern "C" void wb_play_strictly(void) { strict = true; }
+}

@@ -62,7 +62,7 @@ size_t device_memory_limit()
 static void protect(buffer &x, int protection)
 {
     x.protection = protection;
-    mprotect(x.open, static_cast<size_t>(x.end - x.open), protection);
+    mprotect(x.open, x.end - x.open, protection);
 }
 
 // The buffer that holds this byte, freed ones last; null if there is none.
@@ -172,7 +172,7 @@ cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
     const size_t body = round_up(bytes, ALIGNMENT), page_bytes = round_up(body, page_size());
     char *const pages = find_room(page_bytes), *const at = pages + page_bytes - body;
     char *const open = page_of(at + d.before), *const end = page_of(at + bytes - d.behind + page_size() - 1);
-    const size_t open_bytes = static_cast<size_t>(end - open);
+    const size_t open_bytes = end - open;
     if (!pages || mprotect(open, open_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
     forget_freed(pages, page_bytes);
     buffer x = {at,
@@ -263,7 +263,7 @@ bool guard_touched(const char *at, bool write)
     const bool may = x->protection & (write ? PROT_WRITE : PROT_READ), behind = at >= x->end;
     if (at >= x->open && !behind) return may && !flying && !watching();  // another thread was first
     char *const from = behind ? x->end : x->pages, *const to = behind ? x->pages + x->page_bytes : x->open;
-    const size_t bytes = static_cast<size_t>(to - from);
+    const size_t bytes = to - from;
     void *const fresh =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fresh == MAP_FAILED) return false;
@@ -354,7 +354,7 @@ bool protect_pages_of(const char *at, size_t bytes, int protection)
     if (!x || x->managed || at < x->at) return false;
     char *const from = std::max(page_of(at), x->open), *const end =
                                                            std::min(page_of(at + bytes - 1) + page_size(), x->end);
-    if (from < end) mprotect(from, static_cast<size_t>(end - from), protection);
+    if (from < end) mprotect(from, end - from, protection);
     return true;
 }
 
@@ -427,7 +427,7 @@ bool describe_device_address(const char *at, char *text, size_t size)
 {
     const buffer *const x = is_device_address(at) ? nearest(at) : nullptr;
     if (!x) return false;
-    const size_t unit = x->is.element, from = static_cast<size_t>(at - x->tensor);
+    const size_t unit = x->is.element, from = at - x->tensor;
     const bool before = at < x->tensor, inside = !before && from < x->tensor_bytes, named = x->is.name;
     const size_t away = before ? static_cast<size_t>(x->tensor - at) + unit - 1 : from - x->tensor_bytes;
     const size_t units = (inside ? from : away) / unit + (named && !before && !inside);

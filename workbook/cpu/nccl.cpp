@@ -270,7 +270,7 @@ static void wait_until_over(int g)
             b->ended = true;
             report_begin("deadlock between ranks, seen");
             for (int r = 0; r < b->ranks && r < RANKS; r++) describe(r);
-            const group &mine_now = *mine.groups[static_cast<size_t>(g)];
+            const group &mine_now = *mine.groups[g];
             unlock();
             report_place(mine_now.parts[0].site);
             report_end();
@@ -334,7 +334,7 @@ static void begin(group &g)
 
 void cudacpu::nccl_arrive(int number)
 {
-    group &g = *mine.groups[static_cast<size_t>(number)];
+    group &g = *mine.groups[number];
     if (!g.parts.empty()) wait_until_over(number);
     if (g.over) return;  // while it waited
     g.over = true;
@@ -360,16 +360,16 @@ void cudacpu::nccl_arrive(int number)
     }
     for (size_t k = 0; k < g.wholes.size(); k++) {
         collective &c = g.wholes[k];
-        const size_t rank = static_cast<size_t>(mine.comm.rank);
+        const size_t rank = mine.comm.rank;
         if (c.kind == collective::GATHER) {
             poke(c.to + rank * c.bytes, c.mine.data(), c.bytes);
             continue;
         }
         std::vector<char> sum;
-        std::vector<std::vector<char>> all(static_cast<size_t>(mine.comm.ranks));  // in the order of ranks, on each
+        std::vector<std::vector<char>> all(mine.comm.ranks);  // in the order of ranks, on each
         all[rank] = c.mine;
         for (const part &p : g.parts)
-            if (p.whole == k && p.of == OF_ALL && !p.send) all[static_cast<size_t>(p.peer)] = p.taken;
+            if (p.whole == k && p.of == OF_ALL && !p.send) all[p.peer] = p.taken;
         const auto combine = c.type == ncclFloat64  ? combine_as<double>
                              : c.type == ncclUint32 ? combine_as<uint32_t>
                                                     : combine_as<float>;  // all that ncclAllReduce() lets through
@@ -385,7 +385,7 @@ static ncclResult_t queue_group()
     group *g = mine.open;
     mine.open = nullptr;
     if (!g) return ncclSuccess;
-    const int number = static_cast<int>(mine.groups.size());
+    const int number = mine.groups.size();
     mine.groups.push_back(g);
     lock();
     for (part &p : g->parts) {
@@ -512,11 +512,7 @@ static ncclResult_t of_all(const call &c, const collective &whole, char *all)
 
 #pragma GCC visibility push(default)
 
-ncclResult_t ncclGroupStart()
-{
-    mine.depth++;
-    return ncclSuccess;
-}
+ncclResult_t ncclGroupStart() { return mine.depth++, ncclSuccess; }
 ncclResult_t ncclGroupEnd()
 {
     if (mine.depth < 1) return ncclInvalidUsage;
@@ -541,7 +537,7 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
     const call c = {"ncclAllGather()", comm, stream, site, 0};
     const size_t bytes = count * size_of(type);
     if (!may(c)) return ncclInvalidArgument;
-    const size_t ranks = static_cast<size_t>(comm->ranks), rank = static_cast<size_t>(comm->rank);
+    const size_t ranks = comm->ranks, rank = comm->rank;
     char *all = static_cast<char *>(to);
     if (from == all + rank * bytes) {  // in place
         if (rank) add_range(c, all, rank * bytes, true, -1);
@@ -562,7 +558,7 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     if ((type != ncclFloat32 && type != ncclFloat64 && type != ncclUint32) || op == ncclProd || op == ncclMin)
         return refuse(site, "%s: only sums, maxima and means of float, double and unsigned are emulated", c.name);
     if (!may(c)) return ncclInvalidArgument;
-    const size_t ranks = static_cast<size_t>(comm->ranks), bytes = count * size_of(type);
+    const size_t ranks = comm->ranks, bytes = count * size_of(type);
     const char *given = static_cast<const char *>(from);
     if (from != to) add_range(c, from, bytes, false, -1);
     add_range(c, to, bytes, true, -1);

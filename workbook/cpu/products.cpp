@@ -23,9 +23,8 @@ char *record_room(size_t bytes) { return reinterpret_cast<char *>(room_for((byte
 // Room for one more product; null if there is none.
 static float *new_product(int walker, const matrices &m)
 {
-    const size_t rows = static_cast<size_t>(m.rows), cols = static_cast<size_t>(m.cols);
-    const size_t depth = static_cast<size_t>(m.depth),
-                 length = WB_PRODUCT_HEAD + (rows + cols) * depth + 2 * rows * cols;
+    const size_t rows = m.rows, cols = m.cols;
+    const size_t depth = m.depth, length = WB_PRODUCT_HEAD + (rows + cols) * depth + 2 * rows * cols;
     float *to = room_for(length);
     if (!to) return nullptr;
     const float head[WB_PRODUCT_HEAD] = {static_cast<float>(walker), static_cast<float>(m.rows),
@@ -47,7 +46,7 @@ float *product_begins(const matrices &m)
     if (!record || !current || !current->running) return nullptr;
     const dim3 &grid = current->config->grid;
     const unsigned at = (current->index.z * grid.y + current->index.y) * grid.x + current->index.x;
-    float *to = new_product(static_cast<int>(at * MAX_THREADS / WARP + current->running->number / WARP), m);
+    float *to = new_product(at * MAX_THREADS / WARP + current->running->number / WARP, m);
     if (!to) return nullptr;
     to = copy(copy(to, m.a, m.rows * m.depth), m.b, m.depth * m.cols);
     return copy(to, m.c, m.rows * m.cols);
@@ -57,17 +56,16 @@ void product_ends(float *to, const matrices &m)
 {
     if (to) copy(to, m.c, m.rows * m.cols);
 }
-}
 
 extern "C" void wb_record_products(float *at, size_t count)
 {
-    cudacpu::record = at, cudacpu::room = count, cudacpu::used = 1;
+    record = at, room = count, used = 1;
     if (at) at[0] = 0;
 }
 
 // As in cblas.h, whose enumerations are ints. Row major, the left factor as it is: what problem 01 asks for; all else
 // is passed on unseen.
-extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int order, int transA, int transB, int rows,
+extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int layout, int transA, int transB, int rows,
                                                                          int cols, int depth, float alpha,
                                                                          const float *A, int lda, const float *B,
                                                                          int ldb, float beta, float *C, int ldc)
@@ -79,18 +77,18 @@ extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int ord
     static thread_local int walker = -1;
     if (walker < 0) {
         walker = threads++;
-        if (cudacpu::strict && gettid() != getpid()) usleep(3000);  // who is not waited for is late every time
+        if (strict && gettid() != getpid()) usleep(3000);  // who is not waited for is late every time
     }
     enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112 };
-    cudacpu::matrices m = {};
+    matrices m = {};
     m.rows = rows, m.cols = cols, m.depth = depth;
     float *to = nullptr;
-    if (order == ROW_MAJOR && transA == AS_IT_IS && rows > 0 && cols > 0 && depth > 0) {
-        to = cudacpu::new_product(walker, m);
-        cudacpu::multiplied += static_cast<uint64_t>(rows) * static_cast<uint64_t>(cols) * static_cast<uint64_t>(depth);
+    if (layout == ROW_MAJOR && transA == AS_IT_IS && rows > 0 && cols > 0 && depth > 0) {
+        to = new_product(walker, m);
+        multiplied += static_cast<uint64_t>(rows) * static_cast<uint64_t>(cols) * static_cast<uint64_t>(depth);
     }
     if (to) {
-        for (int i = 0; i < rows; i++) to = cudacpu::copy(to, A + static_cast<ptrdiff_t>(i) * lda, depth);
+        for (int i = 0; i < rows; i++) to = copy(to, A + static_cast<ptrdiff_t>(i) * lda, depth);
         for (int k = 0; k < depth; k++)
             for (int j = 0; j < cols; j++)
                 *to++ = transB == TRANSPOSED ? B[static_cast<ptrdiff_t>(j) * ldb + k]
@@ -98,6 +96,7 @@ extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int ord
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < cols; j++) *to++ = beta != 0 ? C[static_cast<ptrdiff_t>(i) * ldc + j] : 0;
     }
-    next(order, transA, transB, rows, cols, depth, alpha, A, lda, B, ldb, beta, C, ldc);
-    for (int i = 0; to && i < rows; i++) to = cudacpu::copy(to, C + static_cast<ptrdiff_t>(i) * ldc, cols);
+    next(layout, transA, transB, rows, cols, depth, alpha, A, lda, B, ldb, beta, C, ldc);
+    for (int i = 0; to && i < rows; i++) to = copy(to, C + static_cast<ptrdiff_t>(i) * ldc, cols);
+}
 }

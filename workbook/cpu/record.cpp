@@ -125,7 +125,7 @@ static void add(const recorded &x, unsigned lanes)
     const int w = warp_number(*current->running);
     const std::string phase = x.phase && x.number >= 0 ? x.phase + ("#" + std::to_string(x.number)) : "";
     const std::string what = x.tile ? label_of(x.tile, x.box) : "";
-    const row now = {w, lanes, record_text(x.event, what, static_cast<double>(x.amount), x.tile, x.site, phase)};
+    const row now = {w, lanes, record_text(x.event, what, x.amount, x.tile, x.site, phase)};
     for (size_t i = r.rows.size(); lanes != ~0u && i-- > 0;) {
         row &before = r.rows[i];
         if (before.warp != w) continue;
@@ -366,7 +366,7 @@ static std::string rows_of_messages(const flight_row &w)
     const flight_item *named = &w.items[0];
     for (const flight_item &i : w.items) {
         const std::string phase = phase_of(i);
-        const double amount = static_cast<double>(i.bytes);
+        const double amount = i.bytes;
         arrivals += rank_row(w, "arrive", flight_peer(rank()), 0, i.send ? i.at : nullptr, i.site, phase);
         if (!i.send) received += rank_row(w, "receive", "", amount, i.at, i.site, phase);
         if (!i.send && named->send) named = &i;
@@ -397,12 +397,10 @@ void queued_write()
     if (written != static_cast<ssize_t>(all.size())) perror("rows of a rank");
     all_rows.clear();
 }
-}
 
 // Ranks are forked from the process that has opened the file, share it, and each adds its rows at once.
 extern "C" bool wb_record_begin(const char *path, long block)
 {
-    using namespace cudacpu;
     record_file = fopen(path, "w");
     if (!record_file) return false;
     const char *of = block < 0 ? "ring" : "block";
@@ -414,7 +412,6 @@ extern "C" bool wb_record_begin(const char *path, long block)
 
 extern "C" bool wb_record_end(void)
 {
-    using namespace cudacpu;
     recording = false;
     for (const row &x : r.rows)
         fprintf(record_file, "%d.%d\t%x\t%s", x.warp / GROUP_WARPS, x.warp % GROUP_WARPS, x.lanes, x.text.c_str());
@@ -428,7 +425,6 @@ extern "C" bool wb_record_end(void)
 
 extern "C" void wb_overlap_begin(void)
 {
-    using namespace cudacpu;
     static bool begun;  // as wb_watch_pages
     if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_begin() was called twice");
     begun = recording = true;
@@ -439,7 +435,6 @@ extern "C" void wb_overlap_begin(void)
 
 extern "C" void wb_overlap_end(void)
 {
-    using namespace cudacpu;
     if (!recording) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_end() was called twice");
     recording = false;
     forget_results();
@@ -460,4 +455,5 @@ extern "C" void wb_overlap_end(void)
                static_cast<double>(r.issued) / static_cast<double>(r.needed));
 }
 
-extern "C" void wb_record_queued(bool from_here_on) { cudacpu::queued = from_here_on; }
+extern "C" void wb_record_queued(bool from_here_on) { queued = from_here_on; }
+}

@@ -140,8 +140,7 @@ void lane_list(unsigned lanes, char *text, size_t size)
         if (!(lanes >> first & 1)) continue;
         int last = first;
         while (last + 1 < WARP && lanes >> (last + 1) & 1) last++;
-        used += static_cast<size_t>(
-            snprintf(text + used, size - used, last > first ? "%s%d-%d" : "%s%d", used ? ", " : "", first, last));
+        used += (snprintf(text + used, size - used, last > first ? "%s%d-%d" : "%s%d", used ? ", " : "", first, last));
         first = last;
     }
 }
@@ -208,7 +207,7 @@ FILE *ask_addr2line(const uintptr_t *codes, size_t count, const char *options)
     std::string command = std::string("addr2line ") + options + " -e '" + o.path + "' 2>/dev/null";
     for (size_t i = 0; i < count; i++) {
         char address[20];
-        snprintf(address, sizeof address, " %lx", static_cast<unsigned long>(codes[i] - o.base));
+        snprintf(address, sizeof address, " %lx", codes[i] - o.base);
         command += address;
     }
     return popen(command.c_str(), "r");
@@ -257,7 +256,7 @@ void report_code(void *program_counter, bool callers)
 extern "C" char __executable_start[] __attribute__((weak));
 
 static std::vector<call_trace> &traces = *new std::vector<call_trace>(1);
-call_trace &called(int reached) { return traces[static_cast<size_t>(reached)]; }
+call_trace &called(int reached) { return traces[reached]; }
 int keep_trace(const call_trace &t)
 {
     traces.push_back(t);

@@ -47,7 +47,7 @@ cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
     if (!blocks || threads < 1 || threads > MAX_THREADS) return set_error(cudaErrorInvalidValue);
     const size_t by_threads = 2048 / static_cast<size_t>((threads + WARP - 1) / WARP * WARP);
     const size_t by_shared = SHARED_PER_MULTIPROCESSOR / (shared + 1024);  // a block costs 1 KB more than it asks for
-    *blocks = static_cast<int>(by_threads < by_shared ? by_threads : by_shared);
+    *blocks = (by_threads < by_shared ? by_threads : by_shared);
     if (*blocks > 32) *blocks = 32;
     return cudaSuccess;
 }
@@ -247,11 +247,7 @@ cudaError_t cudaDeviceSynchronize()
 cudaError_t cudaDeviceReset() { return cudaDeviceSynchronize(); }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : set_error(cudaErrorInvalidDevice); }
 
-static cudaError_t answer(int *to, int what)
-{
-    *to = what;
-    return cudaSuccess;
-}
+static cudaError_t answer(int *to, int what) { return *to = what, cudaSuccess; }
 cudaError_t cudaGetDevice(int *device) { return answer(device, 0); }
 cudaError_t cudaGetDeviceCount(int *count) { return answer(count, 1); }
 cudaError_t cudaRuntimeGetVersion(int *version) { return answer(version, CUDART_VERSION); }
@@ -264,7 +260,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     snprintf(p.name, sizeof p.name, "CPU execution layer");
     p.totalGlobalMem = device_memory_limit();
     p.sharedMemPerBlock = SHARED_BY_DEFAULT;
-    p.sharedMemPerBlockOptin = static_cast<size_t>(shared_at_most());
+    p.sharedMemPerBlockOptin = shared_at_most();
     p.sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
     p.regsPerBlock = p.regsPerMultiprocessor = 65536;
     p.warpSize = WARP;
@@ -290,7 +286,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
     cudaDeviceProp p;
     if (!value || cudaGetDeviceProperties(&p, device) != cudaSuccess) return set_error(cudaErrorInvalidDevice);
 #define CASE(name, number, property) \
-    case name: *value = static_cast<int>(p.property); return cudaSuccess;
+    case name: *value = p.property; return cudaSuccess;
     switch (attribute) {
         CUDACPU_ATTRIBUTES(CASE)
     }
@@ -300,7 +296,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 // ------------------------ streams and events
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
-
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
 {
     return cudaStreamCreateWithFlags(stream, flags);
@@ -331,11 +326,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    wait_for(stream);
-    return cudaSuccess;
-}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return wait_for(stream), cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
@@ -350,19 +341,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-    *event = new CUevent_st{0, false, {}};
-    return cudaSuccess;
-}
-
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = new CUevent_st{0, false, {}}, cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return cudaEventCreate(event); }
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    delete event;
-    return cudaSuccess;
-}
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {

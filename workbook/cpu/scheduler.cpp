@@ -226,11 +226,10 @@ void run_block(block &b, uint3 index)
     engine_block_end(b);
     watch_block_end();
 }
-}
 
-extern "C" void wb_run_in_order(long order)
+extern "C" void wb_run_in_order(long wanted)
 {
-    if (cudacpu::order)
-        cudacpu::report("a call reserved for the tests", {nullptr, 0}, "wb_run_in_order() was called twice");
-    cudacpu::order = order;
+    if (order) report("a call reserved for the tests", {nullptr, 0}, "wb_run_in_order() was called twice");
+    order = wanted;
+}
 }

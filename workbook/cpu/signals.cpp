@@ -48,7 +48,7 @@ static void turn_if_complete(signal_state &s, call_site site)
     s.over = s.collecting;
     s.over.at[WARPS + (*s.word ^ MARK)] = s.phase;
     memset(&s.collecting, 0, sizeof s.collecting);
-    hook_turn(static_cast<int>(*s.word ^ MARK));
+    hook_turn(*s.word ^ MARK);
 }
 
 void bytes_came(signal_state &s, long bytes, call_site site)
@@ -92,7 +92,7 @@ void signal_arrive(uint64_t *word, long bytes, call_site site)
     s.missing--;
     s.promised += bytes;
     publish(e, me, s.collecting);
-    hook_publish(static_cast<int>(*word ^ MARK));
+    hook_publish(*word ^ MARK);
     turn_if_complete(s, site);
 }
 
@@ -110,11 +110,10 @@ static void tell(const thread &t, const void *word, long phase, char *text, size
     const bool all = s.phase && engine_here().know[t.number].at[WARPS + number] == s.phase;
     int n = snprintf(text, size, "for phase %ld of %s (completed phases: %u%s): ", phase, name_of(word), s.phase,
                      all ? "; it has seen them all, and waits for one more" : "");
-    if (s.missing)
-        n += snprintf(text + n, size - static_cast<size_t>(n), "%d of %d arrivals are missing", s.missing, s.count);
+    if (s.missing) n += snprintf(text + n, size - n, "%d of %d arrivals are missing", s.missing, s.count);
     if (s.promised != s.come)
-        n += snprintf(text + n, size - static_cast<size_t>(n), "%s%ld of %ld promised bytes have arrived",
-                      s.missing ? "; " : "", s.come, s.promised);
+        n += snprintf(text + n, size - n, "%s%ld of %ld promised bytes have arrived", s.missing ? "; " : "", s.come,
+                      s.promised);
     std::string full = name_of(word);  // "K.empty[1]": what never was filled is never given back
     const size_t at = full.find("empty[");
     if (at == std::string::npos || s.phase) return;
@@ -126,7 +125,7 @@ static void tell(const thread &t, const void *word, long phase, char *text, size
         sent &= full != name_of(x.word) || x.phase || x.missing != x.count;
     }
     if (!sent)
-        snprintf(text + n, size - static_cast<size_t>(n), ". Nothing was sent there: %s",
+        snprintf(text + n, size - n, ". Nothing was sent there: %s",
                  begun ? "the phase must change once per round, when the first tile's turn comes again"
                        : "the first wait must be for the phase before the first");
 }
@@ -141,7 +140,7 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
     const signal_state &s = find_signal(e, word, site, "a wait");
     if (recording) record_event({"wait", name_of(word), s.phase - 1l, 0, site});
     join(e, e.know[me.number], s.over);
-    hook_learn(static_cast<int>(*word ^ MARK), site);
+    hook_learn(*word ^ MARK, site);
 }
 
 // ------------------------ named barriers
@@ -225,7 +224,7 @@ static void change_for_warp(void **lanes, int)
     engine &e = engine_here();
     const registers_wanted &q = *static_cast<registers_wanted *>(lanes[0]);
     int &mine = e.registers[warp_number(*current->running)];
-    const int threads = static_cast<int>(current->thread_count), alone = REGISTERS / threads / 8 * 8;
+    const int threads = current->thread_count, alone = REGISTERS / threads / 8 * 8;
     if (q.blocks > 1 && mine == (alone > 255 ? 255 : alone)) mine = REGISTERS / q.blocks / threads / 8 * 8;
     if (q.registers < 24 || q.registers > 256 || q.registers % 8)
         report("bad number of registers", q.site, "%d registers: the number must be a multiple of 8 from 24 to 256",

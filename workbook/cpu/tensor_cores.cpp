@@ -28,7 +28,7 @@ uint8_t to_e4m3(float x)
     const int sign = signbit(x) ? 128 : 0, largest = 126;
     const float a = fabsf(x);
     if (x != x) return 127;
-    if (a >= 448) return static_cast<uint8_t>(sign | largest);
+    if (a >= 448) return sign | largest;
     uint32_t bits;
     memcpy(&bits, &a, sizeof bits);
     const int e = static_cast<int>(bits >> 23) - 126;                     // a < 2^e
@@ -38,7 +38,7 @@ uint8_t to_e4m3(float x)
     memcpy(&steps, &steps_bits, sizeof steps);
     const float whole = a * steps + 0x1.8p23f;  // to the nearest, of two the even one
     // 8 to 15 of them with the leading bit, fewer where step is -9; 16 carry into the exponent.
-    return static_cast<uint8_t>(sign | ((step + 9) * 8 + static_cast<int>(whole - 0x1.8p23f)));
+    return sign | ((step + 9) * 8 + static_cast<int>(whole - 0x1.8p23f));
 }
 
 // ------------------------ products
@@ -242,7 +242,7 @@ void count_fetches(wb_asked &since)
 {
     const uint64_t w = worst.exchange(0);
     since.fetches = fetches.exchange(0), since.passes = passes.exchange(0);
-    since.worst = static_cast<int>(w >> 42), since.worst_line = w >> 10 & 0xffffffff;
+    since.worst = w >> 42, since.worst_line = w >> 10 & 0xffffffff;
     since.worst_lanes[0] = w >> 5 & 31, since.worst_lanes[1] = w & 31;
 }
 
@@ -256,9 +256,9 @@ static void count_passes(const matrix_request *const *rows, int lane0)
             const uintptr_t apart = static_cast<uintptr_t>(rows[i]->row - rows[j]->row);
             if (!apart) in_group = 0;
             if (!apart) break;
-            if (apart / ROW_BYTES % GROUPS == 0) in_group++, other = static_cast<uint64_t>(j);
+            if (apart / ROW_BYTES % GROUPS == 0) in_group++, other = j;
         }
-        if (in_group > needed) needed = in_group, pair[0] = other, pair[1] = static_cast<uint64_t>(i);
+        if (in_group > needed) needed = in_group, pair[0] = other, pair[1] = i;
     }
     fetches++, passes += needed;
     if (needed == 1) return;

@@ -22,14 +22,14 @@ struct each {
     each end() const { return each(0); }
     bool operator!=(each other) const { return left != other.left; }
     void operator++() { left &= left - 1; }
-    unsigned operator*() const { return static_cast<unsigned>(__builtin_ctz(left)); }
+    unsigned operator*() const { return __builtin_ctz(left); }
 };
 
 // The lane that lane `own` reads from: itself, if the shuffle leads out of its part of the warp.
 static int source_lane(const warp_request &r, int own)
 {
     const int first = own & ~(r.width - 1), last = first + r.width - 1;
-    const unsigned by = static_cast<unsigned>(r.argument);
+    const unsigned by = r.argument;
     switch (r.operation) {
     case SHUFFLE: return first + (r.argument & (r.width - 1));
     case SHUFFLE_UP: return by <= static_cast<unsigned>(own - first) ? own - r.argument : own;
@@ -42,7 +42,7 @@ static void shuffle(block &b, warp &w, unsigned lanes)
 {
     for (unsigned lane : each(lanes)) {
         thread &me = w.threads[lane];
-        const int source = source_lane(me.request, static_cast<int>(lane));
+        const int source = source_lane(me.request, lane);
         if (!(lanes >> source & 1)) {
             b.running = &me;
             report("absent lane", me.site, "%s: lane %u reads from lane %d, which %s: the value is undefined",
@@ -79,9 +79,8 @@ static uint32_t combine(warp_operation operation, uint32_t x, uint32_t y)
 
 static uint64_t reduce(const warp &w, unsigned lanes, warp_operation operation)
 {
-    uint32_t total = static_cast<uint32_t>(w.threads[__builtin_ctz(lanes)].request.value);
-    for (unsigned lane : each(lanes & (lanes - 1)))
-        total = combine(operation, total, static_cast<uint32_t>(w.threads[lane].request.value));
+    uint32_t total = w.threads[__builtin_ctz(lanes)].request.value;
+    for (unsigned lane : each(lanes & (lanes - 1))) total = combine(operation, total, w.threads[lane].request.value);
     return total;
 }
 

@@ -41,8 +41,7 @@ FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint
 static uint64_t hash_rows(const tile_rows &r, uint64_t h)
 {
     for (int panel = 0; panel < r.panels; panel++)
-        h = hash_bytes(static_cast<const char *>(r.at) + panel * r.panel_bytes + r.row0 * r.line,
-                       static_cast<size_t>(r.rows * r.line), h);
+        h = hash_bytes(static_cast<const char *>(r.at) + panel * r.panel_bytes + r.row0 * r.line, r.rows * r.line, h);
     return h;
 }
 
@@ -86,7 +85,7 @@ static float as_float(uint32_t bits)
 // The numbers in these bytes; returns how many.
 static int unpack(const char *at, int bytes, bool e4m3, float *to)
 {
-    for (int i = 0; i < bytes && e4m3; i++) to[i] = from_e4m3(static_cast<uint8_t>(at[i]));
+    for (int i = 0; i < bytes && e4m3; i++) to[i] = from_e4m3(at[i]);
     for (int i = 0; 2 * i < bytes && !e4m3; i++) {
         uint16_t x;
         memcpy(&x, at + 2 * i, sizeof x);
@@ -177,7 +176,7 @@ static void left_of(const product &p, int w, float *left)
         for (int row = 0; row < ROWS; row++) unpack_row(mine, q.e4m3, mine.row0 + row, q.depth, left + row * q.depth);
         return;
     }
-    const int each = q.e4m3 ? 4 : 2, registers = static_cast<int>(weights_of(q));  // numbers in a register
+    const int each = q.e4m3 ? 4 : 2, registers = weights_of(q);  // numbers in a register
     for (int lane = 0; lane < WARP; lane++)
         for (int i = 0; i < registers; i++) {
             const int row = lane / 4 + i % 2 * 8, col = (i / 4 * 8 + i % 4 / 2 * 4 + lane % 4) * each;
@@ -316,7 +315,7 @@ static void issue_for_warp(void **lanes, int count)
 
     for (int lane = 0; lane < WARP; lane++) p->c[lane] = static_cast<product_request *>(lanes[lane])->c;
     if (recording) record_issue(*p);
-    p->saved.resize(static_cast<size_t>(WARP * q.cols / 2));
+    p->saved.resize(WARP * q.cols / 2);
     for (product *other : e.queue[w]) {
         if (other->c[0] != q.c || other->of.cols != q.cols || other->next) continue;
         if (!q.onto)
@@ -397,7 +396,7 @@ static void compute(engine &e, product &p, int w)
     const int half = q.cols / 2;
     memset(c, 0, sizeof(float) * static_cast<size_t>(ROWS * q.cols));
     for (int lane = 0; lane < WARP && q.onto; lane++)
-        each_four(c, q.cols, lane, [&, from = &p.saved[static_cast<size_t>(lane * half)]](int n, float *x, float *y) {
+        each_four(c, q.cols, lane, [&, from = &p.saved[lane * half]](int n, float *x, float *y) {
             memcpy(x, from + n, 8), memcpy(y, from + n + 2, 8);
         });
     matrices m = {left, right.x, c, ROWS, q.cols, q.depth};
@@ -407,7 +406,7 @@ static void compute(engine &e, product &p, int w)
     multiply(m);
     product_ends(record, m);
     for (int lane = 0; lane < WARP; lane++) {
-        float *to = p.next ? &p.next->saved[static_cast<size_t>(lane * half)] : p.c[lane];
+        float *to = p.next ? &p.next->saved[lane * half] : p.c[lane];
         each_four(c, q.cols, lane,
                   [&](int n, const float *x, const float *y) { memcpy(to + n, x, 8), memcpy(to + n + 2, y, 8); });
     }
@@ -430,12 +429,11 @@ static void tell_product(const thread &t, const void *, long number, char *text,
 {
     const engine &e = engine_here();
     const int first = warp_number(t) / GROUP_WARPS * GROUP_WARPS;
-    const call_site site = e.issues[warp_number(t) / GROUP_WARPS][static_cast<size_t>(number - 1)].site;
+    const call_site site = e.issues[warp_number(t) / GROUP_WARPS][number - 1].site;
     int n = snprintf(text, size, "for product %ld of its group (line %d), which has not been issued by warp", number,
                      site.line);
     for (int i = 0; i < GROUP_WARPS; i++)
-        if (e.issued[first + i] < static_cast<unsigned>(number))
-            n += snprintf(text + n, size - static_cast<size_t>(n), " %d", first + i);
+        if (e.issued[first + i] < static_cast<unsigned>(number)) n += snprintf(text + n, size - n, " %d", first + i);
 }
 
 struct products_due {

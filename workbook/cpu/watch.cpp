@@ -38,7 +38,7 @@ static void judge_share()
 {
     long pages = 0;
     for (int k = 0; k < count; k++)
-        if (tensors[k].keys) pages += static_cast<long>(tensors[k].bytes / page_size());
+        if (tensors[k].keys) pages += tensors[k].bytes / page_size();
     if (2 * in_block * watch.shares > 3 * pages)
         report("a block reads more than its share", {nullptr, 0},
                "this block reads %ld of %ld pages of keys (limit %ld) while other blocks have nothing to do", in_block,
@@ -56,7 +56,7 @@ static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2]
     const size_t from = page < begin ? 0 : static_cast<size_t>(page - begin);
     const size_t to = static_cast<size_t>((after < end ? after : end) - begin) - 1, between = to / head - from / head;
     if (between && alone) return 0;
-    const int first = static_cast<int>(from % head / t.row_bytes), last = static_cast<int>(to % head / t.row_bytes);
+    const int first = from % head / t.row_bytes, last = to % head / t.row_bytes;
     rows[0] = {first, between ? t.rows - 1 : last};
     rows[1] = {0, between > 1 ? t.rows - 1 : last};
     return between ? 2 : 1;
@@ -71,7 +71,7 @@ static void protect_pages(int protection)
         for (;; page += page_size()) {
             const bool whole = rows_of_page(tensors[k], page, rows);
             if (whole && !from) from = page;
-            if (!whole && from) mprotect(from, static_cast<size_t>(page - from), protection), from = nullptr;
+            if (!whole && from) mprotect(from, page - from, protection), from = nullptr;
             if (page >= end) break;
         }
     }
@@ -281,11 +281,9 @@ void watch_copied(const void *from, size_t bytes, call_site site)
             report("keys were copied", site, "a copy reads these keys whether a query attends to them or not");
     }
 }
-}
 
 extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int number)
 {
-    using namespace cudacpu;
     static bool begun;  // once in a process: who ended it early cannot begin another
     if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_pages() was called twice");
     begun = true;
@@ -298,7 +296,6 @@ extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int 
 
 extern "C" void wb_watch_end(void)
 {
-    using namespace cudacpu;
     if (!count) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_end() was called twice");
     open_device_memory(true);
     judge_noted();
@@ -308,4 +305,5 @@ extern "C" void wb_watch_end(void)
     count = 0;
     hands = 0;
     touched = 0;
+}
 }

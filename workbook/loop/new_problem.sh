@@ -59,7 +59,7 @@ new() { # FILE: where a file of the old problem goes
 }
 workbook/loop/shipped.sh "$from" "$scratch/skeleton" || exit 1
 for file in problems/"$from"/README.md problems/"$from"/hints.txt problems/"$from"/checkpoints.txt "$key" "$suite" \
-    plots/mask_"$from".svg; do
+    solutions/"$from"/wrong.diff plots/mask_"$from".svg; do
     [ ! -f "$file" ] || new "$file"
 done
 mkdir -p "$scratch/plots"
@@ -78,18 +78,6 @@ awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^R
 skeleton=problems/$number/$name.${key##*.}
 copied <"$scratch/skeleton" >"$scratch/$skeleton"
 rm "$scratch/skeleton"
-# Wrong solutions are copied as sources: an entry of the new list is what then differs from the new key, however either
-# is formatted.
-wrong=$scratch/solutions/$number/wrong list=solutions/$from/wrong.diff
-mkdir -p "$wrong"
-entries=$([ ! -f "$list" ] || awk -v list="$list" -v tell=names -f workbook/loop/edit.awk)
-for entry in $entries; do
-    awk -v list="$list" -v entry="$entry" -f workbook/loop/edit.awk "$key" >"$scratch/source" ||
-        refuse "$list does not fit $key"
-    copied <"$scratch/source" >"$wrong/$entry.${key##*.}"
-    rm "$scratch/source"
-done
-
 # The lines in files of all problems.
 mkdir -p "$scratch/workbook/loop"
 group=
@@ -121,27 +109,16 @@ if command -v clang-format >/dev/null; then
 else
     echo "new-problem: clang-format is not installed, so some lines may be badly wrapped"
 fi
-new_key=$scratch/solutions/$number/$name.${key##*.} new_list=$scratch/solutions/$number/wrong.diff
-[ -z "$entries" ] || sed '/^@@ /,$d' "$list" | sed "s/$from/$number/g" >"$new_list"
-for entry in $entries; do # with as many lines around it as it is found by
-    source=$wrong/$entry.${key##*.}
-    for around in 0 1 2 3 5 9 20; do
-        {
-            known=$(awk -v list="$list" -v entry="$entry" -v tell=known -f workbook/loop/edit.awk)
-            {
-                printf '@@ %s: ' "$entry${known:+ ($known)}"
-                awk -v list="$list" -v entry="$entry" -v tell=sentence -f workbook/loop/edit.awk
-            } | copied
-            diff -U $around "$new_key" "$source" | sed '1,3d; s/^@@ .*/@@/; s/^ $//'
-            echo
-        } >"$wrong/entry"
-        awk -v list="$wrong/entry" -v entry="$entry" -f workbook/loop/edit.awk "$new_key" 2>"$wrong/said" |
-            cmp -s - "$source" && break
-    done
-    [ ! -s "$wrong/said" ] || refuse "$(cat "$wrong/said")"
-    cat "$wrong/entry" >>"$new_list"
+list=$scratch/solutions/$number/wrong.diff
+entries=$([ ! -f "$list" ] || awk -v list="$list" -v tell=names -f workbook/loop/edit.awk)
+for entry in $entries; do # one that quotes a line that is wrapped otherwise now fits no more
+    awk -v list="$list" -v entry="$entry" -f workbook/loop/edit.awk "$scratch/solutions/$number/$name.${key##*.}" \
+        >"$scratch/said" 2>&1 && continue
+    echo "new-problem: wrong.diff of $number lacks $entry, whose lines are formatted otherwise"
+    awk -v entry="$entry" '/^@@ ./ { on = $2 == entry || $2 == entry ":" } !on' "$list" >"$scratch/said" &&
+        cp "$scratch/said" "$list"
 done
-rm -rf "$wrong"
+rm -f "$scratch/said"
 (cd "$scratch" && sha256sum "$skeleton") | cat workbook/loop/shipped.sha256 - | sort -k 2 \
     >"$scratch/workbook/loop/shipped.sha256"
 

@@ -83,8 +83,7 @@ size_t wb_picture_print(const wb_picture *p, char *text, size_t size)
     int length = 0;
     for (int j = 0; j < Nk; j += step) {
         const int at = j / cols * repeat + (tiles ? j / p->BC : 0);
-        if (at > length || j == 0)
-            length += snprintf(head + length, sizeof head - (size_t)length, "%*s%d", at - length, "", j);
+        if (at > length || j == 0) length += snprintf(head + length, sizeof head - length, "%*s%d", at - length, "", j);
         if (length >= WIDEST - 16) break;
     }
     put(&c, "%s         key %s\n", p->indent, head);

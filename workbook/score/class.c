@@ -1,19 +1,8 @@
-// class.c - the grades of a class: the row of a submission, and the table of all, grades.csv (RFC 4180).
+// class.c - the grades of a class: grades.csv (RFC 4180).
 #include "score/safe_text.h"
 #include "score/score.h"
 
 static int groups(void) { return grades_total(WB_BEYOND).possible ? WB_GROUPS : WB_BEYOND; }
-
-// Fields separated by tabs: points of each group, points and state of each problem, and why there is less than there
-// might be.
-int score_row(char **given)
-{
-    grades_read(given[0]);
-    for (int g = 0; g < groups(); g++) printf("%d\t", grades_total((wb_group)g).earned);
-    EACH_PROBLEM (p) printf("%d\t%s\t", grades_of(p->number).earned, grades_records[p->number].state);
-    write_form(stdout, LINE, "%s\n", given[1]);
-    return 0;
-}
 
 static void print_cell(const char *text)
 {
@@ -70,32 +59,26 @@ static char *line_of(char *text, int number)
     return text;
 }
 
-// OUT/reports/NAME/record holds a line that grade.sh compares, and the row; NAME/failure why there is none.
+// Points of each group, points and state of each problem, and why there is less than there might be: the second line of
+// OUT/reports/NAME/record, of which grade.sh compares the first; or, where nothing was graded, NAME/failure says why.
 static void print_row(const char *out, const char *name)
 {
-    char *const kept = grades_read_file("%s/reports/%s/record", out, name), *row = line_of(kept, 1);
+    char folder[4096], text[600];
+    snprintf(folder, sizeof folder, "%s/reports/%s", out, name);
+    char *const record = grades_read_file("%s/record", folder), *const failure = grades_read_file("%s/failure", folder);
+    char *const why = safe_text(*record ? line_of(record, 1) : line_of(failure, 0), LINE);
+    grades_read(folder);
     print_name(name);
-    if (*row) {
-        for (char *end; row; row = end) {
-            if ((end = strchr(row, '\t'))) *end++ = 0;
-            char *const clean = safe_text(row, LINE);
-            putchar(',');
-            print_cell(clean);
-            free(clean);
-        }
-    } else {
-        char *const failure = grades_read_file("%s/reports/%s/failure", out, name);
-        char *const why = safe_text(line_of(failure, 0), LINE);
-        char text[600];
-        for (int g = 0; g < groups(); g++) putchar(',');
-        EACH_PROBLEM (p) printf(",,");
-        putchar(',');
-        snprintf(text, sizeof text, "not graded%s%.500s", *why ? ": " : "", why);
-        print_cell(text);
-        free(failure);
-        free(why);
-    }
-    free(kept);
+    for (int g = 0; g < groups(); g++) printf(*record ? ",%d" : ",", grades_total((wb_group)g).earned);
+    EACH_PROBLEM (p)
+        if (*record)
+            printf(",%d,%s", grades_of(p->number).earned, grades_records[p->number].state);
+        else
+            printf(",,");
+    putchar(',');
+    snprintf(text, sizeof text, "not graded%s%.500s", *why ? ": " : "", why);
+    print_cell(*record ? why : text);
+    free(record), free(failure), free(why);
     printf("\r\n");
 }
 

@@ -224,6 +224,7 @@ void grades_print_total(FILE *to)
 void grades_read(const char *folder)
 {
     grades_checkpoints = 0;
+    memset(grades_table, 0, sizeof grades_table);
     EACH_PROBLEM (p) {
         char path[4096];
         outcome *const o = &grades_records[p->number];

@@ -10,8 +10,8 @@
 // ------------------------ tests
 
 // What the tests of a suite come to. A test program says it a row a line, each a JSON object, as the record has them,
-// as soon as a test has ended, so in the order in which they end. A last line says {"end": true}: without it the run was
-// ended from outside, or, with "starved" in its place, the machine was too busy for it.
+// as soon as a test has ended, so in the order in which they end. A last line says {"end": true}: without it the run
+// was ended from outside, or, with "starved" in its place, the machine was too busy for it.
 typedef enum result_status { RESULT_OK, RESULT_FAIL, RESULT_SKIP, RESULT_STATUSES } result_status;
 
 typedef struct result {

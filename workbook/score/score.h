@@ -20,7 +20,6 @@ int score_cases(char **given);
 int score_predicted(char **given);  // next.c
 int score_hint(char **given);
 int score_gaps(char **given);  // hint.c
-int score_row(char **given);   // class.c
 int score_class(char **given);
 
 // The problems with these numbers; ends the program if one is none.

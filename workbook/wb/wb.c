@@ -89,7 +89,6 @@ static const struct {
     {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
     {"total", "FOLDER", 1, score_total, "Score: ..."},
-    {"row", "FOLDER REASON", 2, score_row, "a row of the class's table, for the submission in FOLDER"},
     {"class", "OUT <NAMES", 1, score_class, "prints grades.csv for the submissions in OUT/reports"},
     {"lesson", "NN", 1, score_lesson, "the section Points of the lesson"},
     {"progress", "", 0, score_progress, "the student's own work: a line per problem"},

@@ -68,7 +68,7 @@ template <int ROWS, int BC> TILE_FN share share_of(const member<ROWS> &me, const
 // A lane looks up the pages of one tile, a warp those of 32: a tile's loads would wait for its own look-up.
 template <int BC> struct fetched {
     int pages[BC / 64] = {}, my_key = 16 * warp_in_group(), page_bits;
-    int first = 0, b = -1;  // the tile of lane 0, and its sequence
+    int first = 0, b = -1;                                   // the tile of lane 0, and its sequence
     TILE_FN explicit fetched(int bits) : page_bits(bits) {}  // a page has 1 << bits keys
     TILE_FN void look_up(const int *page_table, const place &at, const decode_shape &shape)  // all lanes call
     {

@@ -153,7 +153,7 @@ void hook_engine(const tile_rows &what, bool overwrites, call_site site, const c
 {
     for (int panel = 0; panel < what.panels; panel++) {
         const char *at = static_cast<const char *>(what.at) + panel * what.panel_bytes + what.row0 * what.line;
-        for (size_t left = static_cast<size_t>(what.rows * what.line), here; left; at += here, left -= here) {
+        for (size_t left = what.rows * what.line, here; left; at += here, left -= here) {
             here = LINE - reinterpret_cast<uintptr_t>(at) % LINE;  // of a tile all of the line
             if (here > left) here = left;
             meet_others(at, here, overwrites, site, who);
@@ -279,7 +279,7 @@ static inline void check_bytes(const char *at, unsigned bytes, access_kind kind,
         return;
     }
     if (offset + bytes > CHUNK) {  // into the next chunk
-        const unsigned here = static_cast<unsigned>(CHUNK - offset);
+        const unsigned here = CHUNK - offset;
         check_access(at, here, kind, code);
         check_access(at + here, bytes - here, kind, code);
         return;
@@ -335,7 +335,7 @@ void check_alignment(const char *at, unsigned bytes, void *code)
         snprintf(what, sizeof what, "%.223s", f->memory);
         snprintf(f->memory, sizeof f->memory,
                  "an access of %u bytes, at an address %zu bytes past a multiple of this size: %s", bytes,
-                 static_cast<size_t>(reinterpret_cast<uintptr_t>(at) & (bytes - 1)), what);
+                 reinterpret_cast<uintptr_t>(at) & (bytes - 1), what);
     }
     finish();
 }
@@ -344,19 +344,16 @@ void check_alignment(const char *at, unsigned bytes, void *code)
 
 void hook_atomic(const void *at, size_t bytes, void *code)
 {
-    check_access(static_cast<const char *>(at), static_cast<unsigned>(bytes), ATOMIC, code);
+    check_access(static_cast<const char *>(at), bytes, ATOMIC, code);
 }
 
-void hook_matrix_row(const char *at, size_t bytes, void *code)
-{
-    check_access(at, static_cast<unsigned>(bytes), READ, code);
-}
+void hook_matrix_row(const char *at, size_t bytes, void *code) { check_access(at, bytes, READ, code); }
 
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source)
 {
     void *code = current->running->code;
-    if (bytes_of_source) check_access(from, static_cast<unsigned>(bytes_of_source), READ, code);
-    check_access(to, static_cast<unsigned>(bytes), ASYNC, code);
+    if (bytes_of_source) check_access(from, bytes_of_source, READ, code);
+    check_access(to, bytes, ASYNC, code);
 }
 
 // The copy counts as a write of this moment, made where it was issued.

@@ -22,10 +22,7 @@ static std::vector<call_node> &tree()
 
 static uint32_t now[MAX_THREADS];  // the node that each thread of the block is in
 
-static uint32_t code_number(void *code)
-{
-    return static_cast<uint32_t>(static_cast<char *>(code) - __executable_start);
-}
+static uint32_t code_number(void *code) { return static_cast<char *>(code) - __executable_start; }
 
 place place_of(void *code, const thread &t) { return {code_number(code), now[t.number]}; }
 
@@ -45,7 +42,7 @@ static uint32_t call_from(uint32_t node, uint32_t code)
     uint32_t slot = (node * 31 + code) * 2654435761u >> 18;
     for (int tries = 0; tries < 64; tries++, slot = (slot + 1) % SLOTS) {
         if (!slots[slot]) {
-            slots[slot] = static_cast<uint32_t>(tree().size());
+            slots[slot] = tree().size();
             tree().push_back({node, code, 0, 0});
             return slots[slot];
         }
@@ -53,7 +50,7 @@ static uint32_t call_from(uint32_t node, uint32_t code)
         if (known.caller == node && known.code == code) return slots[slot];
     }
     tree().push_back({node, code, 0, 0});  // the table is full: the same call, once more
-    return static_cast<uint32_t>(tree().size() - 1);
+    return tree().size() - 1;
 }
 
 extern "C" void __tsan_func_entry(void *caller)
@@ -101,8 +98,8 @@ void find_source_lines(const place *places, int count, source_line *lines)
     while (fgets(text, sizeof text, answer)) {
         text[strcspn(text, "\n")] = 0;
         if (strncmp(text, "0x", 2) == 0) {
-            if (++which < static_cast<int>(owner.size()) && owner[static_cast<size_t>(which)] != last_owner)
-                last_owner = owner[static_cast<size_t>(which)], tile_word[0] = 0;
+            if (++which < static_cast<int>(owner.size()) && owner[which] != last_owner)
+                last_owner = owner[which], tile_word[0] = 0;
             continue;
         }
         strcpy(function, text);

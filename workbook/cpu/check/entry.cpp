@@ -11,7 +11,7 @@ enum { READS = 1, WRITES = 2, ALIGNED = 4 };
 static inline void announced(const void *p, size_t size, int what, void *code)
 {
     const char *at = static_cast<const char *>(p);
-    const unsigned bytes = static_cast<unsigned>(size);
+    const unsigned bytes = size;
     if (what & ALIGNED) check_alignment(at, bytes < 8 ? bytes : 8, code);  // 16 bytes: of a type aligned to 8, perhaps
     if (what & READS) check_access(at, bytes, READ, code);
     if (what & WRITES) check_access(at, bytes, WRITE, code);

@@ -21,13 +21,13 @@ static chunk *need(chunk *&c) { return c ? c : c = static_cast<chunk *>(zeros(si
 
 chunk *find_chunk(const char *at, size_t *offset, bool *shared)
 {
-    const size_t in_device = static_cast<size_t>(at - device_begin);
+    const size_t in_device = at - device_begin;
     if (in_device < static_cast<size_t>(DEVICE_CHUNKS) * CHUNK) {
         *offset = in_device % CHUNK;
         *shared = false;
         return device_chunks ? device_chunks[in_device / CHUNK] : nullptr;
     }
-    const size_t in_shared = static_cast<size_t>(at - shared_begin);
+    const size_t in_shared = at - shared_begin;
     if (in_shared < static_cast<size_t>(SHARED_CHUNKS) * CHUNK) {
         *offset = in_shared % CHUNK;
         *shared = true;
@@ -45,8 +45,7 @@ static void mark(const char *at, size_t bytes, uint8_t keep, uint8_t set)
         chunk *c = find_chunk(at, &offset, &shared);
         const size_t here = bytes < CHUNK - offset ? bytes : CHUNK - offset;
         if (c && !keep) memset(c->flags + offset, set, here);
-        for (size_t i = 0; c && keep && i < here; i++)
-            c->flags[offset + i] = static_cast<uint8_t>((c->flags[offset + i] & keep) | set);
+        for (size_t i = 0; c && keep && i < here; i++) c->flags[offset + i] = (c->flags[offset + i] & keep) | set;
         at += here;
         bytes -= here;
     }
@@ -90,8 +89,8 @@ extern "C" void wb_name_buffer(const void *at, const char *name, const char *typ
     const char *const begin = name_tensor(from, {name, type, element, {dim[0], dim[1], dim[2], dim[3]}}, &all);
     if (!begin) return;
     const char *const end = from + element * dim[0] * dim[1] * dim[2] * dim[3];
-    mark(begin, static_cast<size_t>(from - begin), 0, 0);
-    if (end < begin + all) mark(end, static_cast<size_t>(begin + all - end), 0, 0);
+    mark(begin, from - begin, 0, 0);
+    if (end < begin + all) mark(end, begin + all - end, 0, 0);
 }
 
 // ------------------------ shared memory
@@ -122,18 +121,12 @@ static void describe_shared(const char *at, unsigned bytes, char *text, size_t s
 {
     const block &b = *current;
     if (at < b.static_shared - page_size() / 2) {
-        const char *name = b.dynamic_name ? b.dynamic_name : "shared memory";
-        const ptrdiff_t offset = at - b.dynamic_shared, all = static_cast<ptrdiff_t>(b.config->shared);
-        if (!all)
-            snprintf(text, size, "%s has no memory: the third launch argument in <<<...>>> is 0", name);
-        else if (offset < 0)
-            snprintf(text, size, "%td bytes before extern __shared__ %s", -offset, name);
-        else if (offset >= all)
-            snprintf(text, size, "%td bytes past the last of extern __shared__ %s, which has %td bytes",
-                     offset - all + 1, name, all);
-        else
-            snprintf(text, size, "extern __shared__ %s, bytes %td to %td of %td", name, offset,
-                     offset + static_cast<ptrdiff_t>(bytes) - 1, all);
+        const ptrdiff_t offset = at - b.dynamic_shared, all = b.config->shared;
+        if (offset >= 0 && offset < all)
+            snprintf(text, size, "extern __shared__ %s, bytes %td to %td of %td",
+                     b.dynamic_name ? b.dynamic_name : "shared memory", offset, offset + bytes - 1, all);
+        else if (!describe_shared_address(b, at, text, size))
+            snprintf(text, size, "address %p", static_cast<const void *>(at));
         return;
     }
     const shared_slot *nearest = nullptr;
@@ -144,7 +137,7 @@ static void describe_shared(const char *at, unsigned bytes, char *text, size_t s
         return;
     }
     const shared_variable &v = *nearest->variable;
-    const size_t offset = static_cast<size_t>(at - nearest->at), count = v.bytes / v.element;
+    const size_t offset = at - nearest->at, count = v.bytes / v.element;
     if (offset < v.bytes && v.element > 16)  // a structure
         snprintf(text, size, "__shared__ %s, bytes %zu to %zu of %zu", v.name, offset, offset + bytes - 1, v.bytes);
     else if (offset < v.bytes && v.extent > v.element)
@@ -177,7 +170,7 @@ void describe_unwritten(const char *at, char *text, size_t size)
 
 void describe_memory(const char *at, unsigned bytes, char *text, size_t size)
 {
-    const size_t in_shared = static_cast<size_t>(at - shared_begin);
+    const size_t in_shared = at - shared_begin;
     if (shared_begin && current && in_shared < static_cast<size_t>(SHARED_CHUNKS) * CHUNK)
         describe_shared(at, bytes, text, size);
     else if (!describe_device_address(at, text, size))

@@ -50,7 +50,7 @@ static request_cost global_cost(const request &r)
             touched[sectors++] = {s, r.to[lane] / SECTOR};
     }
     std::sort(touched, touched + sectors);
-    sectors = static_cast<unsigned>(std::unique(touched, touched + sectors) - touched);
+    sectors = std::unique(touched, touched + sectors) - touched;
     std::sort(at, at + count);
     for (unsigned i = 0; i < count; i++) {
         different += at[i] + r.bytes - std::max(end, at[i]);
@@ -153,7 +153,7 @@ static void add(size_t number, const void *at, size_t bytes, const void *to = nu
     if (x.open.size() <= n) x.open.push_back({});
     request &r = x.open[n];
     r.lanes |= 1u << lane;
-    r.bytes = static_cast<unsigned>(bytes);
+    r.bytes = bytes;
     r.at[lane] = reinterpret_cast<uintptr_t>(at);
     r.to[lane] = reinterpret_cast<uintptr_t>(to);
 }
@@ -196,12 +196,12 @@ void hook_barrier(block &b)
 
 void hook_warp(block &b, warp &w, unsigned lanes, warp_operation)
 {
-    if (!(w.all & ~w.exited & ~lanes)) close(static_cast<unsigned>(&w - b.warps));
+    if (!(w.all & ~w.exited & ~lanes)) close(&w - b.warps);
 }
 
 void hook_atomic(const void *at, size_t bytes, void *code)
 {
-    check_access(static_cast<const char *>(at), static_cast<unsigned>(bytes), ATOMIC, code);
+    check_access(static_cast<const char *>(at), bytes, ATOMIC, code);
 }
 
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source)
@@ -255,7 +255,7 @@ static void write_record()
         place places[AT_ONCE];
         const size_t n = std::min<size_t>(AT_ONCE, instructions.size() - k);
         for (size_t i = 0; i < n; i++) places[i] = instructions[k + i].where;
-        if (k % AT_ONCE == 0) find_source_lines(places, static_cast<int>(n), found);
+        if (k % AT_ONCE == 0) find_source_lines(places, n, found);
         const call_site at = instructions[k].site.file ? instructions[k].site
                                                        : call_site{found[k % AT_ONCE].file, found[k % AT_ONCE].line};
         for (size_t c = 0; c < COLUMNS; c++)
