@@ -13,8 +13,6 @@ Test(SUITE, one_tile)
     EACH_D(check(1, 1, 1, 1, 16, D, 16, WB_LENS_SAME));
 }
 
-Test(SUITE, one_key) { check(2, 2, 2, 1, 1, 64, 16, WB_LENS_SAME); }
-
 // More tiles than blocks, so that a block's share is a part of a head, and fewer.
 Test(SUITE, long_sequence)
 {

@@ -34,7 +34,7 @@
 enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES = 8, LINES = 4000 };
 enum { RANDOM = 24, SUITES = 4 };  // cases that a change has to pass as well; changes for the suite
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
-enum { FAR = 2 };
+enum { FAR = 2, FEW = 4 };
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
 static const wb_problem *problem;
@@ -301,6 +301,13 @@ static void probe(int on, int from, int to)
     worker_retire(WORKER_SHARED);
 }
 
+// Whether a change makes a difference in what was probed last.
+static bool differs(int id)
+{
+    const change *c = &changes[id];
+    return values[id] != 0 && (!c->as_it_is || values[id] != values[c->as_it_is]);
+}
+
 // What is worth trying, in its order.
 static void find_order(void)
 {
@@ -310,9 +317,7 @@ static void find_order(void)
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || c->odd || rank_of(c) != rank || values[id] == 0 ||
-                (c->as_it_is && values[id] == values[c->as_it_is]))
-                continue;
+            if (!*c->put || c->odd || rank_of(c) != rank || !differs(id)) continue;
             order[order_count++] = like[id] = id;
             int k = id;
             while (c->as_it_is && changes[k - 1].site == c->site) k--;
@@ -388,14 +393,6 @@ static int try_all(int found[SUITES])
     return count;
 }
 
-// A case that the change that is on makes wrong, again and again; NULL: it makes none.
-static const wb_case *changed_by_it(void)
-{
-    for (int n = 0; n < case_count; n++)
-        if (!wrong[n] && is_wrong(n) && is_wrong(n)) return &cases[n];
-    return NULL;
-}
-
 // For who asks what a suite finds (tests/prove/edits.sh, kills.sh): so many of the changes that change a result, drawn
 // by a seed, a line each with the case, and for each a file BUILT.ID that turns it on in the worker that finds its name
 // in WB_REPAIR.
@@ -404,14 +401,16 @@ static int choose(int count, uint64_t seed, const char *built)
     static bool seen[REPAIR_IDS];
     if (!share()) return 2;
     find_cases(0, NULL);
+    probe(0, 0, case_count < FEW ? case_count : FEW);  // what was reached there, and no different, is not tried
     for (int n = 0, drawn = 0; n < 100 * count && drawn < count && change_count; n++) {
         const int id = 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count);
-        if (seen[id] || !*changes[id].put) continue;
+        if (seen[id] || !*changes[id].put || (values[changes[id].as_it_is] && !differs(id))) continue;
         seen[id] = true, shared->on = id;
-        const wb_case *const c = changed_by_it();
-        if (!c) continue;
+        for (first = 0; first < case_count; first++)
+            if (!wrong[first] && is_wrong(first) && is_wrong(first)) break;
+        if (first == case_count) continue;
         char name[4096], text[WB_CASE_TEXT];
-        wb_case_print(problem, c, text);
+        wb_case_print(problem, &cases[first], text);
         snprintf(name, sizeof name, "%s.%d", built, id);
         FILE *file = fopen(name, "w");
         if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
