@@ -6,12 +6,13 @@
 static fit fit_merge[2] = {FIT(BY_SUM, "finalize"),
                            FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
-static fit fit_scales = FIT(BY_SCALES, "scores|weights|scales sent", .joint = "; that is the change of ",
-                            .by = {{"head 0", "scales sent|scores|weights"},
-                                   {"log2(K_scale)", "scales sent|weights"},
-                                   {"S V_scale", "scales sent|scores"},
-                                   {"log2(V_scale) + ", "scores"},
-                                   {"scale log2(e) S K_scale", "weights|scales sent"}});
+static fit fit_scales =
+    FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights", .joint = "; that is the change of ",
+        .by = {{"head 0", "scales sent|scores|weights"},
+               {"log2(K_scale)", "scales sent|weights"},
+               {"S V_scale", "scales sent|scores"},
+               {"log2(V_scale) + ", "scores"},
+               {"scale log2(e) S K_scale", "weights|scales sent"}});
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };

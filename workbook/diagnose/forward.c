@@ -52,7 +52,7 @@ bool look_at_heads(const record *r, bool of_V)
             const product *const S = steps[t].S;  // in 16, V has another order
             for (int c = 0; p && of_V && !p->scores && e.problem->signature != WB_FP8 && c < S->cols; c++)
                 if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c]))
-                    find(BY_HEADS + 1, "V of another key", "fetch|overlap|first key|page lookup",
+                    find(BY_HEADS + 1, "V of another key", "fetch|skip|overlap|first key|page lookup",
                          "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d",
                          steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]));
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {

@@ -315,11 +315,10 @@ static void look_at_hidden(const char *q, const step *t, int i, double run)
     }
     run = fmax(run, most);
     if (count > 1 && (most - least > 0.1 || (isfinite(run) && weight < 0.8 * exp2(least - run))))
-        find(
-            BY_MASK, "hidden by a number", MASK_GAPS,
-            "%s gives the weight %.3g to each hidden key of the tile that starts at key %d, whatever its score. Hidden "
-            "scores were set to a finite number, which visible ones are not always above; use -INFINITY",
-            q, weight, t->first);
+        find(BY_MASK, "hidden by a number", MASK_GAPS,
+             "%s gives the weight %.3g to each hidden key of the tile that starts at key %d%s; use -INFINITY", q,
+             weight, t->first,
+             most - least > 0.1 ? ", whatever its score, so hidden scores were set to a finite number" : "");
 }
 
 static void look_at_row(int i)
