@@ -23,7 +23,7 @@ Test(SUITE, one_tile_of_keys) { EACH_D(check(64, TILE, D), check(384, TILE, D));
 // As many as the ring holds, one more, and round and round.
 Test(SUITE, ring_goes_round)
 {
-    const int tiles[] = {3, 4, 5, 11};
+    const int tiles[] = {3, 4, 5, 6, 11};
     for (size_t n = 0; n < COUNT(tiles); n++) EACH_D(check(64, TILE * tiles[n], D));
 }
 
