@@ -18,6 +18,8 @@ Test(SUITE, long_sequence)
 {
     EACH_D(check(1, 1, 1, 1, 128, D, 64, WB_LENS_SAME), check(1, 1, 1, 1, 3000 + (int)each, D, 64, WB_LENS_SAME));
     check(1, 2, 2, 1, 700, 64, 16, WB_LENS_SAME);
+    wb_case c = of(1, 20, 1, 1, 4500, 64, 16, WB_LENS_SAME);
+    c.processors = 1, check_case(c);  // shares of more tiles than a warp has lanes
 }
 
 // What one block a head would read alone.
