@@ -90,22 +90,22 @@ double flash_sink_logits_backward_microseconds_key(const attention_shape *shape,
            wb_summing(shape->batch * ceil(shape->q_len / 1024.0));
 }
 
-// 13 and 14: blocks for all rows of a key head, two of a multiprocessor, share the tiles of all sequences, of 64 keys.
-// How many keys there are the host does not know: as many as have room. `more`: steps that end a sequence.
-static double decode_key(const decode_shape *shape, const wb_device *device, double bytes)
+// 13 and 14: blocks for all rows of a key head, two of a multiprocessor, share the tiles of all sequences. How many keys
+// there are the host does not know: as many as have room. `more`: steps that end a sequence.
+static double decode_key(const decode_shape *shape, const wb_device *device, int tile, double bytes)
 {
     const wb_costs *c = device->costs;
     const double keys = (double)shape->batch * shape->max_pages * shape->page_size;
     const double members = wb_members(shape), slots = 2.0 * device->processors;
     const double teams = fmax(1, floor(slots / members));
-    const double steps = c->beginning + ceil(keys / 64 / teams) + c->more * ceil(shape->batch / teams);
+    const double steps = c->beginning + ceil(keys / tile / teams) + c->more * ceil(shape->batch / teams);
     return c->launch + wb_both(c->step * steps, c->megabyte * 2e-6 * bytes * keys * members * shape->head_dim);
 }
 double flash_decode_microseconds_key(const decode_shape *shape, const wb_device *device)
 {
-    return decode_key(shape, device, 2);
+    return decode_key(shape, device, shape->head_dim < 64 ? 128 : 64, 2);
 }
 double flash_decode_int8_microseconds_key(const decode_shape *shape, const wb_device *device)
 {
-    return decode_key(shape, device, 1);
+    return decode_key(shape, device, 128, 1);
 }

@@ -4,7 +4,8 @@
 #include "workbook.h"
 #include "paged.cuh"
 
-constexpr int KEYS = 16;  // that a warp takes of a tile; a page holds a multiple of them
+// Keys that a warp takes of a tile: more of short rows, so that a step pays. 16 of them lie in one page.
+template <int D> constexpr int keys_of = D < 64 ? 32 : 16;
 
 // The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
 TILE_FN long long first_of(long long total, int k, int teams)
@@ -36,7 +37,7 @@ merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], 
 
 // A warp's keys of a tile.
 template <int D> struct key_tile {
-    cache_tile<bf16, KEYS, D> K, V;
+    cache_tile<bf16, keys_of<D>, D> K, V;
 };
 
 // What a block keeps in shared memory.
@@ -54,7 +55,7 @@ template <int ROWS, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
     const key_tile<D> &keys, float scale2, Mask mask)
 {
-    reg_tile<ROWS, KEYS> S = {};
+    reg_tile<ROWS, keys_of<D>> S = {};
     mma_ABt(S, Q_reg, keys.K);  // S = Q K^T
     mask(S);
     const row_vec<ROWS> S_max = row_max_part(S) * scale2;
@@ -80,7 +81,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     part<ROWS, D> *parts,   // [gridDim.x, 2]
     decode_shape shape)
 {
-    constexpr int THREADS = 32 * WARPS, BC = KEYS * WARPS;
+    constexpr int THREADS = 32 * WARPS, KEYS = keys_of<D>, BC = KEYS * WARPS, PAGES = KEYS / 16;
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
@@ -92,13 +93,15 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     if (me.team >= teams) return;
     const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
     const unsigned count = (unsigned)(to - from);
-    const int my_key = warp_id() * KEYS;  // of a tile
+    const int my_key = warp_id() * KEYS;                          // of a tile
+    const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     place at = all.find(from), ahead = at;
     after_may_begin();  // the merge; launched earlier, its blocks would delay the first loads
 
-    // A lane looks up the page of its warp's keys in one tile, from p.t on: a tile's loads would wait for its own.
+    // A lane looks up the page of 16 of its warp's keys, from tile p.t on: a tile's loads would wait for its own.
     const auto page_of = [&](const place &p) {
-        const int key = min(p.t + lane_id(), all.tiles_of(p.keys) - 1) * BC + my_key;
+        const int tile = min(p.t + lane_id() / PAGES, all.tiles_of(p.keys) - 1);
+        const int key = tile * BC + my_key + 16 * (lane_id() % PAGES);
         int page = 0;
         //{ page lookup
         if (key < p.keys) page = page_table[(size_t)p.b * shape.max_pages + key / shape.page_size];
@@ -114,15 +117,15 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
     const auto send = [&]() {
         if (sent < count) {
-            const int page = __shfl_sync(0xffffffffu, pages, ahead.t - first);
-            const int key = ahead.t * BC + my_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
+            const int page = __shfl_sync(0xffffffffu, pages, (ahead.t - first) * PAGES + lane_id() / (512 / KEYS));
+            const int key = ahead.t * BC + sent_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
             const size_t key_row = (size_t)(unsigned)page * page_rows + row * heads + me.head;
             key_tile<D> &keys = tiles.keys[warp_id()][sent % STAGES];
             load_rows_async(keys.K, K + key_row * D, heads * D, rows);
             load_rows_async(keys.V, V + key_row * D, heads * D, rows);
             if (++sent < count) {
                 all.step(ahead);
-                if (ahead.t == 0 || ahead.t == first + 32) pages = page_of(ahead), first = ahead.t;
+                if (ahead.t == 0 || ahead.t == first + 32 / PAGES) pages = page_of(ahead), first = ahead.t;
             }
         }
         loads_issued();
@@ -232,7 +235,7 @@ wb_status flash_decode(
         const auto kernel = decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
         kernel<<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
-        const auto merge = merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>;
+        const auto merge = merge_kernel<s.ROWS, s.D, keys_of<s.D> * s.WARPS>;
         const dim3 grid(blocks, (s.ROWS + 31) / 32);
         if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
             merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);

@@ -25,13 +25,14 @@ template <class Element, int Rows, int Cols> struct alignas(128) cache_tile {
     TILE_FN const uint4 *chunk(int row, int n) const { return &at[row][n ^ row * turns / 8 % turns]; }
 };
 
-// __pipeline_memcpy_async of 16 bytes that nobody wants again: L2 gives them up before parts, which are read again.
+// __pipeline_memcpy_async of 16 bytes that nobody wants again: L2 gives them up before parts, which are read again. It
+// fetches the 128 bytes around them, which other heads' blocks want at about this time where a row has fewer.
 TILE_FN void copy_once_async(void *to, const void *from)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;"
                  :
                  : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "l"(policy)
                  : "memory");

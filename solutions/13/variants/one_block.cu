@@ -27,7 +27,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const int *kv_len,      // [B]
     decode_shape shape)
 {
-    constexpr int THREADS = 32 * WARPS, BC = KEYS * WARPS, AHEAD = STAGES - 1;
+    constexpr int THREADS = 32 * WARPS, KEYS = keys_of<D>, BC = KEYS * WARPS, AHEAD = STAGES - 1;
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<block_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
@@ -132,5 +132,5 @@ wb_status flash_decode(
 
 double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
 {
-    return one_block_microseconds(shape, device, KEYS, 2);
+    return one_block_microseconds(shape, device, shape->head_dim < 64 ? 32 : 16, 2);
 }

@@ -121,8 +121,8 @@ static int cluster_of(double heads, double keys, int processors)
     return keys > (cluster > 1 ? 1400 * cluster : 2048) ? 0 : cluster;
 }
 
-// Calls f with rows, D, warps, stages, and how many blocks, a cluster in y. Two blocks of four warps share a
-// multiprocessor where there are more of them than it takes for one of eight each. False where neither suits.
+// Calls f with rows, D, warps, stages, and how many blocks, a cluster in y: of four warps where there are more of them
+// than multiprocessors, which take up to four (D 64), else of eight. False where neither suits.
 template <int D, int STAGES, class F> static bool with_one_block(const decode_shape *shape, F f)
 {
     int device, processors;
@@ -141,9 +141,9 @@ template <int D, int STAGES, class F> static bool with_one_block(const decode_sh
 template <class F> static bool with_one_block(const decode_shape *shape, F f)
 {
     switch (shape->head_dim) {
-    case 16: return with_one_block<16, 4>(shape, f);
-    case 32: return with_one_block<32, 4>(shape, f);
-    case 64: return with_one_block<64, 4>(shape, f);
+    case 16: return with_one_block<16, 3>(shape, f);
+    case 32: return with_one_block<32, 3>(shape, f);
+    case 64: return with_one_block<64, 3>(shape, f);
     default: return with_one_block<128, 3>(shape, f);
     }
 }
