@@ -72,7 +72,7 @@ blank-%: FORCE  ## blank-03: a file without gaps, with the contract only; reset-
 start-%: $B/wb FORCE  ## start-04: the shipped file with your code from the problem before
 	@workbook/loop/reset.sh $* start
 diff-%: $B/wb FORCE  ## diff-03: your file against the reference solution; asks first, unless YES=1
-	@workbook/loop/diff.sh $*
+	@workbook/loop/step.sh $* diff
 step-%: $B/wb FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: solutions)
 	@workbook/loop/step.sh $*
 predict-%: $B/wb FORCE  ## predict-04 GUESS=0.5: answers make next's question; shows your number and the counted one

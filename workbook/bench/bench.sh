@@ -1,16 +1,17 @@
 #!/bin/sh
 # bench.sh BACKEND IMPL NN... - times your function, the reference solution and the naive baseline side by side; the
-# table goes to build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from
-# the roofs. WITH_VARIANTS=1 times the key's variants as well, WITH_VARIANTS=slow the lab's kernels of 03. An
-# implementation that is wrong, crashes or hangs is named and left out. Exit status: 1 if one was, or a problem does not
-# compile.
+# table goes to build/BACKEND/results/NN_name.tsv, which plot-NN draws, or into the folder TO. On a GPU it ends with a
+# verdict: how far from the roofs. WITH_VARIANTS=1 times the key's variants as well ("// exempt: times" is said of one
+# that is for reading and too slow), and there what the library takes, so that a wrong choice is seen;
+# WITH_VARIANTS=slow the lab's kernels of 03. An implementation that is wrong, crashes or hangs is named and left out.
+# Exit status: 1 if one was, or a problem does not compile.
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
 shift 2
-out=build/$backend
+out=build/$backend to=${TO:-build/$backend/results}
 failed=0
-mkdir -p "$out/results"
+mkdir -p "$to"
 for number; do
     echo "FlashAttention workbook: bench of problem $number, $backend backend. Next: make plot-$number"
     key=
@@ -36,7 +37,7 @@ for number; do
         workbook/bench/ring.sh "$backend" "$impl" "$number" || failed=1
         continue
     fi
-    table=$out/results/${number}_$name.tsv
+    table=$to/${number}_$name.tsv
     set --
     if [ "$impl" = problems ] && "$out/wb" untouched "$file"; then
         echo "  your function is not started: only the reference solution and the naive baseline"
@@ -44,6 +45,8 @@ for number; do
     fi
     if [ -f "$out/solutions/$number.so" ]; then set -- "$@" --impl "key=$out/solutions/$number.so"; fi
     for variant in $variants; do set -- "$@" --impl "$(basename "$(dirname "$variant")")=$variant"; done
+    [ "$backend,${WITH_VARIANTS:-}" != cuda,1 ] || [ ! -x "$out/lib/${number}_worker" ] ||
+        set -- "$@" --impl "library=$out/lib/libworkbook.so"
     if ! "$out/bench" "$number" "$@" --naive --sweep --out "$table"; then
         failed=1
         if grep -q '^# yours is left out' "$table" 2>/dev/null; then

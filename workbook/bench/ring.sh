@@ -24,16 +24,10 @@ $MAKE --no-print-directory -j"$JOBS" BACKEND="$backend" $(printf '%s\n' $program
     >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
 
 mkdir -p "$(dirname "$table")"
-machine_of "$backend"
 {
     echo "# problem: $number $name"
-    echo "# commit: $commit"
-    echo "# machine: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
-    echo "# gpu: $gpu"
-    echo "# driver: $driver"
+    head_lines "$backend" "make bench-$number IMPL=$impl"
     echo "# gpus: $gpus"
-    echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
-    echo "# backend: $backend"
     echo "# bytes: of rank 0, which has the most: inputs and outputs, plus its workspace"
     printf 'problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tcausal\tranks\tms\tms_p10\tms_p90\ttflops\tio_bytes\tpeak_bytes\n'
 } >"$table"
