@@ -53,7 +53,8 @@ table() { # small models keep a GPU busy only together
     awk '!/^#/ && $1 != "kernels" { print $1 }' plots/data/h200/train_wrong.tsv | sort -u | xargs -P 6 -I NAME \
         sh -c 'train/table.sh cuda "$1/rows/$(echo "$2" | tr / _)" "$2"' table "$result" NAME
     ok $? "the table"
-    head_lines cuda "table.sh, 2000 steps of 512 bytes, seeds 1 2 3" | cat - "$result/rows/right" >"$result/train_wrong.tsv"
+    head_lines cuda "table.sh, 2000 steps of 512 bytes, seeds 1 2 3" |
+        cat - "$result/rows/right" >"$result/train_wrong.tsv"
     rm "$result/rows/right"
     for rows in "$result"/rows/*; do sed 1d "$rows"; done >>"$result/train_wrong.tsv"
     rm -rf "$result/rows"
@@ -114,7 +115,8 @@ ranks() {
     done
     rm -rf "$result"/ranks_*
     any_text "$result/text"
-    head_lines cuda "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them" >"$result/train_ranks.tsv"
+    head_lines cuda "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them" \
+        >"$result/train_ranks.tsv"
     printf 'ranks\tbatch\tturn\ttokens\tms\ttokens_per_second\tloss\n' >>"$result/train_ranks.tsv"
     for turn in 1 2 3; do # with a batch for one GPU and one for all
         for batch in $(printf '%s\n' 16 $((16 * most)) | sort -nu); do

@@ -42,8 +42,8 @@ $(TRAINED)/check: $(TRAINED)/double/layers.o $(CHECKED)
 $(foreach t,$(wildcard $(TRAINED)/wrong/*/*.cu),$(eval \
   $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(if $(findstring backward,$(notdir $t)),09,07),$t)))
 
-# For tests/train.sh and train_ranks.sh: layers that the check must reject, kernels that a run must survive, what runs on
-# GPUs, on the CPU layer, where NCCL is played, and programs whose ranks do not train as one.
+# For tests/train.sh and train_ranks.sh: layers that the check must reject, kernels that a run must survive, what runs
+# on GPUs, on the CPU layer, where NCCL is played, and programs whose ranks do not train as one.
 TRAIN_WRONG := tests/train/wrong.diff
 wrong_in = $(shell awk -v list=$(TRAIN_WRONG) -v tell=known -f $(EDIT) | awk '$$2 == "$(1)" { print $$1 }')
 $(eval $(call edited_source,$(TRAINED)/wrong_layers/%,train/layers.c,$(TRAIN_WRONG)))
@@ -61,18 +61,18 @@ ON_LAYER := $(patsubst %,$(TRAINED)/device/%.o,train model context attention_nai
   $(MACHINERY)
 $(TRAINED)/on_layer: $(ON_LAYER)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
-# $(1): the source, train/$(1), $(2): what it is compiled by, $(3): the program, of these objects: $(4)
+# $(1): its folder, $(2): the source, of train/, $(3): what it is compiled by, $(4): the program, of these objects: $(5)
 define wrong_ranks
-$(call edited_source,$(TRAINED)/wrong_ranks/$(basename $(1))/%,train/$(1),$(TRAIN_WRONG))
-$(TRAINED)/wrong_ranks/$(basename $(1))/%/$(basename $(1)).o: KERNELFLAGS += -Itrain
-$(TRAINED)/wrong_ranks/$(basename $(1))/%/$(basename $(1)).o: $(TRAINED)/wrong_ranks/$(basename $(1))/%/$(1) $B/flags.mk
-	$(2)
-$(TRAINED)/wrong_ranks/$(basename $(1))/%/$(3): $(TRAINED)/wrong_ranks/$(basename $(1))/%/$(basename $(1)).o $(TRAINED)/$(3)
-	$Q$$(LINK) -rdynamic $$< $(filter-out %/$(basename $(1)).o,$(4)) $(LIBS) -o $$@
+$(call edited_source,$(1)/%,train/$(2),$(TRAIN_WRONG))
+$(1)/%/edited.o: KERNELFLAGS += -Itrain
+$(1)/%/edited.o: $(1)/%/$(2) $B/flags.mk
+	$(3)
+$(1)/%/$(4): $(1)/%/edited.o $(TRAINED)/$(4)
+	$Q$$(LINK) -rdynamic $$< $(filter-out %/$(basename $(2)).o,$(5)) $(LIBS) -o $$@
 endef
-$(foreach s,ranks_host model train context,$(eval \
-  $(call wrong_ranks,$s.c,$$(call compile_c,-Itrain -O1),train,$(TRAIN_O))))
-$(eval $(call wrong_ranks,ranks_device.cu,$$(compile_cu),on_layer,$(ON_LAYER)))
+$(foreach s,ranks_host model train context,$(eval $(call wrong_ranks,$(TRAINED)/wrong_ranks/$s,$s.c,$$(call \
+  compile_c,-Itrain -O1),train,$(TRAIN_O))))
+$(eval $(call wrong_ranks,$(TRAINED)/wrong_ranks/ranks_device,ranks_device.cu,$$(compile_cu),on_layer,$(ON_LAYER)))
 train-ranks: $(TRAINED)/train $(TRAINED)/on_layer $B/solutions/17.so $B/solutions/18.so
 	@$(MAKE) --no-print-directory $(foreach s,ranks_host model train context ranks_device,$(foreach n,$(call \
 	    wrong_in,$s),$(TRAINED)/wrong_ranks/$s/$n/$(if $(filter %_device,$s),on_layer,train)))
