@@ -121,7 +121,7 @@ fi
     sed '1d; s/^/naive\t/' "$naive"
     [ -z "$kernels" ] || sed "1d; s/^/$title	/" "$run/curve.tsv"
 } >"$run/train.tsv"
-if command -v gnuplot >/dev/null; then plots/train.sh "$run/train.tsv" $drawn || exit 2; else
-    echo "not drawn, because gnuplot is not installed: plots/train.sh $run/train.tsv draws the curves later"
+if command -v gnuplot >/dev/null; then plots/plot.sh train "$run/train.tsv" $drawn || exit 2; else
+    echo "not drawn, because gnuplot is not installed: plots/plot.sh train $run/train.tsv draws the curves later"
 fi
 exit $status

@@ -107,7 +107,7 @@ for number; do
     echo
 done
 plots/plot.sh roofline "$backend" || exit 1
-plots/train.sh plots/data/cpu/train.tsv build/plots/train_recorded || exit 1
+plots/plot.sh train plots/data/cpu/train.tsv build/plots/train_recorded || exit 1
 echo
 echo "A recorded training of a language model with our 07 and 09: build/plots/train_recorded.svg."
 echo "Again, in 3 minutes: make train IMPL=solutions"
