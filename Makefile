@@ -130,7 +130,7 @@ uninstall:  ## PREFIX=/usr/local: removes the library
 	@solutions/install.sh --remove
 torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs pytest, hypothesis
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py transformers_test.py)
+	    $(addprefix reference/,flash_attn_test.py ring_test.py transformers_test.py)
 wheel:  ## dist/*.whl: the library for PyTorch, for GPUs of 80, 90a and 120, or ARCH="80 90a"
 	@BACKEND=$(if $(NVCC),$(if $(filter file,$(origin BACKEND)),cuda,$(BACKEND)),$(BACKEND)) \
 	    $(PYTHON) reference/pip_wheel.py

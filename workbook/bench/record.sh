@@ -183,9 +183,8 @@ peers() {
 }
 
 torch() {
-    needs torch torch pytest || return
-    step 400 torch "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py \
-        reference/ring_test.py
+    needs torch torch pytest hypothesis || return
+    step 400 torch "$python" -m pytest -q -p no:cacheprovider reference/flash_attn_test.py reference/ring_test.py
 }
 
 gpt_oss() {
