@@ -94,7 +94,7 @@ for number; do
     [ -n "$program" ] || continue
     find_source solutions "$number"
     if [ "$backend" = cpu ]; then
-        { workbook/bench/ring.sh cpu solutions "$number" && plots/plot.sh "$number" cpu; } >"$said/$number" 2>&1 ||
+        { workbook/bench/bench.sh cpu solutions "$number" && plots/plot.sh "$number" cpu; } >"$said/$number" 2>&1 ||
             { cat "$said/$number"; exit 1; }
         grep '^drawn: ' "$said/$number"
     fi

@@ -157,12 +157,12 @@ bench() {
     for number in $(echo "$numbers" | grep -v '^01$'; echo "$numbers" | grep '^01$'); do
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
         if [ -n "$(ring_of "$number")" ]; then # of several processes, on as many GPUs as there are
-            step 600 "bench $number" workbook/bench/ring.sh "$backend" solutions "$number" "$tables/$table"
+            step 600 "bench $number" env TO="$tables" workbook/bench/bench.sh "$backend" solutions "$number"
             ranks=$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)
             keep "$table" "x$ranks"
             [ "${ranks:-0}" -gt 1 ] || continue
-            step 600 "bench $number, long" env LONG="524288 1048576" workbook/bench/ring.sh "$backend" solutions \
-                "$number" "$tables/${table%.tsv}_long.tsv"
+            step 600 "bench $number, long" env LONG="524288 1048576" TO="$tables" workbook/bench/bench.sh \
+                "$backend" solutions "$number"
             keep "${table%.tsv}_long.tsv" "x$ranks"
             continue
         fi
