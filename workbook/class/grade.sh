@@ -239,5 +239,6 @@ esac
 [ -z "$calls" ] || reason="${reason:+$reason; }$calls"
 
 # The sum of all that it was judged with; what there is to say of it; and the sum of each problem.
-printf '%s\n' "$print" "$reason" | cat - "$scratch/prints" >"$out/record.new" && mv "$out/record.new" "$out/record" || fail 1 "$out is full"
+printf '%s\n' "$print" "$reason" | cat - "$scratch/prints" >"$out/record.new" && mv "$out/record.new" "$out/record" ||
+    fail 1 "$out is full"
 echo "grade: $(total)${reason:+: $reason}"
