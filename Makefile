@@ -72,7 +72,7 @@ blank-%: FORCE  ## blank-03: a file without gaps, with the contract only; reset-
 start-%: $B/wb FORCE  ## start-04: the shipped file with your code from the problem before
 	@workbook/loop/reset.sh $* start
 diff-%: $B/wb FORCE  ## diff-03: your file against the reference solution; asks first, unless YES=1
-	@workbook/loop/diff.sh $*
+	@workbook/loop/step.sh $* diff
 step-%: $B/wb FORCE  ## step-04: changes from your file of the problem before to the one shipped (KEYS=1: solutions)
 	@workbook/loop/step.sh $*
 predict-%: $B/wb FORCE  ## predict-04 GUESS=0.5: answers make next's question; shows your number and the counted one
@@ -130,7 +130,7 @@ uninstall:  ## PREFIX=/usr/local: removes the library
 	@solutions/install.sh --remove
 torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs pytest, hypothesis
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py transformers_test.py)
+	    $(addprefix reference/,flash_attn_test.py ring_test.py transformers_test.py)
 wheel:  ## dist/*.whl: the library for PyTorch, for GPUs of 80, 90a and 120, or ARCH="80 90a"
 	@BACKEND=$(if $(NVCC),$(if $(filter file,$(origin BACKEND)),cuda,$(BACKEND)),$(BACKEND)) \
 	    $(PYTHON) reference/pip_wheel.py

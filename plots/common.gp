@@ -111,7 +111,7 @@ has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
 # Variants of the reference solution go by the names of their files; the first of a chart has a style of its own.
 variants = ""
 variant(file, where) = (variants = \
-    system(sprintf("awk -f plots/series.awk -v variants=1 -v impl= -v where='%s' '%s'", where, file)))
+    system(sprintf("awk -f plots/series.awk -v of=variants -v impl= -v where='%s' '%s'", where, file)))
 present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where) \
     .has(file, "library", where).has(file, "fa2", where).has(file, "fa3", where).has(file, "fa4", where) \
     .has(file, "cudnn", where).has(file, "flex", where).has(file, "flashinfer", where) \

@@ -1,4 +1,4 @@
-# draw.sh - read by plot.sh, roofline.sh, train.sh, make mask-NN and timeline-NN, which end here without gnuplot.
+# draw.sh - read by plot.sh, make mask-NN and timeline-NN, which end here without gnuplot.
 command -v gnuplot >/dev/null || { echo "plot: gnuplot is not installed; ./setup.sh installs it"; exit 1; }
 field() { sed -n "s/^# $2: //p" "$1" | head -n 1; } # TABLE NAME: what a line at the table's beginning says
 plain() { tr -d "'\"{}" | tr '_@^&' '    '; }       # without what gnuplot takes for markup

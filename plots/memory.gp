@@ -7,8 +7,7 @@
 
 # Implementations with a workspace (naive's is nearly all it has); of those that differ by less than 5 % one.
 workspaces(file, where) = \
-    system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' -f plots/workspaces.awk", \
-    where, file))
+    system(sprintf("awk -f plots/series.awk -v of=workspaces -v impl= -v where='%s' '%s'", where, file))
 
 if (!exists("beside_bytes")) { beside_bytes = "NaN"; beside_title = "" }
 # As in speed.gp: what a block is given by @ has to be there before the block.

@@ -1,4 +1,4 @@
-# roofline.awk - the points of roofline.gp, from bench's tables of one GPU, which roofline.sh picks: a line for the
+# roofline.awk - the points of roofline.gp, from bench's tables of one GPU, which plot.sh picks: a line for the
 # main shape of each problem, and where its number stands on the chart. Distances there are differences of logarithms.
 # Of 17 and 18 it is the longest causal one, D 128, on as many GPUs as there were: rates are of one of them.
 BEGIN { FS = "\t"; GAP = 0.19; DROP = 0.25 }  # between two numbers; between a point and its number

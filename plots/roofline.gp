@@ -1,5 +1,5 @@
 # roofline.gp - the rate of each problem's main shape against its arithmetic intensity, under the roofs of the GPU.
-# Drawn by roofline.sh, which sets, besides term and out: chart_data (by roofline.awk), source, and the roofs
+# Drawn by plot.sh, which sets, besides term and out: chart_data (by roofline.awk), source, and the roofs
 # peak_tflops, mma_tflops (0: not known) and peak_gbps.
 cell(k, name) = system(sprintf("awk -F'\\t' '/^#/ { next }" \
                                ." $1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i; next }" \

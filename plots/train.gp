@@ -1,4 +1,4 @@
-# train.gp - the loss of a training run against its step: with naive attention, and with kernels. Drawn by train.sh.
+# train.gp - the loss of a training run against its step: with naive attention, and with kernels. Drawn by plot.sh.
 load 'plots/common.gp'
 unset logscale x
 unset format x

@@ -44,7 +44,7 @@ KINDS = """forward backward same_bits window_forward window_backward sinks_forwa
     logits_forward logits_backward decode int8 mask""".split()
 PEERS = "fa4 fa3 cudnn fa2 flex flashinfer".split()
 KNOW = {"attention": "fa4 fa3 cudnn fa2", "window": "fa4 fa3", "sinks": "flex", "logits": "fa4"}  # their masks
-LIMIT = 2**-7  # of errors: torch_test.py says why
+LIMIT = 2**-7  # of errors: flash_attn_test.py says why
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
     print("family", *SHAPE, "gflop", sep="\t")

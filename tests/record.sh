@@ -19,8 +19,7 @@ mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/o
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
 mkdir -p solutions/03/variants && echo "// exempt: memory" >solutions/03/variants/other.cu
 mkdir -p workbook/bench workbook/loop
-cp "$record" .
-cp "$(dirname "$record")/../loop/source.sh" workbook/loop
+cp "$record" . && cp "${record%record.sh}bench.sh" workbook/bench && cp "${record%bench/*}loop/source.sh" workbook/loop
 cp "$wb" build/cuda/wb
 for test in 01 02 03 04 own; do
     stand_in build/cuda/tests/${test}_test <<'END'
@@ -48,7 +47,7 @@ echo 'END { print "roofline of " FILENAME }' >workbook/bench/verdict.awk
 echo 'case $* in *name*) echo "NVIDIA GeForce RTX 9" ;; *) echo 999.9 ;; esac' | stand_in bin/nvidia-smi
 stand_in bin/compute-sanitizer </dev/null
 stand_in bin/timeout <<'END' # -k 5 SECONDS COMMAND..., of which with SLOW one hangs
-case "${SLOW:-} $*" in "1 -k 5 "[1-9]*"/bench 02 "*) exit 124 ;; esac
+case "${SLOW:-} $*" in "1 -k 5 "[1-9]*"bench.sh cuda solutions 02") exit 124 ;; esac
 shift 3
 exec "$@"
 END

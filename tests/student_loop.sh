@@ -277,10 +277,11 @@ refused "start: no file that has changed since its tests" 'passed and changed si
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff
-refused "diff without solutions/" '^diff-03: there is no reference solution here' env YES=1 workbook/loop/diff.sh 03
+refused "diff without solutions/" '^diff-03: there is no reference solution here' \
+    env YES=1 workbook/loop/step.sh 03 diff
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
-    refused "diff asks first, and refuses without a terminal" 'without a terminal' workbook/loop/diff.sh 03
+    refused "diff asks first, and refuses without a terminal" 'without a terminal' workbook/loop/step.sh 03 diff
     asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
     asked "step between reference solutions" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
 fi

@@ -13,7 +13,8 @@ builds BACKEND=cpu train-test || { verdict 1 "train compiles"; exit 1; }
 
 "$out/check" >"$said" 2>&1
 verdict $? "gradients of all layers and of the model agree with finite differences"
-for name in $(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk); do
+for name in $(awk -v list=tests/train/wrong.diff -v tell=known -f workbook/loop/edit.awk |
+    sed -n 's/ layers$//p'); do
     "$out/wrong_layers/$name/check" >"$said" 2>&1
     [ $? -eq 1 ] && grep -q '^WRONG' "$said"
     verdict $? "the check rejects $name"
@@ -90,8 +91,8 @@ fails() { # WORKER-OF-07 SENTENCE
     [ $? -eq 1 ] && grep -q "the training ends here.*$2" "$said"
     verdict $? "a kernel that fails: $2"
 }
-fails $out/wrong_kernels/07_crashes/07_worker "07 .*the worker died of signal 6"
-fails $out/wrong_kernels/07_is_nan/07_worker "O of 07 is NaN or infinite in 8192 of 8192 numbers"
+fails $out/wrong_kernels/crashes/07_worker "07 .*the worker died of signal 6"
+fails $out/wrong_kernels/is_nan/07_worker "O of 07 is NaN or infinite in 8192 of 8192 numbers"
 fails "$scratch/no_worker" "07 .*before it called the function"
 
 # What is not there.
@@ -110,7 +111,7 @@ for wrong in nothing_of_the_kind '../../x'; do
 done
 
 is_in() { [ "$(wc -l <"$scratch/table")" -gt "$2" ] && ! grep -vxFf "$1" "$scratch/table" >"$said"; } # TEXT LINES
-train/lesson.sh plots/data/h200/train_wrong.tsv >"$scratch/table" && is_in problems/capstone/README.md 20
+train/tables.sh plots/data/h200/train_wrong.tsv >"$scratch/table" && is_in problems/capstone/README.md 20
 verdict $? "the lesson's table agrees with plots/data"
 
 # Which kernel is wrong: three recorded runs. Of all answers one is right, and it fits the gradients that are off.
@@ -129,7 +130,7 @@ for letter in A B C; do
 done
 for table in plots/data/*/train_context.tsv; do
     [ -f "$table" ] || continue # not recorded
-    train/context.sh "$table" >"$scratch/table" && is_in train/README.md 2
+    train/tables.sh "$table" >"$scratch/table" && is_in train/README.md 2
     verdict $? "the table of long sequences agrees with $table"
 done
 

@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive MAKE="${MAKE:-make}"
 unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL
 cat problems/0[1-9]/README.md | head -c 20480 >"$scratch/text" # little is held out, so that it takes little time
 $MAKE --no-print-directory -j"${JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/wb \
-    build/cpu/solutions/07_worker build/cpu/solutions/09_worker $out/wrong_kernels/07_crashes/07_worker >"$said" 2>&1
+    build/cpu/solutions/07_worker build/cpu/solutions/09_worker $out/wrong_kernels/crashes/07_worker >"$said" 2>&1
 verdict $? "train, and ranks that train otherwise, compile"
 [ $failed -eq 0 ] || exit 1
 
@@ -34,7 +34,10 @@ trains() { # PROGRAM RANKS FOLDER WORDS...: one step, and eight
 # TOKENS ONE MANY [LAYERS]: folders
 alike() { train/alike.sh "${backend:-cpu}" "$1" "$scratch/$2" "$scratch/$3" ${4:+"$4"} >>"$said" 2>&1; }
 last() { tail -n 1 "$said"; }
-names() { awk -v list="tests/train/$1.diff" -v tell=known -f workbook/loop/edit.awk; }
+names() { # SOURCE: entries, and what else is known of them
+    awk -v list=tests/train/wrong.diff -v tell=known -f workbook/loop/edit.awk |
+        awk -v source="$1" '$2 == source { print $1, $3 }'
+}
 
 trains $out/train 1 one
 verdict $? "one rank trains"
@@ -86,7 +89,7 @@ shape="$text hidden=32 batch=2"
 on_layer $out/on_layer 1 layer_1 && on_layer $out/on_layer 2 layer_2 && alike 128 layer_1 layer_2
 verdict $? "2 ranks of the layer: $(last)"
 for wrong in $(wrong_on_layer 0); do
-    ! { on_layer "$out/wrong_ranks/on_layer/$wrong/on_layer" 2 wrong && alike 128 layer_1 wrong; } &&
+    ! { on_layer "$out/wrong_ranks/ranks_device/$wrong/on_layer" 2 wrong && alike 128 layer_1 wrong; } &&
         grep -q 'cudacpu: \|^relative error of gradients' "$said"
     not_so "$wrong"
 done
@@ -98,7 +101,7 @@ split() { on_layer "$1" 2 "$2" parallel=context $ring && alike 64 layer_whole "$
 on_layer $out/on_layer 1 layer_whole && split $out/on_layer layer_split
 verdict $? "2 ranks of the layer split each sequence: $(last)"
 for wrong in $(wrong_on_layer 1); do
-    ! split "$out/wrong_ranks/on_layer/$wrong/on_layer" wrong && grep -q 'cudacpu: ' "$said"
+    ! split "$out/wrong_ranks/ranks_device/$wrong/on_layer" wrong && grep -q 'cudacpu: ' "$said"
     not_so "$wrong"
 done
 backend=cpu
@@ -152,7 +155,7 @@ start && kill -KILL $started
 soon nobody_runs
 verdict $? "ranks end with whoever started them"
 : >"$said"
-go $out/train ranks=2 steps=3 backward=build/cpu/solutions/09_worker forward=$out/wrong_kernels/07_crashes/07_worker
+go $out/train ranks=2 steps=3 backward=build/cpu/solutions/09_worker forward=$out/wrong_kernels/crashes/07_worker
 [ $? -eq 1 ] && soon nobody_runs && grep -q 'step 1: the training ends here. 07 .*the worker died of signal 6' "$said"
 verdict $? "a kernel that crashes ends all ranks, with its message"
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # two_makes.sh - two make test-02 at once, of a file that was just edited: both build, both say what is true,
 # neither tears the other's record, and afterwards there is nothing left to build; a make that is killed leaves
-# nothing. On a copy that shares what is built here.
+# nothing. And what a .cu includes is part of it: edited, it is compiled anew, and once; make's own means see nothing of
+# a .cu, for the compiler is given what cuda_to_cpp.awk makes of both. On a copy that shares what is built here.
 set -u
 . tests/prove/frame.sh
 programs="build/cpu/wb build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker"
@@ -74,6 +75,22 @@ PATH=$scratch/bin:$PATH make --no-print-directory BACKEND=cpu build/cpu/problems
 check "a file is saved while it is being compiled" [ "$(tail -n 1 $kernel)" = "// saved" ]
 WB_BUILDING=yes make --no-print-directory -q BACKEND=cpu build/cpu/problems/02_worker
 check "and that is noticed" [ $? -eq 1 ]
+
+build() { WB_BUILDING=yes ${MAKE:-make} --no-print-directory BACKEND=cpu "$@" >"$scratch/said" 2>&1; }
+expect() { # WHAT EDITED OBJECT: made, up to date, and out of date again after an edit of what it includes
+    check "$1 is made" build "$3"
+    check "$1 is not rebuilt while nothing changes" build -q "$3"
+    before=$(cksum <"$3")
+    until touch clock && [ -n "$(find clock -newer "$3")" ]; do :; done # the file system's clock has gone on
+    echo "__global__ void edit_$(basename "$2" .cu)(int *x) { *x = 7; }" >>"$2"
+    build "$3" && [ "$before" != "$(cksum <"$3")" ]
+    verdict $? "$1 is rebuilt when $2 changes"
+}
+sed -i '/^#include "workbook.h"/a #include "helper.cu"' problems/03/flash_forward.cu
+echo '#include "deeper.cu"' >problems/03/helper.cu
+echo '__global__ void helper(int *x) { *x = 1; }' >problems/03/deeper.cu
+expect "a student's kernel" problems/03/helper.cu build/cpu/problems/03.o
+expect "its check build" problems/03/deeper.cu build/cpu/check/problems/03.o
 
 # shellcheck disable=SC2016
 workbook/loop/alone.sh sh -c 'kill -KILL $$' 2>/dev/null

@@ -1,6 +1,5 @@
 #!/bin/sh
 # record.sh OUT [PART...] - what is recorded of make train on a GPU. OUT gets the tables.
-#   layers    the GPU's layers against the host's; layers that are wrong must be told apart
 #   small     the CPU's model, and resuming it
 #   large     76 million parameters, with keys and variants
 #   table     table.sh: what training shows
@@ -9,37 +8,21 @@
 #   context   likewise: one sequence over 1, 2, 4, ... ranks, alike; time and memory of long ones (LENGTHS="131072 ...")
 set -u
 cd "$(dirname "$0")/.." || exit 2
+. workbook/loop/source.sh
 result=$1
 shift
 mkdir -p "$result"
 export OPENBLAS_NUM_THREADS=1 WB_TIMEOUT="${WB_TIMEOUT:-60}"
 out=build/cuda/train failed=0 variants=build/cuda/variants
-commit=${WB_COMMIT:-$(git describe --always --dirty --abbrev=10)}
 keys="forward=build/cuda/solutions/07.so backward=build/cuda/solutions/09.so"
 fast="forward=$variants/07/variants/hopper/07.so backward=$variants/09/variants/hopper/09.so"
 large="layers=12 width=768 q_heads=12 kv_heads=4 head_dim=64 hidden=2048 window=128 sinks=4 context=1024 batch=16"
 large="$large rate=6e-4 samples=1 length=300"
-gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
-head_lines() {
-    printf '# gpu: %s\n# driver: %s\n# date: %s UTC\n# commit: %s\n# backend: cuda\n# command: %s\n' \
-        "$(gpu name)" "$(gpu driver_version)" "$(date -u '+%Y-%m-%d %H:%M')" "$commit" "$1"
-}
 ok() { # STATUS WHAT
     if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; fi
 }
-layers() {
-    $out/layers_host write "$result/host" && $out/layers_device compare "$result/host"
-    ok $? "both halves of the layers agree"
-    for wrong in $out/wrong_layers/*/; do
-        "$wrong/layers_host" write "$result/host"
-        $out/layers_device compare "$result/host" >"$result/log"
-        [ $? -eq 1 ]
-        ok $? "$(basename "$wrong") is told apart: $(grep WRONG "$result/log" | head -n 1)"
-    done
-    rm -f "$result/host" "$result/log"
-}
 small() {
-    head_lines "train steps=2000, and with naive attention on the host" >"$result/train.tsv"
+    head_lines cuda "train steps=2000, and with naive attention on the host" >"$result/train.tsv"
     printf 'run\tstep\tseconds\tloss\theld_out\n' >>"$result/train.tsv"
     lessons="text=$out/lessons.txt $keys"
     # shellcheck disable=SC2086
@@ -70,7 +53,8 @@ table() { # small models keep a GPU busy only together
     awk '!/^#/ && $1 != "kernels" { print $1 }' plots/data/h200/train_wrong.tsv | sort -u | xargs -P 6 -I NAME \
         sh -c 'train/table.sh cuda "$1/rows/$(echo "$2" | tr / _)" "$2"' table "$result" NAME
     ok $? "the table"
-    head_lines "table.sh, 2000 steps of 512 bytes, seeds 1 2 3" | cat - "$result/rows/right" >"$result/train_wrong.tsv"
+    head_lines cuda "table.sh, 2000 steps of 512 bytes, seeds 1 2 3" |
+        cat - "$result/rows/right" >"$result/train_wrong.tsv"
     rm "$result/rows/right"
     for rows in "$result"/rows/*; do sed 1d "$rows"; done >>"$result/train_wrong.tsv"
     rm -rf "$result/rows"
@@ -131,7 +115,8 @@ ranks() {
     done
     rm -rf "$result"/ranks_*
     any_text "$result/text"
-    head_lines "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them" >"$result/train_ranks.tsv"
+    head_lines cuda "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them" \
+        >"$result/train_ranks.tsv"
     printf 'ranks\tbatch\tturn\ttokens\tms\ttokens_per_second\tloss\n' >>"$result/train_ranks.tsv"
     for turn in 1 2 3; do # with a batch for one GPU and one for all
         for batch in $(printf '%s\n' 16 $((16 * most)) | sort -nu); do
@@ -190,7 +175,7 @@ context() {
     long="batch=1 layers=6 width=512 q_heads=8 kv_heads=2 head_dim=64 hidden=1024 window=1024 sinks=4"
     long="$long rate=6e-4 length=0 samples=1"
     [ -s "$result/train_context.tsv" ] || {
-        head_lines "train/record.sh OUT context; $long; ms of a step, the last half of so many"
+        head_lines cuda "train/record.sh OUT context; $long; ms of a step, the last half of so many"
         printf 'tokens\tfull\tranks\tsteps\tms\ttokens_per_second\tgigabytes\tloss\n'
     } >"$result/train_context.tsv"
     for length in ${LENGTHS:-131072 524288 1048576}; do
@@ -204,20 +189,18 @@ context() {
             done
         done
     done
-    train/context.sh "$result/train_context.tsv"
+    train/tables.sh "$result/train_context.tsv"
     rm -f "$result/text" "$result/log"
 }
-names=$(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk)
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -j"${JOBS:-$(nproc)}" BACKEND=cuda \
-    $out/train $out/layers_host $out/layers_device $(printf "$out/wrong_layers/%s/layers_host " $names) \
-    build/cuda/lib/libworkbook.so \
+$MAKE --no-print-directory -j"$(nproc)" BACKEND=cuda \
+    $out/train build/cuda/lib/libworkbook.so \
     $(for n in 07 09; do echo build/cuda/solutions/$n.so $variants/$n/variants/hopper/$n.so; done) || exit 2
 cat problems/[0-9][0-9]/README.md >$out/lessons.txt
 # As make does it: Python's NCCL, where the system has none.
 WB_NCCL=${WB_NCCL:-$(sed -n 's/^PYTHON_NCCL := //p' build/tools.mk)}
 [ -z "$WB_NCCL" ] || export WB_NCCL
-for part in ${*:-layers small large table}; do # `table` needs the checkpoint that `small` leaves
+for part in ${*:-small large table}; do # `table` needs the checkpoint that `small` leaves
     echo "== $part"
     $part
 done

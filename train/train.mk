@@ -42,8 +42,11 @@ $(TRAINED)/check: $(TRAINED)/double/layers.o $(CHECKED)
 $(foreach t,$(wildcard $(TRAINED)/wrong/*/*.cu),$(eval \
   $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(if $(findstring backward,$(notdir $t)),09,07),$t)))
 
-# For tests/train.sh: layers that the check must reject, and kernels that a run must survive.
-$(eval $(call edited_source,$(TRAINED)/wrong_layers/%,train/layers.c,tests/train/layers.diff))
+# For tests/train.sh and train_ranks.sh: layers that the check must reject, kernels that a run must survive, what runs
+# on GPUs, on the CPU layer, where NCCL is played, and programs whose ranks do not train as one.
+TRAIN_WRONG := tests/train/wrong.diff
+wrong_in = $(shell awk -v list=$(TRAIN_WRONG) -v tell=known -f $(EDIT) | awk '$$2 == "$(1)" { print $$1 }')
+$(eval $(call edited_source,$(TRAINED)/wrong_layers/%,train/layers.c,$(TRAIN_WRONG)))
 $(TRAINED)/wrong_layers/%/layers.o: $(TRAINED)/wrong_layers/%/layers.c $B/flags.mk
 	$(call compile_c,-DREAL=double -Itrain -O1)
 $(TRAINED)/wrong_layers/%/check: $(TRAINED)/wrong_layers/%/layers.o $(CHECKED)
@@ -51,40 +54,31 @@ $(TRAINED)/wrong_layers/%/check: $(TRAINED)/wrong_layers/%/layers.o $(CHECKED)
 $(TRAINED)/wrong_layers/%/layers_host: $(TRAINED)/wrong_layers/%/layers.o $(TRAINED)/double/layers_test.o $(CASE_OF) \
   $(addprefix $B/machinery/,validate.o problems.o)
 	$Q$(LINK) $^ $(LIBS) -o $@
-wrong_layers = $(call names_in,tests/train/layers.diff)
-WRONG_KERNELS := $(patsubst tests/train/%.cu,%,$(wildcard tests/train/*.cu))
-$(foreach k,$(WRONG_KERNELS),$(eval $(call implementation,train/wrong_kernels/$k,$(firstword \
-  $(subst _, ,$k)),tests/train/$k.cu)))
-# For tests/train_ranks.sh: what runs on GPUs, on the CPU layer, where NCCL is played; and programs whose ranks do not
-# train as one.
+wrong_layers = $(call wrong_in,layers)
+$(eval $(call edited,train/wrong_kernels/%,07,$(TRAIN_WRONG)))
 ON_LAYER := $(patsubst %,$(TRAINED)/device/%.o,train model context attention_naive compare checkpoint ranks \
   attention_device layers ranks_device) $(addprefix $B/machinery/,judge/session.o judge/spent.o) \
   $(MACHINERY)
 $(TRAINED)/on_layer: $(ON_LAYER)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+# $(1): its folder, $(2): the source, of train/, $(3): what it is compiled by, $(4): the program, of these objects: $(5)
 define wrong_ranks
-$(call edited_source,$(TRAINED)/wrong_ranks/$(1)/%,train/$(1).c,tests/train/$(1).diff)
-$(TRAINED)/wrong_ranks/$(1)/%/$(1).o: $(TRAINED)/wrong_ranks/$(1)/%/$(1).c $B/flags.mk
-	$$(call compile_c,-Itrain -O1)
-$(TRAINED)/wrong_ranks/$(1)/%/train: $(TRAINED)/wrong_ranks/$(1)/%/$(1).o $(TRAINED)/train
-	$Q$$(LINK) -rdynamic $$< $(filter-out %/$(1).o,$(TRAIN_O)) $(LIBS) -o $$@
+$(call edited_source,$(1)/%,train/$(2),$(TRAIN_WRONG))
+$(1)/%/edited.o: KERNELFLAGS += -Itrain
+$(1)/%/edited.o: $(1)/%/$(2) $B/flags.mk
+	$(3)
+$(1)/%/$(4): $(1)/%/edited.o $(TRAINED)/$(4)
+	$Q$$(LINK) -rdynamic $$< $(filter-out %/$(basename $(2)).o,$(5)) $(LIBS) -o $$@
 endef
-RANKS_EDITED := ranks_host model train context
-$(foreach s,$(RANKS_EDITED),$(eval $(call wrong_ranks,$s)))
-$(eval $(call edited_source,$(TRAINED)/wrong_ranks/on_layer/%,train/ranks_device.cu,tests/train/ranks_device.diff))
-$(TRAINED)/wrong_ranks/on_layer/%/ranks_device.o: KERNELFLAGS += -Itrain
-$(TRAINED)/wrong_ranks/on_layer/%/ranks_device.o: $(TRAINED)/wrong_ranks/on_layer/%/ranks_device.cu $B/flags.mk
-	$(compile_cu)
-$(TRAINED)/wrong_ranks/on_layer/%/on_layer: $(TRAINED)/wrong_ranks/on_layer/%/ranks_device.o $(TRAINED)/on_layer
-	$Q$(LINK) -rdynamic $< $(filter-out %/ranks_device.o,$(ON_LAYER)) $(LIBS) -o $@
+$(foreach s,ranks_host model train context,$(eval $(call wrong_ranks,$(TRAINED)/wrong_ranks/$s,$s.c,$$(call \
+  compile_c,-Itrain -O1),train,$(TRAIN_O))))
+$(eval $(call wrong_ranks,$(TRAINED)/wrong_ranks/ranks_device,ranks_device.cu,$$(compile_cu),on_layer,$(ON_LAYER)))
 train-ranks: $(TRAINED)/train $(TRAINED)/on_layer $B/solutions/17.so $B/solutions/18.so
-	@$(MAKE) --no-print-directory $(foreach s,$(RANKS_EDITED),$(foreach \
-	    n,$(call names_in,tests/train/$s.diff),$(TRAINED)/wrong_ranks/$s/$n/train)) \
-	  $(foreach n,$(call names_in,tests/train/ranks_device.diff),$(TRAINED)/wrong_ranks/on_layer/$n/on_layer)
+	@$(MAKE) --no-print-directory $(foreach s,ranks_host model train context ranks_device,$(foreach n,$(call \
+	    wrong_in,$s),$(TRAINED)/wrong_ranks/$s/$n/$(if $(filter %_device,$s),on_layer,train)))
 
-train-test: $(TRAINED)/train $(TRAINED)/check $(foreach \
-  k,$(WRONG_KERNELS),$(TRAINED)/wrong_kernels/$k/$(firstword $(subst _, ,$k))_worker) $B/solutions/07_worker \
-  $B/solutions/09_worker
+train-test: $(TRAINED)/train $(TRAINED)/check $(patsubst %,$(TRAINED)/wrong_kernels/%/07_worker,crashes is_nan) \
+  $B/solutions/07_worker $B/solutions/09_worker
 	@$(MAKE) --no-print-directory $(wrong_layers:%=$(TRAINED)/wrong_layers/%/check)
 # One after the other: both edit the layers.
 train-layers: $(TRAINED)/layers_host $(TRAINED)/layers_device | train-test

@@ -13,6 +13,7 @@
 # FOLDER has the runs; without it build/BACKEND/train, and the curves are drawn to build/plots/train.
 # Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
 set -u
+. workbook/loop/source.sh
 backend=$1 impl=$2 drawn=${3:+$3/curves}
 out=build/$backend/train
 runs=${3:-$out}
@@ -113,19 +114,14 @@ fi
 
 # One table of what was trained, as it is recorded in plots/data.
 {
-    [ "$backend" = cpu ] || echo "# gpu: $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)"
-    processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
-    echo "# machine: $processor, $(getconf _NPROCESSORS_ONLN) cores"
-    echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
-    echo "# commit: ${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}"
-    echo "# backend: $backend"
     asked="${WRONG:+ WRONG=$WRONG}${STEPS:+ STEPS=$STEPS}${SEED:+ SEED=$SEED}${TEXT:+ TEXT=...}"
-    echo "# command: make train IMPL=$impl$asked${RANKS:+ RANKS=$RANKS}${PARALLEL:+ PARALLEL=$PARALLEL}"
+    head_lines "$backend" \
+        "make train IMPL=$impl$asked${RANKS:+ RANKS=$RANKS}${PARALLEL:+ PARALLEL=$PARALLEL}"
     printf 'run\tstep\tseconds\tloss\theld_out\n'
     sed '1d; s/^/naive\t/' "$naive"
     [ -z "$kernels" ] || sed "1d; s/^/$title	/" "$run/curve.tsv"
 } >"$run/train.tsv"
-if command -v gnuplot >/dev/null; then plots/train.sh "$run/train.tsv" $drawn || exit 2; else
-    echo "not drawn, because gnuplot is not installed: plots/train.sh $run/train.tsv draws the curves later"
+if command -v gnuplot >/dev/null; then plots/plot.sh train "$run/train.tsv" $drawn || exit 2; else
+    echo "not drawn, because gnuplot is not installed: plots/plot.sh train $run/train.tsv draws the curves later"
 fi
 exit $status

@@ -67,7 +67,7 @@ awk -F'\t' '
     { printf "   %s %.4f / %.4f%s", $8, $9, $10, $9 <= $10 ? "    " : " OFF" }
     { last = $6 $7; if (++n % 4 == 0) print "" }' "$table"
 echo
-! command -v gnuplot >/dev/null || plots/train.sh "$table" build/plots/which
+! command -v gnuplot >/dev/null || plots/plot.sh train "$table" build/plots/which
 printf '\nA number is how far a gradient is off, and behind it how far rounding explains. The mistakes:\n\n'
 mistakes | sort | sed 's/^/  /'
 printf '\nWhich kernel is wrong, and why? make which SAY="A 07 NAME"; 07, 09 or both.\n'

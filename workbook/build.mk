@@ -217,7 +217,6 @@ define newline
 
 
 endef
-names_in = $(if $(wildcard $(1)),$(shell awk -v list=$(1) -v tell=names -f $(EDIT)))
 
 # Other ways to solve a problem, under the same suite: solutions/NN/variants/NAME.cu.
 VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))

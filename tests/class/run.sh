@@ -2,7 +2,7 @@
 # run.sh - a class that attacks its graders: archives that are none, names that confuse, sources that do what they must
 # not (bombs.c: the rule that each proves, and what the report must say), and honest work among them; its table must be
 # expected.csv. What holds without a sandbox as well is proved elsewhere: verdicts (tests/hostile), seconds
-# (tests/spent.c), texts (tests/safe_text.c), points (tests/points.sh). As root or an ordinary user; where there are no
+# (tests/spent.c), texts (tests/safe_text.c), points (tests/score.sh). As root or an ordinary user; where there are no
 # namespaces to be had it proves that grading refuses. Exit status: 0, or 1 after saying what is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -304,13 +304,14 @@ grade_all CLASS_SEEN="$class/seen"
 report=$out/reports/judged\ later
 grep -q 'not graded: could not be judged: problem 02: nothing was left.* graded alone: ask the instructor' \
     "$out/grades.csv" &&
-    grep -q '^Could not be judged: problem 02: nothing was left' "$report/report.txt" && ! [ -e "$report/record" ] &&
+    grep -q '^Could not be judged: problem 02: nothing was left' "$report/report.txt" &&
+    [ -z "$(head -n 1 "$report/record")" ] &&
     grep -q 'Could not be judged: problem 02: ' "$report/results.json" && grep -q 'ask the instructor' "$class/again"
 verdict $? "a submission without CPU time is tried twice, not judged, and every output says so"
 [ "$(sort -u "$class/seen")" = seen ]
 verdict $? "while it is graded no other user can read its program"
 rm "$judge" && ln "$base/build/cpu/tests/02_test" "$judge"
-grade_all && grep -q '^judged later,100,' "$out/grades.csv" && [ -e "$report/record" ]
+grade_all && grep -q '^judged later,100,' "$out/grades.csv" && [ -n "$(head -n 1 "$report/record")" ]
 verdict $? "and it is judged once there is CPU time"
 touch "$class/between" && sed -i 's/^02 /&0/' "$WB_BASE/fingerprints"
 grade_all && [ "$report/02.json" -nt "$class/between" ] && ! [ "$report/01.json" -nt "$class/between" ]
@@ -331,7 +332,14 @@ edited "$in/dirk" 01 solutions/01/wrong.diff materialises_S
 beside "$in/dirk" 01 leaves_the_check_build;    key "$in/dirk" 02
 sed -i 's|^    const wb_status status = wb_check.*|#ifdef __SANITIZE_THREAD__\nreturn WB_OK;\n#endif\n&|' \
     "$in/dirk/problems/02/$(file_of 02)"
-grade_all SANITIZE=1 && short "$out/grades.csv" | diff tests/class/checked.csv - >"$said"
+cat >"$class/checked.csv" <<'END'
+name,score,bonus,beyond,*,reason
+adele,300,0,0,200,passed,100,passed,*,
+boris,290,0,0,195,failed,95,failed,*,
+cora,290,0,0,195,failed,95,failed,*,look at 01: it calls syscall
+dirk,280,0,0,185,failed,95,failed,*,
+END
+grade_all SANITIZE=1 && short "$out/grades.csv" | diff "$class/checked.csv" - >"$said"
 verdict $? "SANITIZE=1: the table is as expected"
 bombs_reported "$out/reports"
 ! grep -rq root: "$out/reports"

@@ -290,8 +290,6 @@ static void parse(bench_options *o, int argc, char **argv)
             o->sweep = true;
         else if (strcmp(option, "--charts") == 0)
             o->sweep = o->charts = true;
-        else if (strcmp(option, "--growth") == 0)
-            o->growth = true;
         else if (i + 1 == argc)
             refuse("unknown option %s; `bench` without arguments lists the options", option);
         else if (strcmp(option, "--impl") == 0) {
@@ -324,6 +322,5 @@ int main(int argc, char **argv)
     bench = mmap(NULL, sizeof *bench, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (bench == MAP_FAILED) return perror("bench: no shared memory"), 1;
     bench->well = true;
-    if (o.growth) return load_all(&o), bench_growth(&o);
     return run(&o, argc, argv);
 }

@@ -36,7 +36,6 @@ typedef struct bench_options {
     wb_case cases[BENCH_MAX_CASES];
     int count;
     bool sweep, charts;
-    bool growth;  // for a measurement of host memory alone
     FILE *out;
     bool cuda;   // the cuda backend
     bool timed;  // times mean something
@@ -76,8 +75,6 @@ void bench_must(wb_status status);
 
 // Everything about one shape, with a row for each implementation. Whether one besides naive was measured.
 bool bench_measure(bench_options *o, const wb_case *c);
-// Prints by how much this process grows at most by one call, if it has called nothing before. Exit status.
-int bench_growth(bench_options *o);
 
 // GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads
 // it uses.

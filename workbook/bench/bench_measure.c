@@ -7,8 +7,7 @@
 #include "reference/naive.h"
 
 #include <cblas.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <malloc.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -202,56 +201,32 @@ static bool runs_right(const measurement *m, bench_impl *impl, int set, const ch
 // ------------------------ memory
 
 // OpenBLAS keeps a packing buffer for each thread for ever. A large product makes them resident before anything is
-// measured; its matrices stay allocated, so that the peak until now is what is resident now.
+// measured.
 static void warm_openblas(void)
 {
     enum { N = 768 };
     float *A = allocate(3 * sizeof(float) * N * N);
     memset(A, 0, 3 * sizeof(float) * N * N);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, N, N, 1, A, N, A + N * N, N, 0, A + 2 * N * N, N);
+    free(A);
 }
 
-int bench_growth(bench_options *o)
+// The memory of one call on the host, and its correctness: how far what is resident grows. What earlier calls have left
+// goes back to the system first, and the peak, VmHWM, begins anew.
+static void host_memory(const measurement *m, bench_impl *impl)
 {
-    measurement m = {.o = o, .run = {.problem = o->problem, .c = o->cases[0]}};
-    warm_openblas();
-    make_inputs(&m);
-    make_sets(&m);
-    spoil(&m, 0);
-    // VmHWM is this process's own peak; getrusage's starts at that of the process which started it.
-    const size_t before = bench_proc_bytes("/proc/self/status", "VmRSS");
-    const wb_status status = call(&m, &o->impl[0], 0);
-    const size_t peak = bench_proc_bytes("/proc/self/status", "VmHWM");
-    printf("%zu\n", peak > before ? peak - before : 0);
-    return status != WB_OK;
-}
-
-// The memory of one call on the host, by this program, called anew: memory that was once resident often stays.
-static size_t host_growth(const measurement *m, const bench_impl *impl)
-{
-    char number[8], text[WB_CASE_TEXT], given[4096], answer[64] = "";
-    char *arguments[] = {"bench", number, "--growth", "--shape", text, impl->path ? "--impl" : "--naive", NULL, NULL};
-    int ends[2];
-    snprintf(number, sizeof number, "%d", m->run.problem->number);
-    snprintf(given, sizeof given, "%s=%s", impl->label, impl->path);
-    wb_case_print(m->run.problem, &m->run.c, text);
-    if (impl->path) arguments[6] = given;
-    if (pipe(ends) != 0) return 0;
-    bench_enter(impl->label);
-    const pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(ends[1], STDOUT_FILENO);
-        execv("/proc/self/exe", arguments);
-        _exit(127);
-    }
-    close(ends[1]);
-    if (read(ends[0], answer, sizeof answer - 1) < 0) answer[0] = 0;
-    close(ends[0]);
-    if (child > 0) waitpid(child, NULL, 0);
-    bench_leave();
-    if (!answer[0]) bench_say("\n  the memory of %s could not be measured\n ", impl->label);
-    return strtoull(answer, NULL, 10);
+    static const char status[] = "/proc/self/status";
+    enum { NEAR = 1 << 20 };
+    spoil(m, 0);
+    malloc_trim(0);
+    const size_t before = bench_proc_bytes(status, "VmRSS");
+    FILE *const peak = fopen("/proc/self/clear_refs", "w");
+    if (peak) fputs("5", peak), fclose(peak);
+    const bool known = bench_proc_bytes(status, "VmHWM") < before + NEAR;
+    if (!runs_right(m, impl, 0, "before timing")) return;
+    const size_t most = bench_proc_bytes(status, "VmHWM");
+    if (!known) bench_say("\n  the memory of %s could not be measured\n ", impl->label);
+    impl->result.peak_bytes = m->io_bytes + (known && most > before ? most - before : 0);
 }
 
 // The memory of one call on the device, and its correctness.
@@ -396,15 +371,13 @@ bool bench_measure(bench_options *o, const wb_case *c)
     make_sets(&m);
     expect_budget = o->cuda ? DEVICE_BUDGET : BUDGET;
     expect_outputs(&m.run, m.want);
+    if (o->problem->on_host) warm_openblas();
     for (int k = 0; k < o->impls; k++) {
         bench_impl *impl = &o->impl[k];
         impl->room = (wb_workspace){0};
         impl->result = (bench_result){.io_bytes = m.io_bytes, .emulated = !o->timed, .runs = 1};
         impl->out = bench_is_out(impl->label) || (!impl->path && !naive_fits(&m));
-        if (!o->problem->on_host && !impl->out)
-            device_memory(&m, impl);
-        else if (!impl->out && runs_right(&m, impl, 0, "before timing"))
-            impl->result.peak_bytes = m.io_bytes + host_growth(&m, impl);
+        if (!impl->out) (o->problem->on_host ? host_memory : device_memory)(&m, impl);
     }
     if (o->timed) {
         take_times(&m);

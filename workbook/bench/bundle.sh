@@ -1,13 +1,32 @@
 #!/bin/sh
 # bundle.sh - make bundle: build/bundle.tar.gz, the workbook as it stands here and, in tools/, of what setup.sh installs
 # the libraries with their headers: for a GPU machine that lacks them. It must have make, compilers, the CUDA Toolkit,
-# and a C library no older than this machine's. with_tools.sh, there ./with-tools, runs a command with tools/.
+# and a C library no older than this machine's. ./with-tools COMMAND..., there, runs the command with what tools/ has
+# and that machine lacks. What it has is taken from there.
 set -eu
 bundle=build/bundle tools=build/bundle/tools
 rm -rf $bundle && mkdir -p $tools/include $tools/lib
 tar --exclude='./build' --exclude='./.*' -cf - . | tar -xf - -C $bundle
 git describe --always --dirty --abbrev=10 >$tools/commit 2>/dev/null || echo unknown >$tools/commit
-cp workbook/bench/with_tools.sh $bundle/with-tools
+cat >$bundle/with-tools <<'END'
+#!/bin/sh
+cd "$(dirname "$0")" || exit 2
+tools=$PWD/tools PATH=$PATH:/sbin:/usr/local/cuda/bin
+ldconfig -p >"$tools/here"
+for library in "$tools"/lib/*.so.*; do
+    ! grep -qF "$(basename "$library") " "$tools/here" || rm -f "$library"
+done
+for name in criterion cjson md openblas; do # as a linker looks for them
+    grep -q "lib$name\.so " "$tools/here" && continue
+    of_system=$(awk -v n="lib$name.so." 'index($1, n) == 1 { print $NF; exit }' "$tools/here")
+    ln -sf "${of_system:-$(ls "$tools/lib/lib$name.so."*)}" "$tools/lib/lib$name.so"
+done
+export PATH CPATH="$tools/include${CPATH:+:$CPATH}" LIBRARY_PATH="$tools/lib${LIBRARY_PATH:+:$LIBRARY_PATH}"
+export LD_LIBRARY_PATH="$tools/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export WB_COMMIT="${WB_COMMIT:-$(cat "$tools/commit")}"
+exec "$@"
+END
+chmod +x $bundle/with-tools
 # shellcheck disable=SC2046
 printf '#include <%s>\n' criterion/criterion.h cjson/cJSON.h cblas.h sha256.h |
     ${CC:-cc} -x c -M $(pkg-config --cflags openblas 2>/dev/null) - | tr -d '\\' | xargs -n 1 |

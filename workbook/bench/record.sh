@@ -41,12 +41,9 @@ ok=0 failed='' not_run=''
 say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
 passed() { [ ! -f "$log.json" ] || "$out/wb" show "$log.json" counts; }
 
-machine_of "$backend"
-# What the first lines of results and tables say.
-head_lines() { printf '# gpu: %s\n# driver: %s\n# date: %s UTC\n# commit: %s\n# backend: %s\n# command: record %s\n' \
-    "$gpu" "$driver" "$(date -u '+%Y-%m-%d %H:%M')" "$commit" "$backend" "$parts"; }
-{ head_lines; printf 'step\tseconds\tresult\tdetail\n'; } >"$steps"
-say "$(head_lines)"
+head_lines "$backend" "record $parts" >"$steps" # which sets gpu and gpus, too
+say "$(cat "$steps")"
+printf 'step\tseconds\tresult\tdetail\n' >>"$steps"
 
 ends() { # RESULT NAME SECONDS DETAIL
     case $1 in
@@ -110,12 +107,12 @@ finish() {
 }
 trap 'finish 1' INT TERM
 
-has_torch() {
-    "$python" -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)' >/dev/null 2>&1
-}
-needs_torch() { # PART: whether it can be run
-    [ "$backend" = cuda ] && has_torch && return
-    ends "not run" "$1" 0 "PyTorch with a GPU is not available here"
+needs() { # PART MODULE...: Python has these, and PyTorch a GPU, without which gpt_oss alone can do
+    what=$1 lacks='not torch.cuda.is_available()'
+    shift
+    [ "$backend" = cuda ] || lacks=$([ "$what" = gpt_oss ]; echo $?)
+    "$python" -c "import sys, $(echo "$*" | sed 's/ /, /g'); sys.exit($lacks)" >/dev/null 2>&1 && return
+    ends "not run" "$what" 0 "Python's $* or a GPU are not available here"
     return 1
 }
 # What a program in Python prints, as a table.
@@ -126,8 +123,7 @@ table_of() { # SECONDS NAME TABLE ARGUMENT...; $on: xR, of R GPUs
     keep "$to" "${on:-}"
 }
 variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
-# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design, and "times" one
-# that is for reading and too slow to be timed.
+# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design.
 exempt_of() { sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
 
 suite_on() { # NN WORKER WHAT EXEMPT
@@ -161,32 +157,22 @@ bench() {
     for number in $(echo "$numbers" | grep -v '^01$'; echo "$numbers" | grep '^01$'); do
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
         if [ -n "$(ring_of "$number")" ]; then # of several processes, on as many GPUs as there are
-            step 600 "bench $number" workbook/bench/ring.sh "$backend" solutions "$number" "$tables/$table"
+            step 600 "bench $number" env TO="$tables" workbook/bench/bench.sh "$backend" solutions "$number"
             ranks=$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)
             keep "$table" "x$ranks"
             [ "${ranks:-0}" -gt 1 ] || continue
-            step 600 "bench $number, long" env LONG="524288 1048576" workbook/bench/ring.sh "$backend" solutions \
-                "$number" "$tables/${table%.tsv}_long.tsv"
+            step 600 "bench $number, long" env LONG="524288 1048576" TO="$tables" workbook/bench/bench.sh \
+                "$backend" solutions "$number"
             keep "${table%.tsv}_long.tsv" "x$ranks"
             continue
         fi
-        set -- --impl "key=$out/solutions/$number.so"
-        for variant in $(variants_of "$number"); do
-            case " $(exempt_of "$number" "$variant") " in *" times "*) continue ;; esac
-            set -- "$@" --impl "$(basename "$variant")=$variant/$number.so"
-        done
-        # What the library takes for this problem, beside what it could have taken: a wrong choice is seen.
-        [ ! -x "$out/lib/${number}_worker" ] || [ "$backend" != cuda ] ||
-            set -- "$@" --impl "library=$out/lib/libworkbook.so"
-        step 300 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"
-        verdict=$(awk -f workbook/bench/verdict.awk "$tables/$table" 2>&1)
-        [ -z "$verdict" ] || say "$verdict"
+        step 300 "bench $number" env TO="$tables" WITH_VARIANTS=1 workbook/bench/bench.sh "$backend" solutions "$number"
         keep "$table"
     done
 }
 
 peers() {
-    needs_torch peers || return
+    needs peers torch || return
     table_of 420 peers peers.tsv reference/peers.py
     table_of 120 "peers in e4m3, errors" 16_flash_fp8_errors.tsv reference/peers.py errors
     [ "$gpus" -ge 2 ] || return
@@ -197,26 +183,17 @@ peers() {
 }
 
 torch() {
-    needs_torch torch || return
-    if ! "$python" -c 'import pytest' 2>/dev/null; then
-        ends "not run" torch 0 "there is no pytest here"
-        return
-    fi
-    step 400 torch "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py \
-        reference/ring_test.py
+    needs torch torch pytest hypothesis || return
+    step 400 torch "$python" -m pytest -q -p no:cacheprovider reference/flash_attn_test.py reference/ring_test.py
 }
 
 gpt_oss() {
-    if ! "$python" -c 'import torch, transformers' >/dev/null 2>&1 || { [ "$backend" = cuda ] && ! has_torch; }; then
-        gpu_too=$([ "$backend" = cpu ] || echo ' and a GPU')
-        ends "not run" gpt_oss 0 "PyTorch with transformers$gpu_too is not available here"
-        return
-    fi
+    needs gpt_oss torch transformers || return
     table_of 400 gpt_oss gpt_oss.tsv reference/gpt_oss.py
 }
 
 duel() {
-    needs_torch duel || return
+    needs duel torch || return
     table=duel_seed${SEED:-1}.tsv
     table_of 900 duel "$table" reference/duel.py
     say "$(awk -f plots/duel.awk -v worst=10 "$tables/$table" 2>&1)"
@@ -228,14 +205,14 @@ sanitize() {
         return
     fi
     for number in 02 03; do
-        step 120 "sanitize $number" env "MAKE=${MAKE:-make}" "WB_TIMEOUT=${WB_TIMEOUT:-30}" "$out/wb" sanitize \
+        step 120 "sanitize $number" env "MAKE=$MAKE" "WB_TIMEOUT=${WB_TIMEOUT:-30}" "$out/wb" sanitize \
             "$backend" solutions "$number"
     done
 }
 
 # Whatever does not compile fails again, under its own name, where it is missing.
 seconds=$((seconds + 1200))
-step 1200 build "${MAKE:-make}" --no-print-directory -k -j"${JOBS:-2}" BACKEND="$backend" everything
+step 1200 build "$MAKE" --no-print-directory -k -j"$JOBS" BACKEND="$backend" everything
 seconds=$((seconds - 1200 + $(date +%s) - begun))
 for part in $parts; do $part; done
 finish 0

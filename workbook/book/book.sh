@@ -31,7 +31,6 @@ while read -r _ file; do # as it was shipped, whatever you have written there
         mv $out/shipped "$out/source/$file" || :
 done <workbook/loop/shipped.sha256
 rm -rf $site
-"$1" $here/pages.py $out/source
 rm -f $out/failed
 { $out/venv/bin/python -m sphinx -W --keep-going -E --no-color -c $here -d $out/doctrees $out/source \
     $site || touch $out/failed; } | awk -v RS='[\r\n]' '

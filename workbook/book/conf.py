@@ -1,7 +1,8 @@
 """The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this
-file, in a copy of the repository with pages that pages.py has made. What lies in solutions/ is not shown."""
+file, in a copy of the repository. What lies in solutions/ is not shown."""
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import ziamath
@@ -13,7 +14,7 @@ from sphinx.transforms import SphinxTransform
 
 project = html_title = "The FlashAttention workbook"
 extensions = ["myst_parser"]
-root_doc = "index"  # made of cover.md by pages.py
+root_doc = "index"  # made of cover.md
 of_teachers = ["workbook/class/README.md", "workbook/class/threats.md"]
 exclude_patterns = ["AGENTS.md", "**/shipped", "problems/cover.md", *of_teachers]
 myst_enable_extensions = ["dollarmath"]
@@ -31,6 +32,10 @@ html_show_search_summary = False  # from the disk a page may not read others
 pygments_style, pygments_dark_style = "default", "github-dark"
 
 
+# Headers of primitives, and where a lesson begins to use them.
+HEADERS = {"tile": "03", "hopper": "10", "paged": "13", "int8": "14", "e4m3": "16"}
+
+
 def after_its_words(page):
     """The order of lessons; a page on Hopper, for those who have done 10, comes after them all."""
     return page.endswith("hopper.md"), page[9:11], not page.endswith("README.md"), page
@@ -44,7 +49,7 @@ def chapters(root):
         "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")),
                              key=after_its_words), "problems/lab.md", "problems/capstone/README.md",
                      "problems/capstone/ranks.md"],
-        "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
+        "Words": [f"words/{header}.md" for header in HEADERS],
         "How fast": ["plots/h200.md", "plots/README.md"],
         "The library": ["solutions/README.md", "reference/README.md", "workbook/compatibility.md"],
         "Carrying on": ["README.md", "workbook/README.md", "tests/README.md", "CHANGELOG.md"],
@@ -55,7 +60,46 @@ def chapters(root):
             yield f"\n```{{toctree}}\n:caption: {name}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
 
 
+# ------------------------ pages for which there is no Markdown
+
+
+def make_pages(root):
+    """Of each header a page that shows it; and of cover.md the first page, with the map and the table of problems."""
+    (root / "words").mkdir()
+    for header, problem in HEADERS.items():
+        file = next(root.glob(f"workbook/**/{header}.cuh")).relative_to(root)
+        (root / f"words/{header}.md").write_text(
+            f"# {header}.cuh\n\nWhat lessons from {problem} on call words.\n\n"
+            f"```{{literalinclude}} ../{file}\n:language: cuda\n```\n")
+    # The numbers on the map lead to their lessons. No space is lost where it has several.
+    drawing = re.search(r"<!-- map: .*?```text\n(.*?)```", (root / "problems/README.md").read_text(), re.S)[1]
+    drawing = re.sub(r"\d\d", lambda n: f"[{n[0]}](problems/{n[0]}/README.md)" if (root / f"problems/{n[0]}").is_dir()
+                     else n[0], drawing.replace(" ", "\u00a0"))
+    table = re.findall(r"^\| (?:# |\[\d\d\]).*\n(?:\|---.*\n)?", (root / "README.md").read_text(), re.M)
+    cover = re.sub(r"\]\((\.\./)?", lambda up: "](" if up[1] else "](problems/",
+                   (root / "problems/cover.md").read_text())
+    (root / "index.md").write_text(cover.replace("<!-- map -->", f"```{{parsed-literal}}\n{drawing}```")
+                                   .replace("<!-- problems -->", "".join(table)))
+
+
+def file_of(root, number):
+    stem = next(root.glob(f"tests/{number}_*.c")).stem[3:]
+    return next(root.glob(f"problems/{number}/{stem}.c*")).relative_to(root)
+
+
 # ------------------------ Markdown
+# Under the sentence that says how long a step is, the step from skeleton to skeleton, as they were shipped.
+STEP = re.compile(r"^The step from (\d\d) changes .*; `make step-(\d\d)` shows them\.$", re.M)
+
+
+def step(root, match):
+    old, new = (file_of(root, number) for number in match.groups())
+    lines = subprocess.run(["diff", "-U", "3", "--label", old, "--label", new, old, new],
+                           capture_output=True, text=True, cwd=root).stdout
+    return "\n".join([match[0], "", f"<details><summary>From {match[1]} to {match[2]}</summary>", "", "```diff",
+                      lines.rstrip("\n"), "```", "", "</details>", ""])
+
+
 # <!-- code: FILE, from TEXT, to TEXT --> (or: before TEXT) and the fence under it, which GitHub shows.
 # The book takes the file itself.
 CODE = re.compile(r"<!-- code: (\S+), from (.+?), (to|before) (.+?) -->\n```(\w+)\n.*?```\n", re.S)
@@ -69,7 +113,7 @@ def include(match):
 
 
 def read_source(app, name, source):
-    source[0] = CODE.sub(include, source[0])
+    source[0] = CODE.sub(include, STEP.sub(lambda match: step(app.srcdir, match), source[0]))
     source[0] = re.sub(r"!\[[^]]*\]", lambda name: name[0].replace("\n", " "), source[0])
     if name == root_doc:
         source[0] += "".join(chapters(Path(app.srcdir)))
@@ -176,6 +220,7 @@ def equation(self, node, block):
 
 
 def setup(app):
+    make_pages(Path(app.srcdir))
     app.add_html_math_renderer("svg", inline_renderers=(lambda s, n: equation(s, n, False), None),
                                block_renderers=(lambda s, n: equation(s, n, True), None))
     app.add_transform(Captions)

@@ -196,7 +196,7 @@ if [ -z "$again$one" ] && [ -s "$out/record" ]; then
         echo "grade: graded before, nothing has changed: $(total)"
         exit 0
     fi
-    kept=$(grep -xFf "$scratch/prints" "$out/prints" 2>/dev/null | cut -d ' ' -f 1)
+    kept=$(tail -n +3 "$out/record" | grep -xFf "$scratch/prints" | cut -d ' ' -f 1)
 fi
 
 # ------------------------ judging
@@ -207,7 +207,7 @@ ln -s "$base/workbook" "$base/tests" "$tree/"
 for judge in tests wb diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
 [ -z "$one" ] || numbers=$P out=$scratch/one # tried, and recorded nowhere
 mkdir -p "$out" && rm -rf "$out/sources" && mv "$scratch/shown" "$out/sources" || exit 1
-for old in 00.note record prints failure report.txt results.json scores.tsv; do rm -f "$out/$old"; done
+for old in 00.note record report.txt results.json scores.tsv; do rm -f "$out/$old"; done
 for number in $numbers; do
     case $kept in *"$number"*) ;; *) rm -f "$out/$number.json" ;; esac
 done
@@ -238,6 +238,7 @@ case $judged in
 esac
 [ -z "$calls" ] || reason="${reason:+$reason; }$calls"
 
-mv "$scratch/prints" "$out/prints"
-printf '%s\n' "$print" "$reason" >"$out/record.new" && mv "$out/record.new" "$out/record" || fail 1 "$out is full"
+# The sum of all that it was judged with; what there is to say of it; and the sum of each problem.
+printf '%s\n' "$print" "$reason" | cat - "$scratch/prints" >"$out/record.new" && mv "$out/record.new" "$out/record" ||
+    fail 1 "$out is full"
 echo "grade: $(total)${reason:+: $reason}"

@@ -103,8 +103,7 @@ one='
     else
         [ $status -ne 4 ] || said="${said##*grade: }. The same happened when it was graded alone: ask the instructor"
         mkdir -p "$work/reports/$name"
-        rm -f "$work/reports/$name/record"
-        printf "%s\n" "$said" >"$work/reports/$name/failure"
+        printf "\n%s\n" "$said" >"$work/reports/$name/record" # the sum of nothing, and why
         printf "x\n" >>"$scratch/failed"
         [ $status -eq 4 ] || said="could not be graded (exit status $status)"
     fi

@@ -5,7 +5,7 @@
 #   look NN    where SANITIZE=1: compiles its check build (workbook/sanitize), and has the judge give it the small cases
 #              of make sanitize-NN. It is a worker like any other: nothing was found if it ends well and its results are
 #              right. One that does not compile, ends early, takes too long or does less there is not clean
-#   gcov       for coverage.sh: gcov.sh, of a tar on standard input with what workers counted
+#   gcov       coverage.sh gcov, of a tar on standard input with what workers counted
 # Exit status: 0; 1 after what the compiler said, or what was found; 3 if the machine was too busy, and the last line
 # says so.
 set -u
@@ -16,7 +16,8 @@ look) look=yes; shift ;;
 gcov)
     sandbox_room
     # shellcheck disable=SC2034 # eval reads them
-    gcov=$(sed -n 's/^GCOV := //p' "$GRADE_SCRATCH/kit/build/tools.mk") of='cd "$1" && tar -xof - && sh gcov.sh . "$2"'
+    gcov=$(sed -n 's/^GCOV := //p' "$GRADE_SCRATCH/kit/build/tools.mk")
+    of='cd "$1" && tar -xof - && sh coverage.sh gcov . "$2"'
     eval "$(sandbox_words 1024 16 64 60 64 tools --) /bin/sh -c \"\$of\" sh \"\$room\" \"\$gcov\"" | head -c 100000000
     exit ;;
 esac

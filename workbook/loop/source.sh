@@ -5,7 +5,8 @@
 # the others. from_of NN asks wb for the number of the problem that NN grows out of, if there is one; grows_from NN puts
 # it into `from`, or into `why` a sentence if there is none. changed_lines OLD NEW prints how many lines of code change,
 # both those that go and those that come; it wants a folder `scratch`. machine_of BACKEND sets `commit`, and `gpu`,
-# `driver` and `gpus`, how many there are: none, none and 0 on the CPU.
+# `driver` and `gpus`, how many there are: none, none and 0 on the CPU. head_lines BACKEND COMMAND does so, and prints
+# what the first lines of a recorded table say.
 : "${MAKE:=make}" "${JOBS:=2}" # make says both; a script may be run by hand
 find_source() {
     for name in tests/"$2"_*.c; do :; done
@@ -37,4 +38,10 @@ machine_of() {
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
     of_gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1 | grep . || echo unknown; }
     gpu=$(of_gpu name) driver=$(of_gpu driver_version)
+}
+head_lines() {
+    machine_of "$1"
+    printf '# %s\n' "gpu: $gpu" "driver: $driver" \
+        "machine: $(getconf _NPROCESSORS_ONLN) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
+        "date: $(date -u '+%Y-%m-%d %H:%M') UTC" "commit: $commit" "backend: $1" "command: $2"
 }

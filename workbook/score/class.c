@@ -49,36 +49,33 @@ static void print_name(const char *name)
     free(text);
 }
 
-static char *line_of(char *text, int number)
+static char *second_line(char *text)
 {
-    while (number-- > 0 && *text) {
-        text += strcspn(text, "\n");
-        text += *text == '\n';
-    }
+    text += strcspn(text, "\n"), text += *text == '\n';
     text[strcspn(text, "\n")] = 0;
     return text;
 }
 
 // Points of each group, points and state of each problem, and why there is less than there might be: the second line of
-// OUT/reports/NAME/record, of which grade.sh compares the first; or, where nothing was graded, NAME/failure says why.
+// OUT/reports/NAME/record, of which grade.sh compares the others; the first is empty where nothing was graded.
 static void print_row(const char *out, const char *name)
 {
     char folder[4096], text[600];
     snprintf(folder, sizeof folder, "%s/reports/%s", out, name);
-    char *const record = grades_read_file("%s/record", folder), *const failure = grades_read_file("%s/failure", folder);
-    char *const why = safe_text(*record ? line_of(record, 1) : line_of(failure, 0), LINE);
+    char *const record = grades_read_file("%s/record", folder), *const why = safe_text(second_line(record), LINE);
+    const bool graded = *record && *record != '\n';
     grades_read(folder);
     print_name(name);
-    for (int g = 0; g < groups(); g++) printf(*record ? ",%d" : ",", grades_total((wb_group)g).earned);
+    for (int g = 0; g < groups(); g++) printf(graded ? ",%d" : ",", grades_total((wb_group)g).earned);
     EACH_PROBLEM (p)
-        if (*record)
+        if (graded)
             printf(",%d,%s", grades_of(p->number).earned, grades_records[p->number].state);
         else
             printf(",,");
     putchar(',');
     snprintf(text, sizeof text, "not graded%s%.500s", *why ? ": " : "", why);
-    print_cell(*record ? why : text);
-    free(record), free(failure), free(why);
+    print_cell(graded ? why : text);
+    free(record), free(why);
     printf("\r\n");
 }
 

@@ -5,16 +5,19 @@
 #include <sha256.h>
 #include <sys/stat.h>
 
-bool gaps_file(const wb_problem *p, char file[64])
+bool gaps_file_in(const char *folder, const wb_problem *p, char *file, size_t size)
 {
     static const char *const endings[] = {"cu", "c"};
     struct stat is;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        snprintf(file, 64, "problems/%02d/%s.%s", p->number, p->name, endings[i]);
+        snprintf(file, size, "%s/%02d/%s.%s", folder, p->number, p->name, endings[i]);
         if (stat(file, &is) == 0 && S_ISREG(is.st_mode)) return true;
     }
+    *file = 0;
     return false;
 }
+
+bool gaps_file(const wb_problem *p, char file[64]) { return gaps_file_in("problems", p, file, 64); }
 
 bool gaps_are_shipped(const char *path)
 {

@@ -3,8 +3,12 @@
 
 #include "problems.h"
 
-// The student's file of a problem, "problems/03/flash_forward.cu"; false if there is none.
+#include <stddef.h>
+
+// The student's file of a problem, "problems/03/flash_forward.cu", or that of another folder; false, and "", if there is
+// none.
 bool gaps_file(const wb_problem *p, char file[64]);
+bool gaps_file_in(const char *folder, const wb_problem *p, char *file, size_t size);
 
 // The file is a skeleton as it was shipped, by its sha256 in workbook/loop/shipped.sha256.
 bool gaps_are_shipped(const char *file);

@@ -103,10 +103,7 @@ int score_hint(char **given)
         return 0;
     }
     printf("%02d, gap \"%s\"", number, g->name);
-    if (gaps_file(p, file))
-        printf(" (%s", file);
-    else
-        *file = 0;
+    if (gaps_file(p, file)) printf(" (%s", file);
     if (*file && g->line) printf(":%d", g->line);
     printf("%s, level %d of 3\n\n", *file ? ")" : "", level);
     print_hint(p, g->name, level);

@@ -241,10 +241,10 @@ static int look_at_cases(const wb_problem *p, const char *file, const char *work
 static int look_at(const char *backend, const char *impl, const wb_problem *p, const char *given)
 {
     int status;
-    const char *file = text_of("%s/%02d/%s.cu", impl, p->number, p->name), *of = "build/cpu/check", *less = "";
-    look_with *look = look_at_kernel;
-    if (access(file, F_OK)) file = text_of("%s/%02d/%s.c", impl, p->number, p->name), look = look_at_c;
-    if (access(file, F_OK)) return 0;  // no reference solution yet
+    char file[256];
+    const char *of = "build/cpu/check", *less = "";
+    if (!gaps_file_in(impl, p, file, sizeof file)) return 0;  // no reference solution yet
+    look_with *look = file[strlen(file) - 1] == 'c' ? look_at_c : look_at_kernel;
     if (headed) printf("\n== %02d %s\n", p->number, p->name);
     if (strcmp(impl, "problems") == 0 && !after && gaps_are_shipped(file))
         return tell("  not started: open %s, and read problems/%02d/README.md\n", file, p->number), 0;

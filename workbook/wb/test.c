@@ -376,17 +376,6 @@ static double time_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void find_file(attempt *a)
-{
-    static const char *const endings[] = {"cu", "c"};
-    struct stat is;
-    for (int i = 0; i < 2; i++) {
-        snprintf(a->file, sizeof a->file, "%s/%s/%s.%s", run.impl, a->number, a->problem->name, endings[i]);
-        if (stat(a->file, &is) == 0 && S_ISREG(is.st_mode)) return;
-    }
-    *a->file = 0;
-}
-
 static void test_one(const wb_problem *p)
 {
     outcome o = {.began = time_now(),
@@ -400,7 +389,7 @@ static void test_one(const wb_problem *p)
     attempt a = {.problem = p, .unwritten = "", .outcome = &o};
     snprintf(a.number, sizeof a.number, "%02d", p->number % 100);
     snprintf(a.worker, sizeof a.worker, "%s/%s/%s%s_worker", run.out, run.impl, a.number, run.counted);
-    find_file(&a);
+    gaps_file_in(run.impl, p, a.file, sizeof a.file);
     describe(&o);
     printf("\n== %s %s\n", a.number, p->name);
     now = &a;
