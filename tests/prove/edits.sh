@@ -23,7 +23,7 @@ grep -q '^[0-9]' "$built.ids" || { echo "not tried: $(cat "$built.ids")"; exit 1
 export WB_TIMEOUT=20 # of a mistake that never ends, each case
 tab=$(printf '\t') by_itself=none fair=
 suite() { judge --first "$out/tests/${n}_test" "$worker" cpu --filter "$1" >/dev/null; }
-# Whether the suite rejects the edit that WB_REPAIR turns on; a test that does is tried once with none turned on.
+# Whether the suite rejects WB_REPAIR's edit; a test that does is tried once with none turned on.
 rejects() {
     while suite "*/!($by_itself)"; [ $? -eq 1 ]; do
         test=$("$out/wb" show "$record" FAIL | head -n 1)
