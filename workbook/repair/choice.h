@@ -108,7 +108,8 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
         const auto value = number((T)x);
         if (shared->probing) {
             note_value(id + count, value);  // as it is
-            for (int k = 0; k < count; k++) note_value(id + k, changed(k, value, y...));
+            for (int k = 0; k < count && shared->probing == REPAIR_VALUES; k++)
+                note_value(id + k, changed(k, value, y...));
         }
         const int k = which(id, count);
         return (T)(k < 0 ? value : changed(k, value, y...));
@@ -127,7 +128,7 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
         const auto take = [&](auto &other) {
             using O = std::remove_cv_t<std::remove_reference_t<decltype(other)>>;
             if constexpr (std::is_same_v<O, T>) {
-                if (shared->probing) note_place(id + n, other);
+                if (shared->probing == REPAIR_VALUES) note_place(id + n, other);
                 if (k == n) place = (std::remove_reference_t<X> *)&other;
             }
             n += REPAIR_EACH;

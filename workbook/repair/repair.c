@@ -291,11 +291,11 @@ static int like[REPAIR_IDS];         // the first in the order with the same val
 
 static int rank_of(const change *c) { return (int)c->kind + 3 * distance_of(c); }
 
-// Which values all changes would have in these cases, where change `on` is on.
-static void probe(int on, int from, int to)
+// Which values all changes would have in these cases.
+static void probe(int what, int from, int to)
 {
     memset(shared->values, 0, sizeof shared->values);
-    shared->on = on, shared->probing = 1;
+    shared->on = 0, shared->probing = what;
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
     memcpy(values, shared->values, sizeof values);
@@ -312,7 +312,7 @@ static bool differs(int id)
 // What is worth trying, in its order.
 static void find_order(void)
 {
-    probe(0, first, first + 1);
+    probe(REPAIR_VALUES, first, first + 1);
     order_count = 0;
     memset(like, 0, sizeof like);
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
@@ -402,7 +402,10 @@ static int choose(int count, uint64_t seed, const char *built)
     static bool seen[REPAIR_IDS];
     if (!share()) return 2;
     find_cases(0, NULL);
-    probe(0, 0, case_count < FEW ? case_count : FEW);  // what was reached there, and no different, is not tried
+    probe(REPAIR_REACHED, 0, case_count);
+    for (int id = 1; id < change_count; id++) seen[id] = !values[changes[id].as_it_is ? changes[id].as_it_is : id];
+    // what is reached in these, and no different, is not tried
+    probe(REPAIR_VALUES, 0, case_count < FEW ? case_count : FEW);
     for (int n = 0, drawn = 0; n < 100 * count && drawn < count && change_count; n++) {
         const int id = 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count);
         if (seen[id] || !*changes[id].put || (values[changes[id].as_it_is] && !differs(id))) continue;

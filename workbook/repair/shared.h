@@ -5,12 +5,14 @@
 
 enum {
     REPAIR_IDS = 1 << 16,
-    REPAIR_OWN = 5,   // changes of an operand alone: + 1, - 1, 0, negated, 1
-    REPAIR_EACH = 6,  // and with each other operand: it, times it, by it, plus it, minus it, it minus this
+    REPAIR_OWN = 5,      // changes of an operand alone: + 1, - 1, 0, negated, 1
+    REPAIR_EACH = 6,     // and with each other operand: it, times it, by it, plus it, minus it, it minus this
+    REPAIR_VALUES = 1,   // what is probed: the values of all changes,
+    REPAIR_REACHED = 2,  // or only of what is written
 };
 
 typedef struct repair_shared {
     int on;                       // the change that is on; 0: none
-    int probing;                  // values are noted, nothing is on
+    int probing;                  // if not 0, values are noted, and nothing is on
     uint64_t values[REPAIR_IDS];  // a hash of all values that a change would have had; 0: never reached
 } repair_shared;
