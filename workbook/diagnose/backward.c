@@ -36,17 +36,21 @@ void look_at_delta(void)
     double *right = allocate((size_t)rows, sizeof *right);
     for (int at = 0; at < rows * D; at++) right[at / D] += (double)e.O[at] * e.dO[at];
     for (int i = 0; i < rows; i++) {
-        double size = 0, sum[4] = {right[i]};
-        for (int d = 0; d < D; d++) size += fabs((double)e.O[i * D + d] * e.dO[i * D + d]);
-        for (int k = 1; k < COUNT(sum); k++) {  // a lane has eight columns
+        double size = 0, sum[7] = {right[i]};
+        for (int d = 0; d < D; d++) {
+            const double term = (double)e.O[i * D + d] * e.dO[i * D + d];
+            size += fabs(term);
+            for (int k = 4; k < 7; k++) sum[k] += d < D >> (k - 3) ? term : 0;
+        }
+        for (int k = 1; k < 4; k++) {  // a lane has eight columns
             const int count = max_int(1, (64 >> k) * 8 / D), from = i / count * count;
             for (int other = from; other < min_int(rows, from + count); other++) sum[k] += right[other];
         }
         if (!(size > 1e30))  // else it overflows, whoever is right
             see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
                     "+ dO * O| dO * O over the rows of 32 lanes| dO * O over the rows of 16 lanes| dO * O over the "
-                    "rows of 8 "
-                    "lanes",
+                    "rows of 8 lanes| dO * O over the first half of the columns| dO * O over the first quarter of "
+                    "the columns| dO * O over the first eighth of the columns",
                     sum, "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i],
                     *sum);
     }
@@ -61,6 +65,8 @@ static void look_at_factors(void)
         const product *dP = steps[t].dP;
         if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
             find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
+        if (by_keys && steps[t].P && steps[t].P->right == OF_Q)
+            find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, but should be the sum of P^T dO");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is the product of %s and %s, but should be that of %s and %s", owner_names[dP->left],

@@ -78,6 +78,16 @@ static void read_backward(const product *first, const product *p)
     if (to) *to = p;
 }
 
+// Two sums that meet the same rows: that of P adds up no negative number.
+static void tell_apart(step *t)
+{
+    bool negative = false;
+    if (!t->P || !t->dS || t->P->right != t->dS->right) return;
+    for (int n = 0; n < t->P->rows * t->P->depth; n++) negative |= t->P->a[n] < 0;
+    const product *const P = t->P;
+    if (negative) t->P = t->dS, t->dS = P;
+}
+
 // Whether a tile comes once more, and nothing of it gets a weight: that fills up a step of two.
 static bool fills_up(const step *t)
 {
@@ -95,6 +105,7 @@ void read_steps(const walk *w)
             read_forward(p);
         else if (w->first)
             read_backward(w->first, p);
+    for (int n = 0; by_keys && n < step_count; n++) tell_apart(&steps[n]);
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
@@ -248,6 +259,7 @@ void look_at_walks(const record *r, bool keys)
                  has_gap("bounds|bound"))
             APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
         if (listed && !missing) gaps = "first key|lists";
+        if (keys && !missing && strstr(begin, "in another block")) gaps = "parts|queries";
         if (*begin)
             APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
                    keys ? "key" : "query", begin);
