@@ -207,7 +207,7 @@ static void look_at_dsinks(void)
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[10 + POWERS] = {0}, size = 0;
+        double sum[11 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -217,6 +217,8 @@ static void look_at_dsinks(void)
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
             rest[4] += wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)right)}, 0);
+            const int swapped = (h * s->batch + b) * s->q_len + i;
+            rest[10] -= exp(x - e.L[swapped]) * e.delta[swapped];
             for (int k = 0; k < 5; k++) rest[5 + k] += i % 1024 < 32 << k ? right : 0;
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
@@ -227,8 +229,8 @@ static void look_at_dsinks(void)
                               "| exp(s - L) delta over the first sequence's rows, once for each sequence"
                               "| exp(s - L) delta, each term rounded to bf16"
                               "| exp(s - L) delta over 1 warp's rows| exp(s - L) delta over 2 warps' rows| exp(s - L) "
-                              "delta over 4 "
-                              "warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 warps' rows",
+                              "delta over 4 warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 "
+                              "warps' rows| exp(s - L) delta over the rows (h B + b) Nq + i, with the batch inside",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
                 h, got, sum[0], h);

@@ -194,33 +194,21 @@ static seen right_of(int mine, int theirs)
 }
 
 // Whose the keys of a step are taken for, where that explains all pairs.
-static const struct {
-    const char *says;
-    int me, step, more;
-} owners[] = {{"(rank + step) % R", 1, 1, 0},
-              {"(rank - step) % R", 1, -1, 0},
-              {"rank - step - 1", 1, -1, -1},
-              {"rank - step + 1", 1, -1, 1},
-              {"rank + step + 1", 1, 1, 1},
-              {"rank", 1, 0, 0},
-              {"step", 0, 1, 0},
-              {"the next rank", 1, 0, 1},
-              {"the rank before", 1, 0, -1}};
-
 static void see_owner(const seen *is)
 {
+    static const char *const steps_on[] = {" - step", "", " + step"}, *const more[] = {" - 1", "", " + 1"};
     const int R = ranks();
-    for (int k = 0; k < COUNT(owners) && has_gap("owner"); k++) {
-        bool all = true;
+    EACH_PAIR (a, 3, b, 3) {
+        bool all = has_gap("owner");
         for (int n = 0; n < 4 * R * R && all; n++) {
-            const int me = n / 4 / R, turn = modulo(way * (me - n / 4 % R));
-            const int of = modulo(owners[k].me * me + owners[k].step * turn + owners[k].more);
+            const int me = n / 4 / R, turn = modulo(way * (me - n / 4 % R)), of = modulo(me + (a - 1) * turn + b - 1);
             all = is[n] == right_of(wb_chunk_of(e.c, me, n / 2 % 2), wb_chunk_of(e.c, of, n % 2));
         }
         if (all)
             find(BY_HEADS - 1, "owner", "owner",
-                 "each rank computes the pairs that would be right if in each step it had the keys of rank %s",
-                 owners[k].says);
+                 "each rank computes the pairs that would be right if in each step it had the keys of rank (rank%s%s) "
+                 "%% R",
+                 steps_on[a], more[b]);
     }
 }
 

@@ -29,7 +29,7 @@ void look_at_rows(void)
             if (near_to(count[first] * e.K[begin], e.K[k], 0.01))
                 snprintf(by, sizeof by, ": it is multiplied by w[%d]", k);
         if (end - begin > 1) snprintf(many, sizeof many, " to %d", end - 1);
-        find(BY_SUM, "",
+        find(BY_SUM, "columns",
              end == cols && end - begin < 8 ? "ends|load"
              : begin                        ? "load|reduce|ends"
                                             : "load|reduce",
