@@ -187,6 +187,10 @@ void add_to_mask(mask_kind kind, const pairs *t)
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
+    // Of a window as long as all keys nobody knows whether the mask runs left of the diagonal.
+    if ((kind == WINDOW || kind == DKDV || kind == DQ) && e.problem->window && e.s->window >= e.s->kv_len &&
+        t->key0 + t->keys <= t->query[0])
+        return;
     EACH_PAIR (a, t->queries, b, t->keys) {
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);

@@ -252,7 +252,10 @@ void look_at_walks(const record *r, bool keys)
                 gaps = "parts|queries";
         else if (tail && keys && sink && blocks)
             gaps = "queries";
-        if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+        bool instead = false;  // earlier keys, once more
+        for (int j = 0; j < k && e.table; j++) instead |= met[(size_t)q * (size_t)Nk + (size_t)j] > 1;
+        if (instead) APPEND(text, ". Earlier keys are read once more in its place"), gaps = "page lookup";
+        if (tail && e.table && !instead) APPEND(text, ". No part owns its sequence's keys from %d on", k);
         if (missing && *begin && !keys && !*text && others)
             APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
         else if (begun && *begin && !*text && !sees(q - query_of(q) + low, k) && k - e.widest <= low &&
