@@ -201,9 +201,10 @@ void engine_block_end(block &b)
     trap_early_reads(false);
     count_products(b, e.multiplied);
     for (const copy_to_shared &c : e.copies)
-        if (!c.done)
-            report("returned too early", c.site,
-                   "the block ended while the copy engine was filling %s: no thread waited for this copy",
-                   name_of(c.to.at));
+        if (const signal_state &s = e.signals[c.signal]; !c.done)
+            report_two("returned too early", s.wait.file ? s.wait : c.site, s.wait.file ? c.site : s.wait, "the copy",
+                       "the block ended while the copy engine was filling %s: no thread waited for this copy, phase %u "
+                       "of %s; %s",
+                       name_of(c.to.at), s.phase & 1, name_of(s.word), last_wait(s));
 }
 }

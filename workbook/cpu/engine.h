@@ -35,7 +35,8 @@ struct signal_state {
     bool ready;           // signals_ready() since the init
     bool before;          // a wait for the phase before the first was let through
     unsigned init_thread, init_clock;
-    call_site init_site, arrival;  // arrival: the latest
+    call_site init_site, arrival, wait;  // arrival, wait: the latest
+    unsigned waited;                     // for which phase that was
     clocks collecting, over;
 };
 
@@ -186,6 +187,7 @@ void publish(engine &e, const thread &t, clocks &into);
 bool overlap(const tile_rows &x, const tile_rows &y);
 tile_rows quarter(tile_rows r, int warp);  // a warp's rows of a left factor
 // A tile's other signal: "K.full[1]" where one is "K.empty[1]"; null: there is none.
+const char *last_wait(const signal_state &s);
 const signal_state *at_other_end(const engine &e, const signal_state &one, const char *end, const char *other);
 // Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may. Of `threads` in a
 // row each must know.

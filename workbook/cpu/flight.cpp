@@ -49,6 +49,14 @@ struct sent_group {  // of messages
 };
 static std::vector<sent_group> &groups = *new std::vector<sent_group>;  // since this is a rank
 
+struct event_wait {
+    long order;  // of the host's calls: how many were queued before
+    int stream;
+    flight_clock event;
+    void *code, *recorded;  // null: it never was
+};
+static std::vector<event_wait> &waits = *new std::vector<event_wait>;
+
 static bool covers(const flight_clock &c, const work &w) { return c.at[w.stream] >= w.number; }
 static bool unordered(const work &a, const work &b)
 {
@@ -76,6 +84,22 @@ static const char *is_to_do(const work &w, bool write)
     return frees(w) ? "have to free" : write ? "have to write" : "be reading";
 }
 
+// What the stream of the later of two waits for, where it waits at all: too late, for nothing, or for what is earlier.
+static void report_waits(const work &first, const work &second)
+{
+    const event_wait *early = nullptr, *late = nullptr;
+    for (const event_wait &w : waits) {
+        if (w.stream != second.stream) continue;
+        if (w.order <= second.order) early = &w;
+        if (w.order > second.order && !late && covers(w.event, first)) late = &w;
+    }
+    if (!early && !late) return;
+    report_line("%s", late              ? "it does so, but only after the later operation was queued:"
+                      : early->recorded ? "the latest event for which it does was recorded too early:"
+                                        : "the event for which it does was never recorded, so it waits for nothing:");
+    report_code(late ? late->code : early->recorded ? early->recorded : early->code);
+}
+
 // `w`, a kernel or a copy, touches what a message has; or both are messages.
 [[noreturn]] static void report_message(const work &w, const work &message, const flight_range &r, const char *at,
                                         bool write, void *code)
@@ -96,6 +120,7 @@ static const char *is_to_do(const work &w, bool write)
         : frees(w)
             ? freed
             : "the message's stream must wait, by cudaStreamWaitEvent(), for an event recorded after this operation");
+    if (!frees(w)) later ? report_waits(message, w) : report_waits(w, message);
     report_place(later ? w.site : r.site);
     if (code) report_code(code);
     report_end();
@@ -115,6 +140,7 @@ static const char *is_to_do(const work &w, bool write)
     report_line(frees(first) ? freed
                              : "the later operation's stream must wait, by cudaStreamWaitEvent(), for an event "
                                "recorded after the earlier one");
+    if (!frees(first)) report_waits(first, second);
     report_place(second.site);
     if (code) report_code(code);
     report_end();
@@ -272,7 +298,11 @@ void flight_record(flight_clock &event, cudaStream_t stream)
     tick(stream);
     event = clocks[stream_number(stream)];
 }
-void flight_wait(cudaStream_t stream, const flight_clock &event) { join(clocks[stream_number(stream)], event); }
+void flight_wait(cudaStream_t stream, const flight_clock &event, void *code, void *recorded)
+{
+    join(clocks[stream_number(stream)], event);
+    waits.push_back({calls, stream_number(stream), event, code, recorded});
+}
 
 // ------------------------ what happens
 

@@ -51,7 +51,7 @@ void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<fligh
                      std::vector<flight_item> items, int group, std::function<void()> run);
 
 void flight_record(flight_clock &event, cudaStream_t stream);
-void flight_wait(cudaStream_t stream, const flight_clock &event);
+void flight_wait(cudaStream_t stream, const flight_clock &event, void *code, void *recorded);  // instructions
 void flight_host_waits(const flight_clock &clock);
 void flight_host_waits_for(cudaStream_t stream);
 void flight_host_waits_for_all();

@@ -96,6 +96,14 @@ const signal_state *at_other_end(const engine &e, const signal_state &one, const
     return nullptr;
 }
 
+// What the place is that a copy into a tile is told with: of the latest wait for it, or, without one, of the copy.
+const char *last_wait(const signal_state &s)
+{
+    static char text[80];
+    snprintf(text, sizeof text, "the latest wait for that mbarrier was for phase %u", s.waited);
+    return s.wait.file ? text : "the copy engine was told to fill it";
+}
+
 void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who, int threads)
 {
     for (const copy_to_shared &c : e.copies) {
@@ -111,7 +119,7 @@ void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site 
                     "%s %s, but thread %u has only waited for an earlier copy into it, not for the latest (phase "
                     "%u of %s): was it released too early, or is a wait missing?",
                     who, name_of(what.at), n, phase & 1, name_of(s.word));
-            report_two("tile used before it arrived", site, c.site, "the copy engine was told to fill it",
+            report_two("tile used before it arrived", site, s.wait.file ? s.wait : c.site, last_wait(s),
                        "%s %s, but thread %u has not waited for the copy that fills it: phase %u of %s", who,
                        name_of(what.at), n, phase & 1, name_of(s.word));
         }

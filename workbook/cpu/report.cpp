@@ -3,7 +3,6 @@
 
 #include <execinfo.h>
 #include <link.h>
-#include <set>
 #include <stdarg.h>
 
 namespace cudacpu
@@ -11,12 +10,13 @@ namespace cudacpu
 static const char *what_kind;
 
 static int told_file = -1;
-static auto &named = *new std::set<std::pair<std::string, int>>;
+static auto &named = *new std::vector<std::pair<std::string, int>>;  // in the order in which they are told
 
 void report_names(const char *file, int line)
 {
     const char *slash = strrchr(file, '/');
-    named.insert({slash ? slash + 1 : file, line});
+    const std::pair<std::string, int> place(slash ? slash + 1 : file, line);
+    if (std::find(named.begin(), named.end(), place) == named.end()) named.push_back(place);
 }
 
 void report_record(const char *kind, const char *section)

@@ -17,6 +17,7 @@ struct CUevent_st {
     double seconds;   // when it was recorded; 0: never
     bool had_queued;  // as its stream then
     cudacpu::flight_clock clock;
+    void *recorded;  // the instruction
 };
 
 namespace cudacpu
@@ -330,7 +331,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return wait_for(stream)
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
-    if (flying) flight_wait(stream, event->clock);
+    if (flying) flight_wait(stream, event->clock, __builtin_return_address(0), event->recorded);
     if (stream && event->had_queued) stream->had_queued = true;
     return cudaSuccess;
 }
@@ -341,7 +342,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = new CUevent_st{0, false, {}}, cudaSuccess; }
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = new CUevent_st{}, cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 
@@ -349,6 +350,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     catch_up(stream);  // so that whoever waits for the event need not
     if (flying) flight_record(event->clock, stream);
+    event->recorded = __builtin_return_address(0);
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->seconds = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);

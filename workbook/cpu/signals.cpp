@@ -133,7 +133,7 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
     engine &e = engine_here();
     const thread &me = engine_thread("signal::wait()", site);
     signal_state &waited = find_signal(e, word, site, "a wait");
-    waited.before |= phase & 1 && !waited.phase;
+    waited.before |= phase & 1 && !waited.phase, waited.wait = site, waited.waited = phase & 1;
     wait_until(signal_is_over, tell, word, phase & 1, site);
     const signal_state &s = find_signal(e, word, site, "a wait");
     if (recording) record_event({"wait", name_of(word), s.phase - 1l, 0, site});

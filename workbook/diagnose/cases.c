@@ -48,11 +48,13 @@ static const char *const ranks[] = {"Hq=2,Hkv=1,Nq=12,D=64,causal=1,scale=0.3,pr
     "ranks=3,B=2,Hq=2,Hkv=1,Nq=18,D=64,causal=1,scale=0.3,prior=255", "ranks=3,Hq=2,Nq=18,D=64,scale=0.3,prior=255",
     "ranks=4,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255", "ranks=2,Hq=2,Hkv=1,Nq=15,D=64,causal=1,scale=0.3,prior=255",
     "ranks=3,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255", 0};
+static const char *const rows[] = {"rows=160,cols=1024", "rows=400,cols=37", "rows=160,cols=100", 0};
 // clang-format on
 
 static const char *const *list_for(const wb_problem *p)
 {
     return wb_has_ranks(p)                 ? ranks
+           : p->signature == WB_ROW_SUM    ? rows
            : p->signature == WB_BACKWARD   ? backward
            : p->signature == WB_DECODE     ? decode
            : p->signature == WB_BLOCK_MASK ? listed

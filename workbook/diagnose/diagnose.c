@@ -128,7 +128,8 @@ static void judge_case(const worker_run *run)
 static void read_case(const worker_run *run)
 {
     e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape};
-    e.Q = floats(run, "Q", 1), e.K = floats(run, "K", 64), e.dO = floats(run, "dO", 1);
+    const bool sums = problem->signature == WB_ROW_SUM;
+    e.Q = floats(run, sums ? "x" : "Q", 1), e.K = floats(run, sums ? "w" : "K", 64), e.dO = floats(run, "dO", 1);
     e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V", 64);
     e.sink_logits = floats(run, "sink_logits", 1);
     e.K_scale = floats(run, "K_scale", 1), e.V_scale = floats(run, "V_scale", 1);
@@ -163,7 +164,7 @@ static bool parse(const char *text, wb_case *c)
     if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal) ||
         c->dry)
         return false;
-    c->products = wb_has_ranks(problem) ? RECORD / 128 : c->watched ? 0 : RECORD;
+    c->products = wb_has_ranks(problem) ? RECORD / 128 : c->watched || problem->signature == WB_ROW_SUM ? 0 : RECORD;
     if (!wb_has_ranks(problem) && c->late > 1) c->late = 1;  // the record is of one call
     const attention_shape *s = &c->shape;
     return c->watched || wb_has_ranks(problem) || (double)s->batch * s->q_heads * s->q_len * s->kv_len <= PAIRS;
@@ -187,6 +188,7 @@ static void look_at_case(const char *text)
         plain += has_no_products();
         (wb_has_ranks(problem)               ? look_at_ranks
          : problem->signature == WB_BACKWARD ? look_at_backward
+         : problem->signature == WB_ROW_SUM  ? look_at_rows
                                              : look_at_forward)();
     } else {
         if (verbose) printf("%s: %s\n", text, run.ending[0] ? run.ending : worker_exchange(&run)->message);
@@ -226,7 +228,6 @@ int main(int argc, char **argv)
         else if (strcmp(argv[at], "--only") == 0)
             only = true;
     problem = at < argc ? wb_problem_number(atoi(argv[at])) : NULL;
-    if (problem && problem->signature == WB_ROW_SUM) return 1;  // it has no products
     if (!problem) {
         fprintf(stderr, "usage: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]\n");
         return 2;

@@ -86,14 +86,20 @@ static void look_at_factor(row_in_tile *x)
         if (row_fits(x, ldexp(right_factor(x), by), &at, &plain) && plain > 3) seen = Q + K + by, fits++;
     row_in_tile in_turn = *x;  // of the key head that the query head would have if heads were dealt out in turn
     in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
+    row_in_tile first = *x;
+    first.tile = 0;
     char says[300];
     snprintf(says, sizeof says,
              "the weights of query %d in the tile that starts at key %d show that its scores were not multiplied by "
              "scale * log2(e) * 2^%d (exponents: Q %d, K %d)",
              query_of(x->q), x->tile * TILE, Q + K, Q, K);
     if (fits == 1)
-        see_sum(&fit_factor, seen, 0.3, "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv",
-                (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn)}, "%s", says);
+        see_sum(&fit_factor, seen, 0.3,
+                "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv"
+                "| Q's exponent of that query in head 0| K's exponent of the head's first tile",
+                (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn),
+                           e.Q_exponent[query_of(x->q)], of_tile(e.K_exponent, &first)},
+                "%s", says);
     if (!x->right && x->plain && !*fit_factor.says) see(&fit_factor, 0, 0, NULL, 0, "%s", says);
 }
 

@@ -134,6 +134,10 @@ const form *fit_form(const fit *f);
 // One more form of those of a fit, which reads as it says and has that as its id; it is written down once.
 LIKE_PRINTF(5) void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...);
 
+// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
+enum { MOST_TERMS = 128 };
+double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
+
 void conclude(void);  // finds what all fits say
 
 // The record of products.
@@ -219,6 +223,7 @@ void look_at_forward(void);   // and 10, 11, 13, 14, 15
 void look_at_backward(void);  // and 12
 void look_at_delta(void);     // and of 18
 void look_at_ranks(void);     // 17 and 18
+void look_at_rows(void);      // 02
 
 // What fits say may hang on what others have seen: settled at the end.
 void settle_masks(void), settle_softmax(void), settle_backward(void);

@@ -208,6 +208,28 @@ void conclude(void)
         if (!noted[n]->mute && *noted[n]->says) conclude_fit(noted[n]);
 }
 
+double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
+{
+    static double A[MOST_TERMS][MOST_TERMS + 1];
+    double left = 0, whole = 1e-300;
+    memset(A, 0, sizeof A);
+    for (int i = 0; i < count; i++)
+        for (size_t n = 0; n < length; n++)
+            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++) {
+            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
+            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
+        }
+    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
+    for (size_t n = 0; n < length; n++) {
+        double is = y[n];
+        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
+        left += is * is, whole += y[n] * y[n];
+    }
+    return sqrt(left / whole);
+}
+
 double power(int n, double x, double y)
 {
     static const double of[POWERS][2] = {{1, -1},     {LN2, -LN2}, {1, -LN2}, {LN2, -1},
@@ -275,6 +297,7 @@ bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
     see(sums, O_off, 0, forms, COUNT(forms),
         "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");
+    if (O_off && parts > 1) return true;  // what they were merged with was wrong, it may be
     see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
             "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g", where, parts, parts > 1 ? "s" : "",
             L, m + log(l));

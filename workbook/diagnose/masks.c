@@ -66,11 +66,14 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
         const char *says;
         int of_tile, of_word;  // how far from its own
         bool apart, in_block;  // a tile has as many rows as a block; row 0 is the block's first
-    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile", 0, 0, true, false},
-                {"each block begins with row 0 of a tile's bits", 0, 0, false, true},
-                {"the bits are those of the tile before", -1, 0, false, false},
-                {"the bits are those of the next tile", 1, 0, false, false},
-                {"the two words of a row are exchanged", 0, 1, false, false}};
+        int key;               // how far from its own
+    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile", 0, 0, true, false, 0},
+                {"each block begins with row 0 of a tile's bits", 0, 0, false, true, 0},
+                {"the bits are those of the tile before", -1, 0, false, false, 0},
+                {"the bits are those of the next tile", 1, 0, false, false, 0},
+                {"the two words of a row are exchanged", 0, 1, false, false, 0},
+                {"the bit is that of key j + 1", 0, 0, false, false, 1},
+                {"the bit is that of key j - 1", 0, 0, false, false, 63}};
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(t->row0) / e.s->q_heads : 0;
     const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, key = t->key[c];
@@ -82,8 +85,9 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
         const int row = t->query[r] % m->q_tile - (bits[k].in_block ? t->of_block % m->q_tile : 0);
         const int at = first * m->q_tile + (tile - first + bits[k].of_tile) * rows + row;
         const bool known = tile < m->part_start[list + 1] && at >= 0 && at < all * m->q_tile;
-        const uint32_t word = known ? m->bits[2 * at + ((key % 64 / 32) ^ bits[k].of_word)] : 0;
-        add_form(f, forms, &n, known ? !(word >> key % 32 & 1) : right, "%s", bits[k].says);
+        const int bit = (key + bits[k].key) % 64;
+        const uint32_t word = known ? m->bits[2 * at + (bit / 32 ^ bits[k].of_word)] : 0;
+        add_form(f, forms, &n, known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
     }
     return n;
 }
@@ -187,6 +191,10 @@ void add_to_mask(mask_kind kind, const pairs *t)
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
+    // Of a window as long as all keys nobody knows whether the mask runs left of the diagonal.
+    if ((kind == WINDOW || kind == DKDV || kind == DQ) && e.problem->window && e.s->window >= e.s->kv_len &&
+        t->key0 + t->keys <= t->query[0])
+        return;
     EACH_PAIR (a, t->queries, b, t->keys) {
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);

@@ -193,6 +193,25 @@ static seen right_of(int mine, int theirs)
     return !e.s->causal || theirs < mine ? WHOLE : theirs == mine ? CAUSAL : EMPTY;
 }
 
+// Whose the keys of a step are taken for, where that explains all pairs.
+static void see_owner(const seen *is)
+{
+    static const char *const steps_on[] = {" - step", "", " + step"}, *const more[] = {" - 1", "", " + 1"};
+    const int R = ranks();
+    EACH_PAIR (a, 3, b, 3) {
+        bool all = has_gap("owner");
+        for (int n = 0; n < 4 * R * R && all; n++) {
+            const int me = n / 4 / R, turn = modulo(way * (me - n / 4 % R)), of = modulo(me + (a - 1) * turn + b - 1);
+            all = is[n] == right_of(wb_chunk_of(e.c, me, n / 2 % 2), wb_chunk_of(e.c, of, n % 2));
+        }
+        if (all)
+            find(BY_HEADS - 1, "owner", "owner",
+                 "each rank computes the pairs that would be right if in each step it had the keys of rank (rank%s%s) "
+                 "%% R",
+                 steps_on[a], more[b]);
+    }
+}
+
 // What each rank made of each pair of chunks; and if all that is right, of how many rows.
 static void see_pairs(void)
 {
@@ -200,12 +219,14 @@ static void see_pairs(void)
     EACH_CALL(c)
     if (c->at[TQ].of != TQ || c->at[TK].of != TK || (in_steps() && c->at[TK].rank != whose(c->rank, c->step))) return;
     bool right = true;
+    seen all[4 * WB_MOST_RANKS * WB_MOST_RANKS];
     for (int n = 0; n < 4 * R * R; n++) {
         const int me = n / 4 / R, from = n / 4 % R;
         const int mine = wb_chunk_of(e.c, me, n / 2 % 2), theirs = wb_chunk_of(e.c, from, n % 2);
         seen is = EMPTY;
         EACH_CALL(c)
         if (c->rank == me && c->mine == mine && c->theirs == theirs) is = is ? SEVERAL : c->h.causal ? CAUSAL : WHOLE;
+        all[n] = is;
         if (is == right_of(mine, theirs)) continue;
         right = false;
         find(rank, "pairs_of_chunks", "zigzag|pairs|owner|when",
@@ -213,6 +234,7 @@ static void see_pairs(void)
              "%s, but should compute %s",
              modulo(way * (me - from)), me, from, mine, theirs, what_is_seen[is], what_is_seen[right_of(mine, theirs)]);
     }
+    if (!right) see_owner(all);
     EACH_CALL(c)
     for (int n = 0; n < 2 && right; n++) {
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
@@ -225,7 +247,8 @@ static void see_pairs(void)
 }
 
 // Of merges of the first two parts, or of one.
-static fit shares = FIT(BY_RESCALING, "merge", .joint = "; "), logs = FIT(BY_RESCALING, "merge");
+static fit shares[2] = {[0 ... 1] = FIT(BY_RESCALING, "merge", .joint = "; ")};
+static fit logs[2] = {[0 ... 1] = FIT(BY_RESCALING, "merge")};
 
 static void see_merges(int rank, int chunk)
 {
@@ -244,7 +267,8 @@ static void see_merges(int rank, int chunk)
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
         for (int n = 0; n < parts; n++) L_of[n] = L[n][row];
         snprintf(where, sizeof where, "row %zu of chunk %d", row, chunk);
-        see_merge(&shares, &logs, O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
+        see_merge(&shares[parts > 1], &logs[parts > 1], O_of, L_of, parts, shards[rank][TO] + at * D,
+                  shards[rank][TL][at], 2e-3, where);
     }
     for (int n = 0; n < parts; n++) free(O[n]), free(L[n]);
 }
@@ -315,27 +339,6 @@ static double *found_by(int from, int of, bool later_on)
         free(is);
     }
     return sum;
-}
-
-// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
-static double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
-{
-    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
-    for (int i = 0; i < count; i++)
-        for (size_t n = 0; n < length; n++)
-            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < count; k++) {
-            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
-            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
-        }
-    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
-    for (size_t n = 0; n < length; n++) {
-        double is = y[n];
-        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
-        left += is * is, whole += y[n] * y[n];
-    }
-    return sqrt(left / whole);
 }
 
 // A sum of gradients of the keys of rank `of`, to which `added` ranks have added.

@@ -78,6 +78,16 @@ static void read_backward(const product *first, const product *p)
     if (to) *to = p;
 }
 
+// Two sums that meet the same rows: that of P adds up no negative number.
+static void tell_apart(step *t)
+{
+    bool negative = false;
+    if (!t->P || !t->dS || t->P->right != t->dS->right) return;
+    for (int n = 0; n < t->P->rows * t->P->depth; n++) negative |= t->P->a[n] < 0;
+    const product *const P = t->P;
+    if (negative) t->P = t->dS, t->dS = P;
+}
+
 // Whether a tile comes once more, and nothing of it gets a weight: that fills up a step of two.
 static bool fills_up(const step *t)
 {
@@ -95,6 +105,7 @@ void read_steps(const walk *w)
             read_forward(p);
         else if (w->first)
             read_backward(w->first, p);
+    for (int n = 0; by_keys && n < step_count; n++) tell_apart(&steps[n]);
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
@@ -241,13 +252,17 @@ void look_at_walks(const record *r, bool keys)
                 gaps = "parts|queries";
         else if (tail && keys && sink && blocks)
             gaps = "queries";
-        if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+        bool instead = false;  // earlier keys, once more
+        for (int j = 0; j < k && e.table; j++) instead |= met[(size_t)q * (size_t)Nk + (size_t)j] > 1;
+        if (instead) APPEND(text, ". Earlier keys are read once more in its place"), gaps = "page lookup";
+        if (tail && e.table && !instead) APPEND(text, ". No part owns its sequence's keys from %d on", k);
         if (missing && *begin && !keys && !*text && others)
             APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
         else if (begun && *begin && !*text && !sees(q - query_of(q) + low, k) && k - e.widest <= low &&
                  has_gap("bounds|bound"))
             APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
         if (listed && !missing) gaps = "first key|lists";
+        if (keys && !missing && strstr(begin, "in another block")) gaps = "parts|queries";
         if (*begin)
             APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
                    keys ? "key" : "query", begin);

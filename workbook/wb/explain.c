@@ -51,6 +51,22 @@ static char *lines_of(const cause *c, const char *finding)
     return all;
 }
 
+// The gaps to which the lines of a finding lead (origin.awk): where to look, and to search for a change.
+static void say_origin(cause *c, const char *finding)
+{
+    int status;
+    outcome *const o = c->a->outcome;
+    if (wb_finding_is(finding, "no such tile")) return;  // it names its gap
+    char *const lines = text_of("lines=%s", lines_of(c, finding));
+    char *const alone = text_of("alone=%d", strstr(finding, "\tMessages between GPUs") != NULL);
+    char *const words[] = {"awk", "-v", alone, "-v", lines, "-f", "workbook/wb/origin.awk", c->a->file, NULL};
+    o->gaps = lines[strlen("lines=")] ? child_output(&(child){.words = words}, &status, NULL) : "";
+    o->gaps[strcspn(o->gaps, "\n")] = 0;
+    for (const char *at = o->gaps; *at; at += strcspn(at, "|"), at += *at == '|')
+        say("%s%.*s", at == o->gaps ? "  look at: " : ", ", (int)strcspn(at, "|"), at);
+    if (*o->gaps) say("\n");
+}
+
 static void say_steps(cause *c)
 {
     if (!c->told) say_plain("  ", c->steps);
@@ -62,10 +78,10 @@ static void say_report(cause *c)
 {
     // A message from another buffer is what nobody wrote: its step comes first. Else steps saw what a race left.
     if (wb_has_ranks(c->a->problem) && wb_finding_is(c->found, "uninitialised read") && *c->steps) say_steps(c);
-    if (!c->told) c->steps = "", c->a->outcome->gaps = "";
     c->reported = true;
     say("  the check build reports for %s:\n", c->given);
     say_plain("", c->a->outcome->sanitize);
+    if (!c->told) c->steps = "", say_origin(c, c->found);
 }
 
 // ------------------------ steps
@@ -185,6 +201,8 @@ static int end_check(cause *c)
     c->found[fread(c->found, 1, sizeof c->found - 1, c->finding)] = 0;
     // A gap that is not written gives no value: that is said already.
     if (*c->a->unwritten && wb_finding_is(c->found, "an uninitialised variable")) o->sanitize = "";
+    // How much overlaps is judged in the ordinary build.
+    if (wb_finding_is(c->found, "too few products overlap the softmax") && !by_layer(c)) o->sanitize = "";
     if (!*o->sanitize) *c->found = 0;
     return looked;
 }
@@ -200,8 +218,12 @@ static void tell(cause *c, int looked)
         say("  the check build reports the same for %s: %s\n", c->given, kind);
         const char *const section = strrchr(c->found, '\t') + 1;
         if (*section) say("     read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section);
+        say_origin(c, c->failure);
     } else if (strcmp(kind, "out of bounds") == 0 && (shown || strcmp(o->step, "address") == 0)) {
-        say_steps(c);
+        if (*c->steps)
+            say_steps(c);
+        else
+            say_origin(c, c->failure);
         const char *const lines = lines_of(c, c->found);  // none where a word of the workbook's was called
         say("  the check build reports %s: %s%s%s\n", shown ? "beside it" : "a consequence of this", kind,
             *lines ? ", line" : "", lines);
@@ -210,8 +232,10 @@ static void tell(cause *c, int looked)
         looked = 3;
     } else if (*o->sanitize) {
         say_report(c);
-    } else
+    } else if (*c->steps)
         say_steps(c);
+    else if (by_layer(c))
+        say_origin(c, c->failure);
     if (c->checking && looked == 0)
         say("  the check build finds nothing in %s\n", c->given);
     else if (looked == 3)
@@ -229,7 +253,10 @@ void explain(attempt *a)
                .failure = failed ? failed->finding : "",
                .steps = "",
                .changed = ""};
-    if (wb_finding_is(c.failure, "timeout")) return;  // it says where, and another look would take as long
+    if (wb_finding_is(c.failure, "timeout")) {  // it says where, and another look would take as long
+        say_origin(&c, c.failure);
+        return;
+    }
     if (strcmp(c.failure, "no answer") == 0)
         say("  now a search for the cause, in smaller cases and in the check build: a minute or two\n");
     char *const programs[] = {text_of("%s/diagnose", run.out), text_of("%s/repair", run.out), NULL};

@@ -1,0 +1,47 @@
+// rows.c - what 02 adds up: how often each column, or each eight, counts. They are the unknowns of as many equations as
+// the case has rows.
+#include "evidence.h"
+
+enum { APART = 8 };  // rows so far apart begin at addresses that are alike
+
+void look_at_rows(void)
+{
+    const int rows = (int)e.c->rows, cols = (int)e.c->cols, width = cols > 128 ? 8 : 1;
+    const int unknowns = (cols - 1) / width + 1;
+    double *const terms = allocate((size_t)rows * (size_t)unknowns, sizeof *terms);
+    double *of[MOST_TERMS], count[MOST_TERMS], *y = allocate((size_t)rows, sizeof *y);
+    for (int apart = 1; apart <= APART && unknowns <= MOST_TERMS; apart += APART - 1) {
+        int used = 0;
+        memset(terms, 0, (size_t)rows * (size_t)unknowns * sizeof *terms);
+        for (int u = 0; u < unknowns; u++) of[u] = terms + u * rows;
+        for (int row = apart > 1; row < rows; row += apart, used++) {
+            y[used] = e.out[0][row];
+            for (int j = 0; j < cols; j++) of[j / width][used] += (double)e.Q[row * cols + j] * e.K[j];
+        }
+        if (used < unknowns + 4 || !(shares_in(y, of, unknowns, (size_t)used, count) < 1e-3)) continue;
+        int first = 0, last;
+        while (first < unknowns && fabs(count[first] - 1) < 0.02) first++;
+        for (last = first; last + 1 < unknowns && fabs(count[last + 1] - count[first]) < 0.02;) last++;
+        if (first == unknowns) continue;
+        const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
+        char many[40] = "", by[60] = "";
+        for (int k = 0; k < cols && width == 1 && fabs(count[first] - rint(count[first])) > 0.02; k++)
+            if (near_to(count[first] * e.K[begin], e.K[k], 0.01))
+                snprintf(by, sizeof by, ": it is multiplied by w[%d]", k);
+        if (end - begin > 1) snprintf(many, sizeof many, " to %d", end - 1);
+        find(BY_SUM, "columns",
+             end == cols && end - begin < 8 ? "ends|load"
+             : begin                        ? "load|reduce|ends"
+                                            : "load|reduce",
+             "column %d%s of %s is added to y %.3g times, but must be added once%s", begin, many,
+             apart > 1 ? "rows 1, 9, 17, ..." : "each row", rounded(count[first]), by);
+        break;
+    }
+    for (int row = 0; row < rows; row++) y[row] = 0;
+    for (int at = 0; at < rows * cols; at++) y[at / cols] += (double)e.Q[at] * e.K[at % cols];
+    for (int row = 0; row < rows; row++)
+        for (int other = 0; other < rows; other++)
+            if (other != row && fabs(e.out[0][row] - y[other]) < 1e-5 * fabs(y[other]))
+                find(BY_END, "stored elsewhere", "who|store", "y[%d] is the sum of row %d", row, other);
+    free(terms), free(y);
+}

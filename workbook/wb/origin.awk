@@ -1,0 +1,113 @@
+# origin.awk - the gaps of a file to which a report leads: awk -v alone=0 -v lines=" 19 82" -f origin.awk FILE
+# Those in which nothing is written; those that hold a line which it names; then the nearest that make what such a line,
+# or a loop or condition around it, reads, or that stand in a function which it calls, through given code for three
+# steps; last, the one that calls most often the function that such a line is in. A name is made where it stands before
+# an assignment, in the same function. alone=1: what a line reads matters only where no gap holds it.
+# Prints "max|rescale|tail", at most three.
+$1 == "//{" {
+    gap = $0
+    gsub(/^ *\/\/\{ *| *:.*/, "", gap)
+    gaps[++gap_count] = gap
+    begin[gap] = NR
+}
+{
+    line[NR] = $0
+    sub(/ *\/\/.*/, "", line[NR])
+    match($0, /^ */)
+    indent[NR] = RLENGTH
+    gap_of[NR] = gap
+    function_of[NR] = functions + 0
+    functions += /^}/
+}
+$1 == "//}" { gap = "" }
+gap != "" && line[NR] !~ /^ *$/ { written[gap] }
+
+# The next name of `rest`, which is taken from it; "" where there is none more. called: a bracket follows.
+function next_name(  name) {
+    if (!match(rest, /[A-Za-z_][A-Za-z_0-9]*/)) return ""
+    name = substr(rest, RSTART, RLENGTH)
+    rest = substr(rest, RSTART + RLENGTH)
+    called = rest ~ /^\(/
+    return name
+}
+
+# The functions around a gap: "(receive)(forward_kernel)".
+function around(gap,  n, at, all, name) {
+    at = indent[begin[gap]]
+    for (n = begin[gap] - 1; n > 0; n--) {
+        if (line[n] == "" || indent[n] > at || (indent[n] == at && !body)) continue
+        at = indent[n]
+        body = line[n] ~ /^ *{$/
+        rest = line[n]
+        if (rest ~ /= *\[/) sub(/ *=.*/, "(", rest)
+        if (rest ~ /\[[&=]?\]/) continue  # it is handed to a function
+        while ((name = next_name()) != "")
+            if (called && name !~ /^(if|for|while|switch|each|__.*)$/) {
+                all = all "(" name ")"
+                break
+            }
+        if (at == 0 && !body) return all
+    }
+    return all
+}
+
+# A line is so many steps from the report, and with it the rest of its statement.
+function reach(n, steps) {
+    for (; n <= NR && !(n in reached); n++) {
+        reached[n] = steps
+        queue[++last] = n
+        if (line[n] ~ /[;{}]$/ || line[n] == "") return
+    }
+}
+
+# The loops and conditions around a line are as far from the report.
+function reach_around(n, steps,  at) {
+    for (at = indent[n]; at > 0 && --n > 0;) {
+        if (line[n] == "" || indent[n] >= at) continue
+        at = indent[n]
+        if (line[n] ~ /^ *(}? *else )?(for|if|while) /) reach(n, steps)
+    }
+}
+
+function note(gap, most) {
+    if (gap == "" || gap in noted || notes >= most) return
+    noted[gap]
+    all = all (notes++ ? "|" : "") gap
+}
+
+# The gap that calls most often a function around another.
+function caller(gap,  n, calls, best) {
+    for (n = 1; n <= NR; n++) {
+        rest = line[n]
+        while ((name = next_name()) != "")
+            if (called && gap_of[n] != "" && gap_of[n] != gap && index(inside[gap], "(" name ")")) calls[gap_of[n]]++
+    }
+    for (n = 1; n <= gap_count; n++) if (calls[gaps[n]] > calls[best]) best = gaps[n]
+    return best
+}
+
+END {
+    for (g = 1; g <= gap_count; g++) inside[gaps[g]] = around(gaps[g])
+    for (g = 1; g <= gap_count; g++) if (!(gaps[g] in written)) note(gaps[g], 3)
+    count = split(lines, named, " ")
+    for (i = 1; i <= count; i++) reach(named[i] + 0, 0)
+    for (i = 1; i <= count; i++) reach_around(named[i] + 0, 0)
+    for (i = 1; i <= last; i++) {
+        n = queue[i]
+        if (reached[n] && alone && notes) break
+        note(gap_of[n], reached[n] ? 2 : 3)
+        if (reached[n] == 3 || (reached[n] && gap_of[n] != "")) continue
+        rest = line[n]
+        while ((name = next_name()) != "") {
+            for (g = 1; g <= gap_count && called; g++)
+                if (index(inside[gaps[g]], "(" name ")") && gaps[g] != gap_of[n])
+                    reach(begin[gaps[g]] + 1, reached[n] + 1)
+            if (line[n] ~ "(int|size_t|unsigned) " name " = ") continue  # its own
+            made = "(^|[^A-Za-z0-9_.])" name "(\\[[^=;]*\\]|[.][a-z_]+)*( ([-+*/%|&^]|<<|>>)?= |[+][+])|[+][+]" name
+            for (k = 1; k <= NR; k++)
+                if (function_of[k] == function_of[n] && !(k in reached) && line[k] ~ made) reach(k, reached[n] + 1)
+        }
+    }
+    for (i = 1; i <= count && !alone; i++) if (gap_of[named[i]] != "") note(caller(gap_of[named[i]]), 3)
+    print all
+}
