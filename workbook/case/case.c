@@ -77,7 +77,6 @@ static float normal(uint64_t stream, uint64_t index)
 
 // ------------------------ text and back
 
-// What each pattern of inputs is, under its name in text: a row for each enumerator, in any order.
 typedef enum pattern_kind {
     PATTERN_PLAIN,    // K is noise, as Q is
     PATTERN_LOGITS,   // K lies along a direction so that logits are those of logit()
@@ -88,35 +87,11 @@ typedef enum pattern_kind {
 static const struct pattern {
     const char *name;
     pattern_kind kind;
-    bool everywhere;  // suites try it wherever they try every input
-} patterns[WB_INPUTS] = {
-    [WB_NORMAL] = {"normal", PATTERN_PLAIN, true},
-    [WB_HUGE] = {"huge", PATTERN_LOGITS, true},
-    [WB_TINY] = {"tiny", PATTERN_LOGITS, true},
-    [WB_EARLY_MAX] = {"early_max", PATTERN_LOGITS, true},
-    [WB_LATE_MAX] = {"late_max", PATTERN_LOGITS, true},
-    [WB_STAIRS] = {"stairs", PATTERN_LOGITS, true},
-    [WB_RISING] = {"rising", PATTERN_LOGITS, true},
-    [WB_FALLING] = {"falling", PATTERN_LOGITS, true},
-    [WB_BY_HEAD] = {"by_head", PATTERN_LOGITS, false},
-    [WB_FLAT] = {"flat", PATTERN_LOGITS, true},
-    [WB_ONES] = {"ones", PATTERN_PLAIN, true},
-    [WB_ZERO_V] = {"zero_V", PATTERN_PLAIN, false},
-    [WB_TOWER] = {"tower", PATTERN_LOGITS, true},
-    [WB_ABYSS] = {"abyss", PATTERN_LOGITS, true},
-    [WB_WORKED_1] = {"worked_1", PATTERN_WORKED, false},
-    [WB_WORKED_2] = {"worked_2", PATTERN_WORKED, false},
-    [WB_ZERO_DO] = {"zero_dO", PATTERN_PLAIN, false},
-    [WB_TWICE_DO] = {"twice_dO", PATTERN_PLAIN, false},
-    [WB_ZERO_ROWS] = {"zero_rows", PATTERN_RESIZED, false},
-    [WB_OUTLIERS] = {"outliers", PATTERN_RESIZED, false},
-    [WB_WIDE_SCALES] = {"wide_scales", PATTERN_RESIZED, false},
-    [WB_ANY_BYTES] = {"any_bytes", PATTERN_PLAIN, false},
-    [WB_SUMMIT] = {"summit", PATTERN_LOGITS, false},
-    [WB_TRENCH] = {"trench", PATTERN_LOGITS, false},
-    [WB_SIZES] = {"sizes", PATTERN_RESIZED, false},
-    [WB_LEFTWARD] = {"leftward", PATTERN_RESIZED, false},
-    [WB_MEAN_ONE] = {"mean_one", PATTERN_PLAIN, false},
+    float logit;
+    bool everywhere;
+} patterns[] = {
+#define WB_INPUT(name, text, kind, logit, everywhere) {#text, PATTERN_##kind, logit, everywhere},
+#include "case/inputs.inc"
 };
 
 bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
@@ -594,19 +569,13 @@ static float logit(const wb_case *c, size_t head, size_t j, size_t keys)
 {
     static const float turns[] = {0, 1000, -140, 140, -1000};
     switch (c->input) {
-    case WB_HUGE: return 140;
-    case WB_TINY: return -140;
-    case WB_TOWER: return 1000;
-    case WB_ABYSS: return -30000;
-    case WB_SUMMIT: return 1e6f;
-    case WB_TRENCH: return -1e8f;
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_BY_HEAD: return turns[head % (sizeof turns / sizeof *turns)];
     case WB_STAIRS: return 2 * (float)(j / 16);
     case WB_RISING: return 200 * (float)j / (float)keys;
     case WB_FALLING: return 200 - 200 * (float)j / (float)keys;
-    default: return 0;
+    default: return patterns[c->input].logit;
     }
 }
 
