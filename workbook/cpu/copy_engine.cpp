@@ -1,7 +1,7 @@
 // copy_engine.cpp - boxes of tensors into shared memory, and tiles out of it; and bytes that are not in tiles.
 #include "engine.h"
 
-#include <pthread.h>
+#include <mutex>
 
 namespace cudacpu
 {
@@ -164,15 +164,14 @@ void copy_bytes_out(void *to, const void *src, int bytes, bool add, call_site si
 // Blocks on several host threads add to the same numbers.
 static void add_floats(char *to, const char *from, size_t bytes)
 {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&one_at_a_time);
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
     for (size_t i = 0; i < bytes; i += sizeof(float)) {
         float sum, more;
         memcpy(&sum, to + i, sizeof sum), memcpy(&more, from + i, sizeof more);
         sum += more;
         memcpy(to + i, &sum, sizeof sum);
     }
-    pthread_mutex_unlock(&one_at_a_time);
 }
 
 static void carry_out(const copy_from_shared &c)

@@ -75,13 +75,6 @@ FOR_THIS_PROCESSOR static bool filled(const float *at, int count, uint32_t tag)
 
 // ------------------------ factors
 
-static float as_float(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
 // The numbers in these bytes; returns how many.
 static int unpack(const char *at, int bytes, bool e4m3, float *to)
 {
@@ -89,7 +82,7 @@ static int unpack(const char *at, int bytes, bool e4m3, float *to)
     for (int i = 0; 2 * i < bytes && !e4m3; i++) {
         uint16_t x;
         memcpy(&x, at + 2 * i, sizeof x);
-        to[i] = as_float(static_cast<uint32_t>(x) << 16);
+        to[i] = same_bits<float>(static_cast<uint32_t>(x) << 16);
     }
     return e4m3 ? bytes : bytes / 2;
 }
