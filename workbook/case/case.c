@@ -23,21 +23,13 @@ uint16_t wb_to_bf16(float value)
     return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
 }
 
-size_t wb_type_bytes(wb_type type)
-{
-    switch (type) {
-    case WB_E4M3:
-    case WB_INT8: return 1;
-    case WB_BFLOAT16: return 2;
-    default: return 4;
-    }
-}
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[] = {{"float", 4}, {"bfloat16", 2}, {"int", 4}, {"int8_t", 1}, {"uint8_t", 1}};  // by wb_type
 
-const char *wb_type_name(wb_type type)
-{
-    static const char *const names[] = {"float", "bfloat16", "int", "int8_t", "uint8_t"};
-    return names[type];
-}
+size_t wb_type_bytes(wb_type type) { return types[type].bytes; }
+const char *wb_type_name(wb_type type) { return types[type].name; }
 
 double wb_get(wb_type type, const void *array, size_t i)
 {
@@ -344,39 +336,32 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     return WB_OK;
 }
 
-bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
+static wb_status check_arguments(const wb_problem *problem, const wb_case *c)
 {
-    void *const p = (void *)(uintptr_t)(256 + c->offset);  // never looked into
-    if (c->null[0]) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", problem->name, c->null) == WB_OK;
+    void *const p = (void *)(uintptr_t)(256 + c->offset), *const at = (void *)256;  // never looked into
+    const char *const name = problem->name;
+    const attention_shape *const s = &c->shape;
+    const decode_shape decode = wb_decode_shape(c);
+    const wb_ring ring = {p, 0, c->ranks, NULL};
+    const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
+    if (c->null[0]) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", name, c->null);
     if (c->stray && wb_has_ranks(problem))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: with stray=%d the arguments are invalid for a ring", problem->name,
-                       c->stray) == WB_OK;
-    if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
-    if (problem->signature == WB_DECODE) {
-        const decode_shape shape = wb_decode_shape(c);
-        void *const at = (void *)256;
-        return (problem->int8_cache
-                    ? wb_check_decode_int8(problem->name, p, p, p, p, p, at, at, at, at, at, 0, 0, &shape)
-                    : wb_check_decode(problem->name, p, p, p, p, p, at, at, at, 0, 0, &shape)) == WB_OK;
+        return wb_fail(WB_BAD_ARGUMENT, "%s: with stray=%d the arguments are invalid for a ring", name, c->stray);
+    switch (problem->signature) {
+    case WB_ROW_SUM: return wb_check_row_sum(name, p, p, p, c->rows, c->cols);
+    case WB_DECODE:
+        if (!problem->int8_cache) return wb_check_decode(name, p, p, p, p, p, at, at, at, 0, 0, &decode);
+        return wb_check_decode_int8(name, p, p, p, p, p, at, at, at, at, at, 0, 0, &decode);
+    case WB_FORWARD: return wb_check_forward(name, p, p, p, p, p, s);
+    case WB_FP8: return wb_check_fp8(name, p, p, p, p, p, p, p, p, c->levels, s);
+    case WB_RING: return wb_check_ring(name, p, p, p, p, p, at, 0, 0, s, &ring);
+    case WB_RING_BACKWARD: return wb_check_ring_backward(name, p, p, p, p, p, p, p, p, p, p, at, 0, 0, s, &ring);
+    case WB_BLOCK_MASK: return wb_check_block_mask(name, p, p, p, p, p, &mask, s);
+    default: return wb_check_backward(name, p, p, p, p, p, p, p, p, p, p, s);
     }
-    if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
-    if (problem->signature == WB_FP8)
-        return wb_check_fp8(problem->name, p, p, p, p, p, p, p, p, c->levels, &c->shape) == WB_OK;
-    if (problem->signature == WB_RING) {
-        const wb_ring ring = {p, 0, c->ranks, NULL};
-        return wb_check_ring(problem->name, p, p, p, p, p, (void *)256, 0, 0, &c->shape, &ring) == WB_OK;
-    }
-    if (problem->signature == WB_RING_BACKWARD) {
-        const wb_ring ring = {p, 0, c->ranks, NULL};
-        return wb_check_ring_backward(problem->name, p, p, p, p, p, p, p, p, p, p, (void *)256, 0, 0, &c->shape,
-                                      &ring) == WB_OK;
-    }
-    if (problem->signature == WB_BLOCK_MASK) {
-        const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
-        return wb_check_block_mask(problem->name, p, p, p, p, p, &mask, &c->shape) == WB_OK;
-    }
-    return wb_check_backward(problem->name, p, p, p, p, p, p, p, p, p, p, &c->shape) == WB_OK;
 }
+
+bool wb_case_is_valid(const wb_problem *problem, const wb_case *c) { return check_arguments(problem, c) == WB_OK; }
 
 // Whether a case of this problem names the field though it has its default.
 static bool always_printed(const wb_problem *problem, const char *name)

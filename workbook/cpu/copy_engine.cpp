@@ -62,10 +62,8 @@ static void begin_copy(const copy_to_shared &c, const thread &me)
     check_fences(e, c.to, me, c.site, "the copy engine overwrites");
     hook_engine(c.to, true, c.site, "the copy engine overwrites");
     hook_copied(c.bytes, true, c.site);
-    for (size_t i = e.copies.size(); i-- > 0;)
-        if (overlap(e.copies[i].to, c.to)) e.copies.erase(e.copies.begin() + static_cast<long>(i));
-    for (size_t i = e.writings.size(); i-- > 0;)
-        if (overlap(e.writings[i].what, c.to)) e.writings.erase(e.writings.begin() + static_cast<long>(i));
+    erase_if(e.copies, [&](const copy_to_shared &x) { return overlap(x.to, c.to); });
+    erase_if(e.writings, [&](const writing &x) { return overlap(x.what, c.to); });
     e.copies.push_back(c);
     memset(const_cast<void *>(c.to.at), 0xff, c.bytes);
     if (recording)
@@ -135,9 +133,7 @@ static void begin_store(const copy_from_shared &c, const thread &me)
     check_fences(e, c.from, me, c.site, "the copy engine is told to send");
     hook_engine(c.from, false, c.site, "the copy engine is told to send");
     hook_copied(c.from.rows * c.from.line * c.from.panels, false, c.site);
-    for (size_t i = e.stores.size(); i-- > 0;)
-        if (e.stores[i].done && overlap(e.stores[i].from, c.from))
-            e.stores.erase(e.stores.begin() + static_cast<long>(i));
+    erase_if(e.stores, [&](const copy_from_shared &x) { return x.done && overlap(x.from, c.from); });
     e.stores.push_back(c);
     if (recording) record_event({"send", nullptr, 0, c.from.rows * c.from.line * c.from.panels, c.site});
 }

@@ -262,10 +262,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     p.sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
     p.warpSize = WARP;
     p.maxThreadsPerBlock = MAX_THREADS;
-    p.maxThreadsDim[0] = p.maxThreadsDim[1] = MAX_THREADS;
-    p.maxThreadsDim[2] = 64;
-    p.maxGridSize[0] = 0x7fffffff;
-    p.maxGridSize[1] = p.maxGridSize[2] = 65535;
     p.maxThreadsPerMultiProcessor = 2048;
     p.maxBlocksPerMultiProcessor = 32;
     p.multiProcessorCount = processors;

@@ -477,9 +477,7 @@ static void check_named(engine &e, const products_due &due, int w)
                    "up to %d may remain in flight",
                    due.pending, e.queue[w].size(), e.queue[w].size() == 1 ? " is" : "s are", due.pending);
     }
-    std::vector<unnamed_result> &unnamed = e.unnamed[w];
-    for (size_t i = unnamed.size(); i-- > 0;)
-        if (unnamed[i].c == due.c) unnamed.erase(unnamed.begin() + static_cast<long>(i));
+    erase_if(e.unnamed[w], [&](const unnamed_result &x) { return x.c == due.c; });
 }
 
 static void wait_for_warp(void **lanes, int)

@@ -10,15 +10,15 @@
 
 // Name, number, what cudaGetErrorString() says.
 // clang-format off
-#define CUDACPU_ERRORS(row_)                                                                                           \
-    row_(cudaSuccess, 0, "no error")                                                                                   \
-    row_(cudaErrorInvalidValue, 1, "invalid argument")                                                                 \
-    row_(cudaErrorMemoryAllocation, 2, "out of memory")                                                                \
-    row_(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                                           \
-    row_(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                                     \
-    row_(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                                        \
-    row_(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                               \
-    row_(cudaErrorNotReady, 600, "device not ready")                                                                   \
+#define CUDACPU_ERRORS(row_) \
+    row_(cudaSuccess, 0, "no error") \
+    row_(cudaErrorInvalidValue, 1, "invalid argument") \
+    row_(cudaErrorMemoryAllocation, 2, "out of memory") \
+    row_(cudaErrorInvalidConfiguration, 9, "invalid configuration argument") \
+    row_(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy") \
+    row_(cudaErrorInvalidDevice, 101, "invalid device ordinal") \
+    row_(cudaErrorInvalidResourceHandle, 400, "invalid resource handle") \
+    row_(cudaErrorNotReady, 600, "device not ready") \
     row_(cudaErrorUnknown, 999, "unknown error")
 // clang-format on
 #define CUDACPU_ENUMERATOR(name_, number_, ...) name_ = number_,
@@ -39,16 +39,16 @@ enum cudaFuncAttribute {
 
 // Name, number, the property that it is.
 // clang-format off
-#define CUDACPU_ATTRIBUTES(row_)                                                                                       \
-    row_(cudaDevAttrMaxThreadsPerBlock, 1, maxThreadsPerBlock)                                                         \
-    row_(cudaDevAttrMaxSharedMemoryPerBlock, 8, sharedMemPerBlock)                                                     \
-    row_(cudaDevAttrWarpSize, 10, warpSize)                                                                            \
-    row_(cudaDevAttrMultiProcessorCount, 16, multiProcessorCount)                                                      \
-    row_(cudaDevAttrL2CacheSize, 38, l2CacheSize)                                                                      \
-    row_(cudaDevAttrMaxThreadsPerMultiProcessor, 39, maxThreadsPerMultiProcessor)                                      \
-    row_(cudaDevAttrComputeCapabilityMajor, 75, major)                                                                 \
-    row_(cudaDevAttrComputeCapabilityMinor, 76, minor)                                                                 \
-    row_(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 81, sharedMemPerMultiprocessor)                                  \
+#define CUDACPU_ATTRIBUTES(row_) \
+    row_(cudaDevAttrMaxThreadsPerBlock, 1, maxThreadsPerBlock) \
+    row_(cudaDevAttrMaxSharedMemoryPerBlock, 8, sharedMemPerBlock) \
+    row_(cudaDevAttrWarpSize, 10, warpSize) \
+    row_(cudaDevAttrMultiProcessorCount, 16, multiProcessorCount) \
+    row_(cudaDevAttrL2CacheSize, 38, l2CacheSize) \
+    row_(cudaDevAttrMaxThreadsPerMultiProcessor, 39, maxThreadsPerMultiProcessor) \
+    row_(cudaDevAttrComputeCapabilityMajor, 75, major) \
+    row_(cudaDevAttrComputeCapabilityMinor, 76, minor) \
+    row_(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 81, sharedMemPerMultiprocessor) \
     row_(cudaDevAttrMaxSharedMemoryPerBlockOptin, 97, sharedMemPerBlockOptin)
 // clang-format on
 enum cudaDeviceAttr { CUDACPU_ATTRIBUTES(CUDACPU_ENUMERATOR) };
@@ -61,8 +61,6 @@ struct cudaDeviceProp {
     size_t sharedMemPerMultiprocessor;
     int warpSize;
     int maxThreadsPerBlock;
-    int maxThreadsDim[3];
-    int maxGridSize[3];
     int maxThreadsPerMultiProcessor;
     int maxBlocksPerMultiProcessor;
     int multiProcessorCount;
