@@ -402,21 +402,12 @@ __global__ void groups(seen *all)
 }
 Test(cpu_layer, groups_of_threads) { all_right(groups, 1, 64); }
 
-Test(cpu_layer, fresh_device_memory_is_nan)
-{
-    unsigned char out[1000], *x;
-    cudaMalloc(&x, 1000);
-    cudaMemcpy(out, x, 1000, cudaMemcpyDeviceToHost);
-    cudaFree(x);
-    for (int i = 0; i < 1000; i++) EXPECT(out[i], 0xff, "byte %d", i);
-}
-
 __global__ void write_at(float *x, long i)
 {
     if (threadIdx.x == 3) x[i] = 1;  // the wild write
 }
 
-Test(cpu_layer, guards_are_filled_when_they_are_touched)
+Test(cpu_layer, fresh_memory_is_nan_and_guards_are_when_they_are_touched)
 {
     enum { GUARD = 1 << 16, BYTES = 1000, ALL = GUARD + BYTES + GUARD };
     for (int behind = 0; behind < 2; behind++) {

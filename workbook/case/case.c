@@ -437,8 +437,9 @@ static wb_tensor as(const char *name, bool output, wb_tensor t)
     return t;
 }
 
-// The five arrays of a block mask. Its bits are numbers of 32 bits like the others.
-static int lists_of(const wb_case *c, wb_tensor tensors[])
+// The arrays of a block mask. Its bits are numbers of 32 bits like the others.
+enum { LISTS = 5 };
+static int lists_of(const wb_case *c, wb_tensor tensors[], const void *at[])
 {
     const block_mask *m = &wb_case_mask_of(c)->lists;
     const int q_tiles = c->shape.q_len < 1 ? 1 : (c->shape.q_len - 1) / m->q_tile + 1, end = m->masks * (q_tiles + 1);
@@ -449,24 +450,8 @@ static int lists_of(const wb_case *c, wb_tensor tensors[])
     tensors[n++] = tensor("part_start", false, WB_INT32, 1, 1, m->masks, q_tiles + 1);
     tensors[n++] = tensor("part", false, WB_INT32, 1, 1, 1, parts);
     tensors[n++] = tensor("bits", false, WB_INT32, 1, parts, m->q_tile, m->kv_tile / 32);
+    at[0] = m->whole_start, at[1] = m->whole, at[2] = m->part_start, at[3] = m->part, at[4] = m->bits;
     return n;
-}
-
-// The array of the mask that has a tensor's name; null for other tensors.
-static const void *list_named(const wb_case *c, const char *name)
-{
-    const block_mask *m = &wb_case_mask_of(c)->lists;
-    const struct {
-        const char *name;
-        const void *at;
-    } lists[] = {{"whole_start", m->whole_start},
-                 {"whole", m->whole},
-                 {"part_start", m->part_start},
-                 {"part", m->part},
-                 {"bits", m->bits}};
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        if (strcmp(name, lists[k].name) == 0) return lists[k].at;
-    return NULL;
 }
 
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS])
@@ -492,7 +477,7 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         break;
     case WB_BLOCK_MASK:
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
-        n += lists_of(c, tensors + n);
+        n += lists_of(c, tensors + n, (const void *[LISTS]){NULL});
         break;
     case WB_FP8: {
         const int tiles = wb_fp8_tiles(s->kv_len);
@@ -789,7 +774,9 @@ static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
 {
     if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
-        memcpy(data, list_named(c, t->name), t->bytes);
+        wb_tensor lists[LISTS];
+        const void *at[LISTS];
+        memcpy(data, at[wb_tensor_named(lists, lists_of(c, lists, at), t->name)], t->bytes);
         return;
     }
     uint64_t stream = mix(c->seed);

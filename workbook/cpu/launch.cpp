@@ -38,7 +38,7 @@ long environment(const char *name, long otherwise)
 
 bool one_host_thread;
 
-int host_threads()
+static int host_threads()
 {
     static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
     return count < 1 || one_host_thread || flying || order || watching() || recording ? 1
