@@ -303,7 +303,7 @@ static void run_queued(void *data)
     j.blocks = j.all < few ? j.all : few;
     if (!flying) open_device_memory(true);  // there each page is opened when it is touched
     order_begin_launch();
-    hook_launch_begin(l.what, l.config);
+    hook_launch_begin();
     run_job(j);
     hook_launch_end();
     if (!flying) open_device_memory(false);

@@ -185,7 +185,7 @@ cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
     d.buffers.push_back(x);
     d.now += bytes;
     if (d.now > d.peak) d.peak = d.now;
-    hook_allocate(x.at, bytes, site);
+    hook_allocate(x.at, bytes);
     *pointer = x.at;
     return cudaSuccess;
 }
