@@ -35,7 +35,9 @@ struct seen {
 };
 __device__ void look(seen *all, int line, bool right, double got, double want)
 {
-    seen &mine = all[blockIdx.x * blockDim.x + threadIdx.x];
+    const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    seen &mine = all[block * (int)(blockDim.x * blockDim.y * blockDim.z) + thread];
     mine.looks++;
     if (right || mine.line) return;
     mine.line = line, mine.got = got, mine.want = want;
@@ -45,38 +47,30 @@ __device__ void look(seen *all, int line, bool right, double got, double want)
     look(all, __LINE__, fabs((double)(got) - (double)(want)) <= 1e-6 * (1 + fabs((double)(want))), (double)(got), want)
 
 // That every thread looks, and sees what it should.
-static void all_right(void (*kernel)(seen *), int blocks, int threads, size_t shared = 0)
+static void all_right(void (*kernel)(seen *), dim3 blocks, dim3 block, size_t shared = 0)
 {
-    std::vector<seen> all((size_t)blocks * (size_t)threads);
+    const size_t threads = block.x * block.y * block.z;
+    std::vector<seen> all(blocks.x * blocks.y * blocks.z * threads);
     {
         const on_device<seen> r(all);
-        kernel<<<blocks, threads, shared>>>(r.at);
+        kernel<<<blocks, block, shared>>>(r.at);
     }
     for (size_t i = 0; i < all.size(); i++)
         cr_assert(all[i].looks > 0 && !all[i].line,
-                  "block %zu, thread %zu, of %d looks that of line %d: %.9g, not %.9g", i / (size_t)threads,
-                  i % (size_t)threads, all[i].looks, all[i].line, all[i].got, all[i].want);
+                  "block %zu, thread %zu, of %d looks that of line %d: %.9g, not %.9g", i / threads, i % threads,
+                  all[i].looks, all[i].line, all[i].got, all[i].want);
 }
 
 // ------------------------ who am I, arguments
 
-__global__ void indices(int *out)
+__global__ void indices(seen *all)
 {
-    const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    out[block * N + thread] = 1000 * block + thread;
+    IS(blockIdx.x < 2 && blockIdx.y < 3 && blockIdx.z < 2, true);
+    IS(threadIdx.x < 4 && threadIdx.y < 2 && threadIdx.z < 3, true);
+    IS(gridDim.x * 100 + gridDim.y * 10 + gridDim.z, 232);
+    IS(blockDim.x * 100 + blockDim.y * 10 + blockDim.z, 423);
 }
-
-Test(cpu_layer, indices_in_three_dimensions)
-{
-    int out[12][24] = {};
-    {
-        const on_device<int> r(&out[0][0], 12 * N);
-        indices<<<dim3(2, 3, 2), dim3(4, 2, 3)>>>(r.at);
-    }
-    for (int b = 0; b < 12; b++)
-        for (int t = 0; t < 24; t++) EXPECT(out[b][t], 1000 * b + t, "block %d, thread %d", b, t);
-}
+Test(cpu_layer, indices_in_three_dimensions) { all_right(indices, dim3(2, 3, 2), dim3(4, 2, 3)); }
 
 struct pair {
     float a, b;
@@ -408,21 +402,12 @@ __global__ void groups(seen *all)
 }
 Test(cpu_layer, groups_of_threads) { all_right(groups, 1, 64); }
 
-Test(cpu_layer, fresh_device_memory_is_nan)
-{
-    unsigned char out[1000], *x;
-    cudaMalloc(&x, 1000);
-    cudaMemcpy(out, x, 1000, cudaMemcpyDeviceToHost);
-    cudaFree(x);
-    for (int i = 0; i < 1000; i++) EXPECT(out[i], 0xff, "byte %d", i);
-}
-
 __global__ void write_at(float *x, long i)
 {
     if (threadIdx.x == 3) x[i] = 1;  // the wild write
 }
 
-Test(cpu_layer, guards_are_filled_when_they_are_touched)
+Test(cpu_layer, fresh_memory_is_nan_and_guards_are_when_they_are_touched)
 {
     enum { GUARD = 1 << 16, BYTES = 1000, ALL = GUARD + BYTES + GUARD };
     for (int behind = 0; behind < 2; behind++) {

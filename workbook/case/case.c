@@ -23,21 +23,13 @@ uint16_t wb_to_bf16(float value)
     return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
 }
 
-size_t wb_type_bytes(wb_type type)
-{
-    switch (type) {
-    case WB_E4M3:
-    case WB_INT8: return 1;
-    case WB_BFLOAT16: return 2;
-    default: return 4;
-    }
-}
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[] = {{"float", 4}, {"bfloat16", 2}, {"int", 4}, {"int8_t", 1}, {"uint8_t", 1}};  // by wb_type
 
-const char *wb_type_name(wb_type type)
-{
-    static const char *const names[] = {"float", "bfloat16", "int", "int8_t", "uint8_t"};
-    return names[type];
-}
+size_t wb_type_bytes(wb_type type) { return types[type].bytes; }
+const char *wb_type_name(wb_type type) { return types[type].name; }
 
 double wb_get(wb_type type, const void *array, size_t i)
 {
@@ -77,7 +69,6 @@ static float normal(uint64_t stream, uint64_t index)
 
 // ------------------------ text and back
 
-// What each pattern of inputs is, under its name in text: a row for each enumerator, in any order.
 typedef enum pattern_kind {
     PATTERN_PLAIN,    // K is noise, as Q is
     PATTERN_LOGITS,   // K lies along a direction so that logits are those of logit()
@@ -88,35 +79,11 @@ typedef enum pattern_kind {
 static const struct pattern {
     const char *name;
     pattern_kind kind;
-    bool everywhere;  // suites try it wherever they try every input
-} patterns[WB_INPUTS] = {
-    [WB_NORMAL] = {"normal", PATTERN_PLAIN, true},
-    [WB_HUGE] = {"huge", PATTERN_LOGITS, true},
-    [WB_TINY] = {"tiny", PATTERN_LOGITS, true},
-    [WB_EARLY_MAX] = {"early_max", PATTERN_LOGITS, true},
-    [WB_LATE_MAX] = {"late_max", PATTERN_LOGITS, true},
-    [WB_STAIRS] = {"stairs", PATTERN_LOGITS, true},
-    [WB_RISING] = {"rising", PATTERN_LOGITS, true},
-    [WB_FALLING] = {"falling", PATTERN_LOGITS, true},
-    [WB_BY_HEAD] = {"by_head", PATTERN_LOGITS, false},
-    [WB_FLAT] = {"flat", PATTERN_LOGITS, true},
-    [WB_ONES] = {"ones", PATTERN_PLAIN, true},
-    [WB_ZERO_V] = {"zero_V", PATTERN_PLAIN, false},
-    [WB_TOWER] = {"tower", PATTERN_LOGITS, true},
-    [WB_ABYSS] = {"abyss", PATTERN_LOGITS, true},
-    [WB_WORKED_1] = {"worked_1", PATTERN_WORKED, false},
-    [WB_WORKED_2] = {"worked_2", PATTERN_WORKED, false},
-    [WB_ZERO_DO] = {"zero_dO", PATTERN_PLAIN, false},
-    [WB_TWICE_DO] = {"twice_dO", PATTERN_PLAIN, false},
-    [WB_ZERO_ROWS] = {"zero_rows", PATTERN_RESIZED, false},
-    [WB_OUTLIERS] = {"outliers", PATTERN_RESIZED, false},
-    [WB_WIDE_SCALES] = {"wide_scales", PATTERN_RESIZED, false},
-    [WB_ANY_BYTES] = {"any_bytes", PATTERN_PLAIN, false},
-    [WB_SUMMIT] = {"summit", PATTERN_LOGITS, false},
-    [WB_TRENCH] = {"trench", PATTERN_LOGITS, false},
-    [WB_SIZES] = {"sizes", PATTERN_RESIZED, false},
-    [WB_LEFTWARD] = {"leftward", PATTERN_RESIZED, false},
-    [WB_MEAN_ONE] = {"mean_one", PATTERN_PLAIN, false},
+    float logit;
+    bool everywhere;
+} patterns[] = {
+#define WB_INPUT(name, text, kind, logit, everywhere) {#text, PATTERN_##kind, logit, everywhere},
+#include "case/inputs.inc"
 };
 
 bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
@@ -369,39 +336,32 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     return WB_OK;
 }
 
-bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
+static wb_status check_arguments(const wb_problem *problem, const wb_case *c)
 {
-    void *const p = (void *)(uintptr_t)(256 + c->offset);  // never looked into
-    if (c->null[0]) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", problem->name, c->null) == WB_OK;
+    void *const p = (void *)(uintptr_t)(256 + c->offset), *const at = (void *)256;  // never looked into
+    const char *const name = problem->name;
+    const attention_shape *const s = &c->shape;
+    const decode_shape decode = wb_decode_shape(c);
+    const wb_ring ring = {p, 0, c->ranks, NULL};
+    const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
+    if (c->null[0]) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", name, c->null);
     if (c->stray && wb_has_ranks(problem))
-        return wb_fail(WB_BAD_ARGUMENT, "%s: with stray=%d the arguments are invalid for a ring", problem->name,
-                       c->stray) == WB_OK;
-    if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
-    if (problem->signature == WB_DECODE) {
-        const decode_shape shape = wb_decode_shape(c);
-        void *const at = (void *)256;
-        return (problem->int8_cache
-                    ? wb_check_decode_int8(problem->name, p, p, p, p, p, at, at, at, at, at, 0, 0, &shape)
-                    : wb_check_decode(problem->name, p, p, p, p, p, at, at, at, 0, 0, &shape)) == WB_OK;
+        return wb_fail(WB_BAD_ARGUMENT, "%s: with stray=%d the arguments are invalid for a ring", name, c->stray);
+    switch (problem->signature) {
+    case WB_ROW_SUM: return wb_check_row_sum(name, p, p, p, c->rows, c->cols);
+    case WB_DECODE:
+        if (!problem->int8_cache) return wb_check_decode(name, p, p, p, p, p, at, at, at, 0, 0, &decode);
+        return wb_check_decode_int8(name, p, p, p, p, p, at, at, at, at, at, 0, 0, &decode);
+    case WB_FORWARD: return wb_check_forward(name, p, p, p, p, p, s);
+    case WB_FP8: return wb_check_fp8(name, p, p, p, p, p, p, p, p, c->levels, s);
+    case WB_RING: return wb_check_ring(name, p, p, p, p, p, at, 0, 0, s, &ring);
+    case WB_RING_BACKWARD: return wb_check_ring_backward(name, p, p, p, p, p, p, p, p, p, p, at, 0, 0, s, &ring);
+    case WB_BLOCK_MASK: return wb_check_block_mask(name, p, p, p, p, p, &mask, s);
+    default: return wb_check_backward(name, p, p, p, p, p, p, p, p, p, p, s);
     }
-    if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
-    if (problem->signature == WB_FP8)
-        return wb_check_fp8(problem->name, p, p, p, p, p, p, p, p, c->levels, &c->shape) == WB_OK;
-    if (problem->signature == WB_RING) {
-        const wb_ring ring = {p, 0, c->ranks, NULL};
-        return wb_check_ring(problem->name, p, p, p, p, p, (void *)256, 0, 0, &c->shape, &ring) == WB_OK;
-    }
-    if (problem->signature == WB_RING_BACKWARD) {
-        const wb_ring ring = {p, 0, c->ranks, NULL};
-        return wb_check_ring_backward(problem->name, p, p, p, p, p, p, p, p, p, p, (void *)256, 0, 0, &c->shape,
-                                      &ring) == WB_OK;
-    }
-    if (problem->signature == WB_BLOCK_MASK) {
-        const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
-        return wb_check_block_mask(problem->name, p, p, p, p, p, &mask, &c->shape) == WB_OK;
-    }
-    return wb_check_backward(problem->name, p, p, p, p, p, p, p, p, p, p, &c->shape) == WB_OK;
 }
+
+bool wb_case_is_valid(const wb_problem *problem, const wb_case *c) { return check_arguments(problem, c) == WB_OK; }
 
 // Whether a case of this problem names the field though it has its default.
 static bool always_printed(const wb_problem *problem, const char *name)
@@ -477,8 +437,9 @@ static wb_tensor as(const char *name, bool output, wb_tensor t)
     return t;
 }
 
-// The five arrays of a block mask. Its bits are numbers of 32 bits like the others.
-static int lists_of(const wb_case *c, wb_tensor tensors[])
+// The arrays of a block mask. Its bits are numbers of 32 bits like the others.
+enum { LISTS = 5 };
+static int lists_of(const wb_case *c, wb_tensor tensors[], const void *at[])
 {
     const block_mask *m = &wb_case_mask_of(c)->lists;
     const int q_tiles = c->shape.q_len < 1 ? 1 : (c->shape.q_len - 1) / m->q_tile + 1, end = m->masks * (q_tiles + 1);
@@ -489,24 +450,8 @@ static int lists_of(const wb_case *c, wb_tensor tensors[])
     tensors[n++] = tensor("part_start", false, WB_INT32, 1, 1, m->masks, q_tiles + 1);
     tensors[n++] = tensor("part", false, WB_INT32, 1, 1, 1, parts);
     tensors[n++] = tensor("bits", false, WB_INT32, 1, parts, m->q_tile, m->kv_tile / 32);
+    at[0] = m->whole_start, at[1] = m->whole, at[2] = m->part_start, at[3] = m->part, at[4] = m->bits;
     return n;
-}
-
-// The array of the mask that has a tensor's name; null for other tensors.
-static const void *list_named(const wb_case *c, const char *name)
-{
-    const block_mask *m = &wb_case_mask_of(c)->lists;
-    const struct {
-        const char *name;
-        const void *at;
-    } lists[] = {{"whole_start", m->whole_start},
-                 {"whole", m->whole},
-                 {"part_start", m->part_start},
-                 {"part", m->part},
-                 {"bits", m->bits}};
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        if (strcmp(name, lists[k].name) == 0) return lists[k].at;
-    return NULL;
 }
 
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS])
@@ -532,7 +477,7 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         break;
     case WB_BLOCK_MASK:
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
-        n += lists_of(c, tensors + n);
+        n += lists_of(c, tensors + n, (const void *[LISTS]){NULL});
         break;
     case WB_FP8: {
         const int tiles = wb_fp8_tiles(s->kv_len);
@@ -594,19 +539,13 @@ static float logit(const wb_case *c, size_t head, size_t j, size_t keys)
 {
     static const float turns[] = {0, 1000, -140, 140, -1000};
     switch (c->input) {
-    case WB_HUGE: return 140;
-    case WB_TINY: return -140;
-    case WB_TOWER: return 1000;
-    case WB_ABYSS: return -30000;
-    case WB_SUMMIT: return 1e6f;
-    case WB_TRENCH: return -1e8f;
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_BY_HEAD: return turns[head % (sizeof turns / sizeof *turns)];
     case WB_STAIRS: return 2 * (float)(j / 16);
     case WB_RISING: return 200 * (float)j / (float)keys;
     case WB_FALLING: return 200 - 200 * (float)j / (float)keys;
-    default: return 0;
+    default: return patterns[c->input].logit;
     }
 }
 
@@ -835,7 +774,9 @@ static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
 {
     if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
-        memcpy(data, list_named(c, t->name), t->bytes);
+        wb_tensor lists[LISTS];
+        const void *at[LISTS];
+        memcpy(data, at[wb_tensor_named(lists, lists_of(c, lists, at), t->name)], t->bytes);
         return;
     }
     uint64_t stream = mix(c->seed);

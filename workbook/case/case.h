@@ -20,46 +20,10 @@
 
 __BEGIN_DECLS
 
-// What the inputs look like. For attention, t(j) is the logit scale * q . k that key j has for every query, but for
-// noise of unit variance on top; V and dO are standard normal unless said otherwise. For weighted_row_sum see the
-// second column.
 typedef enum wb_input {
-    WB_NORMAL,  // t = 0                                                    | x and w standard normal
-    WB_HUGE,    // t = 140: exp(t) overflows float32                        | |x| about 1000, neighbours nearly cancel
-    WB_TINY,    // t = -140: exp(t) underflows; a maximum that starts at 0 sees no key | |x| about 1/1000
-    WB_EARLY_MAX,  // the first key towers 8 above the others                  | the first column is 100 times larger
-    WB_LATE_MAX,   // the last key does                                        | the last column is
-    WB_STAIRS,     // t climbs by 2 every 16 keys: the running maximum moves in every tile
-    WB_RISING,     // t climbs from 0 to 200: keys that a causal mask hides tower above all visible ones
-    WB_FALLING,    // t falls from 200 to 0: keys left of a window do
-    WB_BY_HEAD,    // t is 0, 1000, -140, 140, -1000 in key heads that follow each other
-    WB_FLAT,       // all keys equal: every weight is 1 / n                    | all columns equal
-    WB_ONES,       // t = 0, V all ones: O is 1                                | w all ones
-    WB_ZERO_V,     // t = 0, V all zeros: so are O and delta, and dV is not    | w all zeros
-    WB_TOWER,      // t = 1000: nothing but the differences between logits can be exponentiated | |x| about 1e18
-    WB_ABYSS,      // t = -30000: far below any number that might stand for "no key yet"         | |x| about 1e-18
-    WB_WORKED_1,   // scale 1, Nq 1, Nk 3, D 2 padded to 16; see the lesson    | rows 2, cols 3
-    WB_WORKED_2,   // Nq = Nk = 6, D 2 padded to 16, scale 1 / sqrt(2)
-    WB_ZERO_DO,    // of a backward: dO = 0
-    WB_TWICE_DO,   // of a backward: as NORMAL, but dO is doubled
-    // Of flash_decode_int8 and flash_fp8, for their quantisers: rows of K and V as in NORMAL, but
-    // two of three are zeros, or so small that their scale would be denormal; of flash_fp8 two of three tiles, and rows
-    // of Q
-    WB_ZERO_ROWS,
-    WB_OUTLIERS,  // an element of each row, another in each, is 60 times larger: the others keep a bit or two
-    // as large as 2^100 or as small as 2^-100, of flash_fp8 2^124 and 2^-124, and Q so that their products are not;
-    // neighbours differ by powers of 2
-    WB_WIDE_SCALES,
-    // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser
-    // makes. Of flash_fp8 any bytes but NaN. Elsewhere NORMAL.
-    WB_ANY_BYTES,
-    WB_SUMMIT,  // t = 1e6
-    WB_TRENCH,  // t = -1e8
-    // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
-    WB_SIZES,
-    WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
-    WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
-    WB_INPUTS     // how many there are
+#define WB_INPUT(name, ...) WB_##name,
+#include "case/inputs.inc"
+    WB_INPUTS  // how many there are
 } wb_input;
 
 // What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.

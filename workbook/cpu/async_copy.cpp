@@ -36,8 +36,11 @@ void async_copies_begin(block &b)
         queues()[i].arrived = queues()[i].groups = 0;
     }
 }
+}
 
-void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_site site)
+using namespace cudacpu;
+
+void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros, call_site site)
 {
     thread &me = running_thread("__pipeline_memcpy_async()", site);
     me.code = __builtin_return_address(0);
@@ -64,9 +67,9 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
     memset(to, 0xff, bytes);
 }
 
-void async_commit(call_site site) { queue_of(running_thread("__pipeline_commit()", site)).groups++; }
+void __pipeline_commit(call_site site) { queue_of(running_thread("__pipeline_commit()", site)).groups++; }
 
-void async_wait(unsigned pending, call_site site)
+void __pipeline_wait_prior(size_t pending, call_site site)
 {
     copy_queue &q = queue_of(running_thread("__pipeline_wait_prior()", site));
     for (; q.arrived < q.copies.size() && q.copies[q.arrived].group + pending < q.groups; q.arrived++) {
@@ -78,5 +81,4 @@ void async_wait(unsigned pending, call_site site)
         q.copies.clear();
         q.arrived = 0;
     }
-}
 }

@@ -1,7 +1,7 @@
 // copy_engine.cpp - boxes of tensors into shared memory, and tiles out of it; and bytes that are not in tiles.
 #include "engine.h"
 
-#include <pthread.h>
+#include <mutex>
 
 namespace cudacpu
 {
@@ -62,10 +62,8 @@ static void begin_copy(const copy_to_shared &c, const thread &me)
     check_fences(e, c.to, me, c.site, "the copy engine overwrites");
     hook_engine(c.to, true, c.site, "the copy engine overwrites");
     hook_copied(c.bytes, true, c.site);
-    for (size_t i = e.copies.size(); i-- > 0;)
-        if (overlap(e.copies[i].to, c.to)) e.copies.erase(e.copies.begin() + static_cast<long>(i));
-    for (size_t i = e.writings.size(); i-- > 0;)
-        if (overlap(e.writings[i].what, c.to)) e.writings.erase(e.writings.begin() + static_cast<long>(i));
+    erase_if(e.copies, [&](const copy_to_shared &x) { return overlap(x.to, c.to); });
+    erase_if(e.writings, [&](const writing &x) { return overlap(x.what, c.to); });
     e.copies.push_back(c);
     memset(const_cast<void *>(c.to.at), 0xff, c.bytes);
     if (recording)
@@ -135,9 +133,7 @@ static void begin_store(const copy_from_shared &c, const thread &me)
     check_fences(e, c.from, me, c.site, "the copy engine is told to send");
     hook_engine(c.from, false, c.site, "the copy engine is told to send");
     hook_copied(c.from.rows * c.from.line * c.from.panels, false, c.site);
-    for (size_t i = e.stores.size(); i-- > 0;)
-        if (e.stores[i].done && overlap(e.stores[i].from, c.from))
-            e.stores.erase(e.stores.begin() + static_cast<long>(i));
+    erase_if(e.stores, [&](const copy_from_shared &x) { return x.done && overlap(x.from, c.from); });
     e.stores.push_back(c);
     if (recording) record_event({"send", nullptr, 0, c.from.rows * c.from.line * c.from.panels, c.site});
 }
@@ -164,15 +160,14 @@ void copy_bytes_out(void *to, const void *src, int bytes, bool add, call_site si
 // Blocks on several host threads add to the same numbers.
 static void add_floats(char *to, const char *from, size_t bytes)
 {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&one_at_a_time);
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
     for (size_t i = 0; i < bytes; i += sizeof(float)) {
         float sum, more;
         memcpy(&sum, to + i, sizeof sum), memcpy(&more, from + i, sizeof more);
         sum += more;
         memcpy(to + i, &sum, sizeof sum);
     }
-    pthread_mutex_unlock(&one_at_a_time);
 }
 
 static void carry_out(const copy_from_shared &c)

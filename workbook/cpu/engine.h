@@ -148,6 +148,10 @@ struct engine {
 
 engine &engine_here();
 inline int warp_number(const thread &t) { return static_cast<int>(t.number / WARP); }
+template <class Type, class Is> void erase_if(std::vector<Type> &all, Is is)
+{
+    all.erase(std::remove_if(all.begin(), all.end(), is), all.end());
+}
 
 // ------------------------ engine.cpp
 // The running thread, and from here on the block counts as one that uses the engine.

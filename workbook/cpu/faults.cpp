@@ -3,7 +3,6 @@
 #include "engine.h"
 #include "flight.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -141,17 +140,13 @@ void catch_faults()
         if (memory != MAP_FAILED) sigaltstack(&stack, nullptr);
     }
 
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    static bool installed;
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < 4 && !installed; i++) {
+    [[maybe_unused]] static const bool installed = [] {  // once in the process
         struct sigaction action = {};
         action.sa_sigaction = on_signal;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-        sigaction(signals[i], &action, &before[i]);
-    }
-    installed = true;
-    pthread_mutex_unlock(&mutex);
+        for (int i = 0; i < 4; i++) sigaction(signals[i], &action, &before[i]);
+        return true;
+    }();
 }
 
 // ------------------------ launches that take too long
@@ -192,8 +187,8 @@ void watchdog(bool on)
 // there: with -fsanitize=alignment it announces each access whose address is no multiple of what its type asks for. No
 // instruction of a GPU asks for more than 16.
 struct announced_access {
-    call_site at;
-    unsigned column;
+    const char *file;
+    int line, column;
     const void *type;
     unsigned char log2_alignment, kind;
 };
@@ -205,6 +200,7 @@ __ubsan_handle_type_mismatch_v1(cudacpu::announced_access *access, uintptr_t add
     using namespace cudacpu;
     const unsigned alignment = access->log2_alignment < 4 ? 1u << access->log2_alignment : 16;
     if (!current || !current->running || address < 4096 || address % alignment == 0) return;
-    report("misaligned access", access->at, "The address of this %s must be a multiple of %u, but is not.",
-           alignment == 16 ? "vector" : "value", alignment);
+    report("misaligned access", {access->file, access->line},
+           "The address of this %s must be a multiple of %u, but is not.", alignment == 16 ? "vector" : "value",
+           alignment);
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <pthread.h>
 #include <sys/syscall.h>
 
@@ -37,7 +38,7 @@ long environment(const char *name, long otherwise)
 
 bool one_host_thread;
 
-int host_threads()
+static int host_threads()
 {
     static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
     return count < 1 || one_host_thread || flying || order || watching() || recording ? 1
@@ -47,7 +48,7 @@ int host_threads()
 
 // ------------------------ what a launch may ask for
 
-static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;  // one launch at a time
+static std::mutex launching;  // one launch at a time
 
 static std::map<const void *, size_t> &shared_limits()  // of kernels
 {
@@ -85,9 +86,8 @@ cudaError_t set_shared_limit(const void *kernel, int bytes, call_site site)
                 bytes, shared_at_most(), site.file, site.line);
         return set_error(cudaErrorInvalidValue);
     }
-    pthread_mutex_lock(&launching);
+    const std::lock_guard<std::mutex> one(launching);
     shared_limits()[kernel] = bytes;
-    pthread_mutex_unlock(&launching);
     return cudaSuccess;
 }
 
@@ -303,7 +303,7 @@ static void run_queued(void *data)
     j.blocks = j.all < few ? j.all : few;
     if (!flying) open_device_memory(true);  // there each page is opened when it is touched
     order_begin_launch();
-    hook_launch_begin(l.what, l.config);
+    hook_launch_begin();
     run_job(j);
     hook_launch_end();
     if (!flying) open_device_memory(false);
@@ -313,19 +313,18 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
               size_t argument_bytes)
 {
     if (current) report("launch in a kernel", what.site, "a kernel cannot launch %s here", what.name);
-    pthread_mutex_lock(&launching);
-    const bool may = allowed(what, config) == cudaSuccess;
-    if (may)
+    {
+        const std::lock_guard<std::mutex> one(launching);
+        if (allowed(what, config) != cudaSuccess) return;
         launched.launches++, launched.blocks = static_cast<uint64_t>(config.grid.x) * config.grid.y * config.grid.z;
-    pthread_mutex_unlock(&launching);
-    if (!may || !few) return;
+    }
+    if (!few) return;
     const auto l = std::make_shared<queued_launch>(queued_launch{what, config, body, {}, argument_bytes});
     l->arguments.resize(argument_bytes / sizeof(max_align_t) + 1);
     memcpy(static_cast<void *>(l->arguments.data()), arguments, argument_bytes);
     const auto run = [l] {
-        pthread_mutex_lock(&launching);
+        const std::lock_guard<std::mutex> one(launching);
         away_from_host_stack(run_queued, l.get());
-        pthread_mutex_unlock(&launching);
     };
     if (flying)
         flight_kernel(what, config.stream, run);

@@ -191,12 +191,6 @@ bool describe_shared_address(const block &b, const char *at, char *text, size_t 
 // ------------------------ async_copy.cpp
 void async_copies_begin(block &b);
 
-// ------------------------ record.cpp
-extern FILE *record_file;  // of a picture of time (../timeline); null: nobody asked for one
-// A row of it but for its first columns: what is done, where, and the phases that it is part of or waits for.
-std::string record_text(const char *event, const std::string &what, double amount, const void *at, call_site site,
-                        const std::string &phases);
-
 // ------------------------ watch.cpp
 bool watching();
 void watch_block();  // a block begins
@@ -234,7 +228,6 @@ const char *name_tensor(const char *at, const tensor_name &is, size_t *bytes);
 // ------------------------ launch.cpp
 long environment(const char *name, long otherwise);
 extern bool one_host_thread;  // the check build's
-int host_threads();
 void count_launches(struct ::wb_asked &since);
 void open_host_stack();
 bool is_host_stack(const void *at);

@@ -8,7 +8,7 @@
 #include "flight.h"
 
 #include <algorithm>
-#include <pthread.h>
+#include <mutex>
 
 namespace cudacpu
 {
@@ -18,13 +18,14 @@ struct buffer {
     char *pages;
     size_t page_bytes;
     call_site site;  // of cudaMalloc
-    bool freed, managed, constant;
+    bool managed;
     char *open, *end;  // those pages that are no guard, or one that was touched
     size_t before, behind;
-    int protection;  // of these pages
-    tensor_name is;  // null unless the check build was told what it is
-    const char *tensor;
-    size_t tensor_bytes;
+    bool freed = false, constant = false;
+    int protection = PROT_READ | PROT_WRITE;     // of these pages
+    tensor_name is = {nullptr, nullptr, 1, {}};  // null unless the check build was told what it is
+    const char *tensor = at;
+    size_t tensor_bytes = bytes;
 };
 
 enum { ALIGNMENT = 256 };
@@ -33,7 +34,7 @@ static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 43, FEWEST_ADDRES
 
 // One for the process, made by its first call and never destroyed, since kernels may run until the very end.
 struct device_memory {
-    pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;  // a copy may touch a guard
+    std::recursive_mutex mutex;                              // a copy may touch a guard
     char *begin = nullptr, *end = nullptr, *next = nullptr;  // the reserved addresses, and where to look for room
     std::vector<buffer> buffers;
     size_t now = 0, peak = 0;
@@ -48,9 +49,8 @@ static device_memory &device()
     return the_one;
 }
 
-struct lock {
-    lock() { pthread_mutex_lock(&device().mutex); }
-    ~lock() { pthread_mutex_unlock(&device().mutex); }
+struct lock : std::lock_guard<std::recursive_mutex> {
+    lock() : lock_guard(device().mutex) {}
 };
 
 size_t device_memory_limit()
@@ -175,22 +175,7 @@ cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
     const size_t open_bytes = end - open;
     if (!pages || mprotect(open, open_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
     forget_freed(pages, page_bytes);
-    buffer x = {at,
-                bytes,
-                pages,
-                page_bytes,
-                site,
-                false,
-                managed,
-                false,
-                open,
-                end,
-                d.before,
-                d.behind,
-                PROT_READ | PROT_WRITE,
-                {nullptr, nullptr, 1, {}},
-                at,
-                bytes};
+    buffer x = {at, bytes, pages, page_bytes, site, managed, open, end, d.before, d.behind};
     d.before = d.behind = 0;
     if (blocks_run()) {
         madvise(open, open_bytes, 23);  // MADV_POPULATE_WRITE, where there is one: a fault a page costs more
@@ -200,7 +185,7 @@ cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
     d.buffers.push_back(x);
     d.now += bytes;
     if (d.now > d.peak) d.peak = d.now;
-    hook_allocate(x.at, bytes, site);
+    hook_allocate(x.at, bytes);
     *pointer = x.at;
     return cudaSuccess;
 }

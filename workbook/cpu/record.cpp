@@ -14,7 +14,7 @@
 namespace cudacpu
 {
 bool recording;
-FILE *record_file;
+static FILE *record_file;  // of a picture of time (../timeline); null: nobody asked for one
 
 struct row {
     int warp;
@@ -102,8 +102,9 @@ void record_block_begin()
     r.rows.clear();
 }
 
-std::string record_text(const char *event, const std::string &what, double amount, const void *at, call_site site,
-                        const std::string &phases)
+// A row but for its first columns: what is done, where, and the phases that it is part of or waits for.
+static std::string record_text(const char *event, const std::string &what, double amount, const void *at,
+                               call_site site, const std::string &phases)
 {
     char columns[64];
     snprintf(columns, sizeof columns, "%.0f\t%zx", amount, reinterpret_cast<size_t>(at));

@@ -2,7 +2,7 @@
 // file, and their turn among blocks.
 #include "engine.h"
 
-#include <pthread.h>
+#include <mutex>
 
 namespace cudacpu
 {
@@ -246,15 +246,14 @@ void registers_change(int registers, bool take, int blocks, call_site site)
 // A block in which nobody can go on, and one waits for another block, sleeps until that one has gone on. If all who run
 // blocks of this launch sleep so, and the turn of none has come, none ever will.
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static std::mutex mutex;
 static int runners;  // host threads that run blocks of this launch, or are about to
 static std::vector<block *> asleep;
 
 void runners_under_way(int more)
 {
-    pthread_mutex_lock(&mutex);
+    const std::lock_guard<std::mutex> lock(mutex);
     runners += more;
-    pthread_mutex_unlock(&mutex);
 }
 
 static unsigned read(const void *counter)
@@ -308,17 +307,16 @@ bool another_block_may_help(block &b)
 {
     enum { NAP = 100 };  // microseconds
     if (!any_turn(b, false)) return false;
-    pthread_mutex_lock(&mutex);
+    std::unique_lock<std::mutex> lock(mutex);
     asleep.push_back(&b);
     const auto may_go_on = [](block *one) { return any_turn(*one, true); };
     while (!may_go_on(&b) &&
            (asleep.size() < static_cast<size_t>(runners) || std::any_of(asleep.begin(), asleep.end(), may_go_on))) {
-        pthread_mutex_unlock(&mutex);
+        lock.unlock();
         usleep(NAP);
-        pthread_mutex_lock(&mutex);
+        lock.lock();
     }
     asleep.erase(std::find(asleep.begin(), asleep.end(), &b));
-    pthread_mutex_unlock(&mutex);
     return may_go_on(&b);
 }
 }

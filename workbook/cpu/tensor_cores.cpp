@@ -29,14 +29,10 @@ uint8_t to_e4m3(float x)
     const float a = fabsf(x);
     if (x != x) return 127;
     if (a >= 448) return sign | largest;
-    uint32_t bits;
-    memcpy(&bits, &a, sizeof bits);
-    const int e = static_cast<int>(bits >> 23) - 126;                     // a < 2^e
-    const int step = (e < -5 ? -5 : e) - 4;                               // neighbours are 2^step apart, 2^-9 at least
-    const uint32_t steps_bits = static_cast<uint32_t>(127 - step) << 23;  // of 2^-step
-    float steps;
-    memcpy(&steps, &steps_bits, sizeof steps);
-    const float whole = a * steps + 0x1.8p23f;  // to the nearest, of two the even one
+    const int e = static_cast<int>(same_bits<uint32_t>(a) >> 23) - 126;  // a < 2^e
+    const int step = (e < -5 ? -5 : e) - 4;                              // neighbours are 2^step apart, 2^-9 at least
+    const float steps = same_bits<float>((127 - step) << 23);            // 2^-step
+    const float whole = a * steps + 0x1.8p23f;                           // to the nearest, of two the even one
     // 8 to 15 of them with the leading bit, fewer where step is -9; 16 carry into the exponent.
     return sign | ((step + 9) * 8 + static_cast<int>(whole - 0x1.8p23f));
 }

@@ -75,13 +75,6 @@ FOR_THIS_PROCESSOR static bool filled(const float *at, int count, uint32_t tag)
 
 // ------------------------ factors
 
-static float as_float(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
 // The numbers in these bytes; returns how many.
 static int unpack(const char *at, int bytes, bool e4m3, float *to)
 {
@@ -89,7 +82,7 @@ static int unpack(const char *at, int bytes, bool e4m3, float *to)
     for (int i = 0; 2 * i < bytes && !e4m3; i++) {
         uint16_t x;
         memcpy(&x, at + 2 * i, sizeof x);
-        to[i] = as_float(static_cast<uint32_t>(x) << 16);
+        to[i] = same_bits<float>(static_cast<uint32_t>(x) << 16);
     }
     return e4m3 ? bytes : bytes / 2;
 }
@@ -484,9 +477,7 @@ static void check_named(engine &e, const products_due &due, int w)
                    "up to %d may remain in flight",
                    due.pending, e.queue[w].size(), e.queue[w].size() == 1 ? " is" : "s are", due.pending);
     }
-    std::vector<unnamed_result> &unnamed = e.unnamed[w];
-    for (size_t i = unnamed.size(); i-- > 0;)
-        if (unnamed[i].c == due.c) unnamed.erase(unnamed.begin() + static_cast<long>(i));
+    erase_if(e.unnamed[w], [&](const unnamed_result &x) { return x.c == due.c; });
 }
 
 static void wait_for_warp(void **lanes, int)

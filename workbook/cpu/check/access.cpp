@@ -342,11 +342,6 @@ void check_alignment(const char *at, unsigned bytes, void *code)
 
 // ------------------------ atomics, asynchronous copies
 
-void hook_atomic(const void *at, size_t bytes, void *code)
-{
-    check_access(static_cast<const char *>(at), bytes, ATOMIC, code);
-}
-
 void hook_matrix_row(const char *at, size_t bytes, void *code) { check_access(at, bytes, READ, code); }
 
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source)

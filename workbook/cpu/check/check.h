@@ -90,19 +90,28 @@ void check_access(const char *at, unsigned bytes, access_kind kind, void *code);
 void check_alignment(const char *at, unsigned bytes, void *code);
 
 // ------------------------ findings.cpp
-enum finding_kind {
-    RACE,
-    NOT_WAITED,
-    OUT_OF_BOUNDS,
-    USE_AFTER_FREE,
-    UNINITIALISED,
-    MISALIGNED,
-    NULL_POINTER,
-    HOST_POINTER,
-    DEVICE_POINTER,
-    STRANGE_POINTER,
-    REFUSED
-};
+// A name, what it means, and the section that tells more.
+// clang-format off
+#define CUDACPU_FINDINGS(row_) \
+    row_(RACE, "race", \
+         "Two threads access the same memory, at least one of them writes, and nothing orders the two accesses.", \
+         "Races") \
+    row_(NOT_WAITED, "asynchronous copy not waited for", \
+         "The bytes of an asynchronous copy are used while they may still be in flight.", "Asynchronous copies") \
+    row_(OUT_OF_BOUNDS, "out of bounds", "The address is outside of the memory that was meant.", \
+         "Outside of the memory") \
+    row_(USE_AFTER_FREE, "use after free", "The memory has been freed.", "Outside of the memory") \
+    row_(UNINITIALISED, "uninitialised read", "A value is used that was never written.", "Nobody wrote it") \
+    row_(MISALIGNED, "misaligned access", \
+         "The address of a load or store of several bytes is not a multiple of its size.", "Alignment") \
+    row_(NULL_POINTER, "null pointer", "A kernel uses an address that is 0, or close to it.", "Host and device") \
+    row_(HOST_POINTER, "host pointer in a kernel", "A kernel uses host memory.", "Host and device") \
+    row_(DEVICE_POINTER, "device pointer on the host", "Host code uses device memory.", "Host and device") \
+    row_(STRANGE_POINTER, "another thread's variable", "A kernel uses a local variable of another thread.", \
+         "Host and device") \
+    row_(REFUSED, "refused", "", "Launches that are refused")
+// clang-format on
+enum finding_kind { CUDACPU_FINDINGS(CUDACPU_FIRST) };
 
 struct finding_side {
     place where;

@@ -17,6 +17,11 @@ static inline void announced(const void *p, size_t size, int what, void *code)
     if (what & WRITES) check_access(at, bytes, WRITE, code);
 }
 
+void cudacpu::hook_atomic(const void *at, size_t bytes, void *code)
+{
+    check_access(static_cast<const char *>(at), bytes, ATOMIC, code);
+}
+
 extern "C" {
 // ------------------------ loads and stores
 #define ENTRY(name, size, what) \

@@ -17,22 +17,8 @@ struct kind_text {
     const char *name, *meaning, *section;
 };
 
-static const kind_text kinds[] = {
-    {"race", "Two threads access the same memory, at least one of them writes, and nothing orders the two accesses.",
-     "Races"},
-    {"asynchronous copy not waited for",
-     "The bytes of an asynchronous copy are used while they may still be in flight.", "Asynchronous copies"},
-    {"out of bounds", "The address is outside of the memory that was meant.", "Outside of the memory"},
-    {"use after free", "The memory has been freed.", "Outside of the memory"},
-    {"uninitialised read", "A value is used that was never written.", "Nobody wrote it"},
-    {"misaligned access", "The address of a load or store of several bytes is not a multiple of its size.",
-     "Alignment"},
-    {"null pointer", "A kernel uses an address that is 0, or close to it.", "Host and device"},
-    {"host pointer in a kernel", "A kernel uses host memory.", "Host and device"},
-    {"device pointer on the host", "Host code uses device memory.", "Host and device"},
-    {"another thread's variable", "A kernel uses a local variable of another thread.", "Host and device"},
-    {"refused", "", "Launches that are refused"},
-};
+#define ROW(kind, ...) {__VA_ARGS__},
+static const kind_text kinds[] = {CUDACPU_FINDINGS(ROW)};
 
 #define SIGNALS "Signals and asynchronous operations"
 

@@ -60,7 +60,7 @@ static void raise(uint16_t *mine, const uint16_t *other, unsigned count)
     for (unsigned i = 0; i < count; i++) mine[i] = std::max(mine[i], other[i]);
 }
 
-void hook_launch_begin(const kernel &, const launch_config &)
+void hook_launch_begin()
 {
     launch_epoch = block_epoch = ++epoch;
     blocks().clear();

@@ -53,7 +53,7 @@ static void mark(const char *at, size_t bytes, uint8_t keep, uint8_t set)
 
 // ------------------------ device memory
 
-void hook_allocate(char *at, size_t bytes, call_site)
+void hook_allocate(char *at, size_t bytes)
 {
     if (!device_begin) {  // whole chunks below and above the first address; all others lie higher
         device_begin = reinterpret_cast<const char *>(reinterpret_cast<uintptr_t>(at) / CHUNK * CHUNK - CHUNK);

@@ -4,25 +4,12 @@
 
 #include "cuda_runtime.h"
 
-namespace cudacpu
-{
-void async_copy(void *to_, const void *from_, size_t bytes_, size_t zeros_, call_site site_);
-void async_commit(call_site site_);
-void async_wait(unsigned pending_, call_site site_);
-}
-
 // Copies bytes - zeros bytes (4, 8 or 16 in all) and fills the rest with zeros.
-inline void __pipeline_memcpy_async(void *to_, const void *from_, size_t bytes_, size_t zeros_ = 0,
-                                    cudacpu::call_site site_ = cudacpu::here())
-{
-    cudacpu::async_copy(to_, from_, bytes_, zeros_, site_);
-}
+void __pipeline_memcpy_async(void *to_, const void *from_, size_t bytes_, size_t zeros_ = 0,
+                             cudacpu::call_site site_ = cudacpu::here());
 
 // Closes a group of copies, possibly an empty one.
-inline void __pipeline_commit(cudacpu::call_site site_ = cudacpu::here()) { cudacpu::async_commit(site_); }
+void __pipeline_commit(cudacpu::call_site site_ = cudacpu::here());
 
 // Waits for this thread's groups but the last `pending`.
-inline void __pipeline_wait_prior(size_t pending_, cudacpu::call_site site_ = cudacpu::here())
-{
-    cudacpu::async_wait(static_cast<unsigned>(pending_), site_);
-}
+void __pipeline_wait_prior(size_t pending_, cudacpu::call_site site_ = cudacpu::here());

@@ -199,11 +199,6 @@ void hook_warp(block &b, warp &w, unsigned lanes, warp_operation)
     if (!(w.all & ~w.exited & ~lanes)) close(&w - b.warps);
 }
 
-void hook_atomic(const void *at, size_t bytes, void *code)
-{
-    check_access(static_cast<const char *>(at), bytes, ATOMIC, code);
-}
-
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source)
 {
     const size_t number = call_of(*current->running, COPY, {nullptr, 0});

@@ -46,21 +46,9 @@ template <class Call_> void launch(const kernel &kernel_, const launch_config &c
 }
 
 // For arguments that the filter cannot take apart, such as f<a, b>(c): launch_later(...)(arguments).
-template <class Call_> struct delayed_launch {
-    kernel what;
-    launch_config config;
-    Call_ call;
-    template <class... Arguments_> void operator()(Arguments_... arguments_)
-    {
-        auto call_copy_ = call;
-        launch(what, config, [=] { call_copy_(arguments_...); });
-    }
-};
-
-template <class Call_>
-delayed_launch<Call_> launch_later(const kernel &kernel_, const launch_config &config_, Call_ call_)
+template <class Call_> auto launch_later(const kernel &kernel_, const launch_config &config_, Call_ call_)
 {
-    return {kernel_, config_, call_};
+    return [=](auto... arguments_) { launch(kernel_, config_, [=] { call_(arguments_...); }); };
 }
 
 struct take_address {

@@ -14,23 +14,23 @@ int block_barrier(barrier_kind kind_, bool predicate_, call_site site_);
 
 // ------------------------ lanes of a warp
 // clang-format off
-#define CUDACPU_WARP_OPERATIONS(row_)                                                                                  \
-    row_(SYNC_WARP, "__syncwarp()")                                                                                    \
-    row_(SHUFFLE, "__shfl_sync()")                                                                                     \
-    row_(SHUFFLE_UP, "__shfl_up_sync()")                                                                               \
-    row_(SHUFFLE_DOWN, "__shfl_down_sync()")                                                                           \
-    row_(SHUFFLE_XOR, "__shfl_xor_sync()")                                                                             \
-    row_(BALLOT, "__ballot_sync()")                                                                                    \
-    row_(ANY, "__any_sync()")                                                                                          \
-    row_(ALL, "__all_sync()")                                                                                          \
-    row_(ADD, "__reduce_add_sync()")                                                                                   \
-    row_(MIN_INT, "__reduce_min_sync()")                                                                               \
-    row_(MAX_INT, "__reduce_max_sync()")                                                                               \
-    row_(MIN_UNSIGNED, "__reduce_min_sync()")                                                                          \
-    row_(MAX_UNSIGNED, "__reduce_max_sync()")                                                                          \
-    row_(AND_BITS, "__reduce_and_sync()")                                                                              \
-    row_(OR_BITS, "__reduce_or_sync()")                                                                                \
-    row_(XOR_BITS, "__reduce_xor_sync()")                                                                              \
+#define CUDACPU_WARP_OPERATIONS(row_) \
+    row_(SYNC_WARP, "__syncwarp()") \
+    row_(SHUFFLE, "__shfl_sync()") \
+    row_(SHUFFLE_UP, "__shfl_up_sync()") \
+    row_(SHUFFLE_DOWN, "__shfl_down_sync()") \
+    row_(SHUFFLE_XOR, "__shfl_xor_sync()") \
+    row_(BALLOT, "__ballot_sync()") \
+    row_(ANY, "__any_sync()") \
+    row_(ALL, "__all_sync()") \
+    row_(ADD, "__reduce_add_sync()") \
+    row_(MIN_INT, "__reduce_min_sync()") \
+    row_(MAX_INT, "__reduce_max_sync()") \
+    row_(MIN_UNSIGNED, "__reduce_min_sync()") \
+    row_(MAX_UNSIGNED, "__reduce_max_sync()") \
+    row_(AND_BITS, "__reduce_and_sync()") \
+    row_(OR_BITS, "__reduce_or_sync()") \
+    row_(XOR_BITS, "__reduce_xor_sync()") \
     row_(CALL, "an operation of the whole warp")
 // clang-format on
 #define CUDACPU_FIRST(name_, ...) name_,
@@ -153,11 +153,6 @@ CUDACPU_ATOMIC_INTEGER(unsigned long long)
 int atomicSub(int *at_, int value_);
 unsigned int atomicSub(unsigned int *at_, unsigned int value_);
 unsigned int atomicInc(unsigned int *at_, unsigned int limit_);  // old >= limit ? 0 : old + 1
-unsigned int atomicDec(unsigned int *at_, unsigned int limit_);  // old == 0 || old > limit ? limit : old - 1
 float atomicAdd(float *at_, float value_);
 float atomicExch(float *at_, float value_);
 double atomicAdd(double *at_, double value_);
-
-// One machine, one scope.
-template <class Type_> Type_ atomicAdd_block(Type_ *at_, Type_ value_) { return atomicAdd(at_, value_); }
-template <class Type_> Type_ atomicAdd_system(Type_ *at_, Type_ value_) { return atomicAdd(at_, value_); }
