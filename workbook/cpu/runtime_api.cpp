@@ -245,11 +245,14 @@ cudaError_t cudaDeviceSynchronize()
     catch_up_all();
     return cudaSuccess;
 }
+cudaError_t cudaDeviceReset() { return cudaDeviceSynchronize(); }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : set_error(cudaErrorInvalidDevice); }
 
 static cudaError_t answer(int *to, int what) { return *to = what, cudaSuccess; }
 cudaError_t cudaGetDevice(int *device) { return answer(device, 0); }
 cudaError_t cudaGetDeviceCount(int *count) { return answer(count, 1); }
+cudaError_t cudaRuntimeGetVersion(int *version) { return answer(version, CUDART_VERSION); }
+cudaError_t cudaDriverGetVersion(int *version) { return answer(version, CUDART_VERSION); }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
 {
@@ -260,13 +263,21 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     p.sharedMemPerBlock = SHARED_BY_DEFAULT;
     p.sharedMemPerBlockOptin = shared_at_most();
     p.sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
+    p.regsPerBlock = p.regsPerMultiprocessor = 65536;
     p.warpSize = WARP;
     p.maxThreadsPerBlock = MAX_THREADS;
+    p.maxThreadsDim[0] = p.maxThreadsDim[1] = MAX_THREADS;
+    p.maxThreadsDim[2] = 64;
+    p.maxGridSize[0] = 0x7fffffff;
+    p.maxGridSize[1] = p.maxGridSize[2] = 65535;
     p.maxThreadsPerMultiProcessor = 2048;
     p.maxBlocksPerMultiProcessor = 32;
     p.multiProcessorCount = processors;
     p.l2CacheSize = processors * (384 << 10);  // 132 have 50 MB
+    p.memoryBusWidth = 64;
     p.major = 9;
+    p.integrated = 1;
+    p.unifiedAddressing = p.managedMemory = 1;
     *properties = p;
     return cudaSuccess;
 }
@@ -322,6 +333,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     if (flying) flight_wait(stream, event->clock, __builtin_return_address(0), event->recorded);
     if (stream && event->had_queued) stream->had_queued = true;
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
+{
+    queue("cudaLaunchHostFunc()", stream, {}, {nullptr, 0}, [=] { function(argument); });
     return cudaSuccess;
 }
 

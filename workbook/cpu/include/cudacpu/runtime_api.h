@@ -15,10 +15,19 @@
     row_(cudaErrorInvalidValue, 1, "invalid argument") \
     row_(cudaErrorMemoryAllocation, 2, "out of memory") \
     row_(cudaErrorInvalidConfiguration, 9, "invalid configuration argument") \
+    row_(cudaErrorInvalidSymbol, 13, "invalid device symbol") \
+    row_(cudaErrorInvalidDevicePointer, 17, "invalid device pointer") \
     row_(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy") \
+    row_(cudaErrorInvalidDeviceFunction, 98, "invalid device function") \
+    row_(cudaErrorNoDevice, 100, "no CUDA-capable device is detected") \
     row_(cudaErrorInvalidDevice, 101, "invalid device ordinal") \
     row_(cudaErrorInvalidResourceHandle, 400, "invalid resource handle") \
     row_(cudaErrorNotReady, 600, "device not ready") \
+    row_(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered") \
+    row_(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch") \
+    row_(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated") \
+    row_(cudaErrorLaunchFailure, 719, "unspecified launch failure") \
+    row_(cudaErrorNotSupported, 801, "operation not supported") \
     row_(cudaErrorUnknown, 999, "unknown error")
 // clang-format on
 #define CUDACPU_ENUMERATOR(name_, number_, ...) name_ = number_,
@@ -35,6 +44,13 @@ enum cudaMemcpyKind {
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+
+enum cudaFuncCache {
+    cudaFuncCachePreferNone,
+    cudaFuncCachePreferShared,
+    cudaFuncCachePreferL1,
+    cudaFuncCachePreferEqual
 };
 
 // Name, number, the property that it is.
@@ -59,20 +75,33 @@ struct cudaDeviceProp {
     size_t sharedMemPerBlock;
     size_t sharedMemPerBlockOptin;
     size_t sharedMemPerMultiprocessor;
+    int regsPerBlock;
+    int regsPerMultiprocessor;
     int warpSize;
     int maxThreadsPerBlock;
+    int maxThreadsDim[3];
+    int maxGridSize[3];
     int maxThreadsPerMultiProcessor;
     int maxBlocksPerMultiProcessor;
     int multiProcessorCount;
     int l2CacheSize;
+    int memoryBusWidth;
     int major, minor;
+    int integrated;
+    int concurrentKernels;
+    int asyncEngineCount;
+    int unifiedAddressing;
+    int managedMemory;
+    int cooperativeLaunch;
 };
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
+typedef void (*cudaHostFn_t)(void *);
 
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
+enum { cudaHostAllocDefault = 0, cudaMemAttachGlobal = 1 };
 
 // ------------------------ memory
 
@@ -94,6 +123,11 @@ template <class Type_>
 cudaError_t cudaMallocAsync(Type_ **pointer_, size_t bytes_, cudaStream_t, cudacpu::call_site site_ = cudacpu::here())
 {
     return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, false, site_);
+}
+template <class Type_> cudaError_t cudaMallocManaged(Type_ **pointer_, size_t bytes_, unsigned = cudaMemAttachGlobal,
+                                                     cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, true, site_);
 }
 cudaError_t cudaFree(void *pointer_, cudacpu::call_site site_ = cudacpu::here());
 cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
@@ -118,6 +152,11 @@ template <class Type_>
 cudaError_t cudaMallocHost(Type_ **pointer_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here())
 {
     return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, true, site_);
+}
+template <class Type_>
+cudaError_t cudaHostAlloc(Type_ **pointer_, size_t bytes_, unsigned, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudaMallocHost(pointer_, bytes_, site_);
 }
 inline cudaError_t cudaFreeHost(void *pointer_, cudacpu::call_site site_ = cudacpu::here())
 {
@@ -163,24 +202,29 @@ const char *cudaGetErrorName(cudaError_t error_);
 const char *cudaGetErrorString(cudaError_t error_);
 
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceReset();
 cudaError_t cudaSetDevice(int device_);
 cudaError_t cudaGetDevice(int *device_);
 cudaError_t cudaGetDeviceCount(int *count_);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties_, int device_);
 cudaError_t cudaDeviceGetAttribute(int *value_, cudaDeviceAttr attribute_, int device_);
+cudaError_t cudaRuntimeGetVersion(int *version_);
+cudaError_t cudaDriverGetVersion(int *version_);
 
+template <class Result_, class... Parameters_>
+cudaError_t cudaFuncSetAttribute(Result_ (*kernel_)(Parameters_...), cudaFuncAttribute attribute_, int value_,
+                                 cudacpu::call_site site_ = cudacpu::here())
+{
+    if (attribute_ != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    return cudacpu::set_shared_limit(reinterpret_cast<const void *>(kernel_), value_, site_);
+}
 inline cudaError_t cudaFuncSetAttribute(const void *kernel_, cudaFuncAttribute attribute_, int value_,
                                         cudacpu::call_site site_ = cudacpu::here())
 {
     if (attribute_ != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     return cudacpu::set_shared_limit(kernel_, value_, site_);
 }
-template <class Result_, class... Parameters_>
-cudaError_t cudaFuncSetAttribute(Result_ (*kernel_)(Parameters_...), cudaFuncAttribute attribute_, int value_,
-                                 cudacpu::call_site site_ = cudacpu::here())
-{
-    return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_), attribute_, value_, site_);
-}
+template <class Kernel_> cudaError_t cudaFuncSetCacheConfig(Kernel_ *, cudaFuncCache) { return cudaSuccess; }
 
 // As an H200 would answer for a kernel whose registers are no limit.
 template <class Kernel_>
@@ -199,6 +243,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream_);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream_);
 cudaError_t cudaStreamQuery(cudaStream_t stream_);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_, cudaEvent_t event_, unsigned flags_ = 0);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream_, cudaHostFn_t function_, void *argument_);
 
 cudaError_t cudaEventCreate(cudaEvent_t *event_);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event_, unsigned flags_);
