@@ -102,7 +102,7 @@ static void publish(const outcome *o)
 {
     char *const path = text_of("%s/%s.json", run.record, now->number);
     const int lock = lock_record();
-    if (!outcome_write(path, o)) child_give_up(path);
+    if (!outcome_write(path, o)) grades_give_up(path);
     close(lock);
 }
 
@@ -259,14 +259,10 @@ static void tell_coverage(const attempt *a, const char *state)
     int ended;
     if (!*run.counted || run.one || (strcmp(state, "failed") == 0 && !run.builder)) return;
     const char *const shipped = strcmp(run.impl, "problems") == 0 ? gaps_skeleton(a->problem) : "";
-    char *const words[] = {"workbook/loop/coverage.sh",
-                           text_of("%s/counted", run.work),
-                           (char *)a->file,
-                           (char *)a->problem->name,
-                           (char *)(*shipped ? shipped : "/dev/null"),
-                           (char *)run.builder,
-                           "gcov",
-                           NULL};
+    char *const counted = text_of("%s/counted", run.work), *const file = (char *)a->file,
+                *const name = (char *)a->problem->name, *const builder = (char *)run.builder,
+                *const against = (char *)(*shipped ? shipped : "/dev/null");
+    char *const words[] = {"workbook/loop/coverage.sh", counted, file, name, against, builder, "gcov", NULL};
     a->outcome->coverage = child_output(&(child){.words = words}, &ended, NULL);
     say_plain("  ", a->outcome->coverage);
 }
@@ -369,23 +365,13 @@ static void describe(outcome *o)
     o->date = date, o->backend = (char *)run.backend, o->seed = (char *)setting("SEED", "1"), o->machine = machine;
 }
 
-static double time_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void test_one(const wb_problem *p)
 {
-    outcome o = {.began = time_now(),
-                 .sum = "",
-                 .report = "",
-                 .log = "",
-                 .step = "",
-                 .gaps = "",
-                 .sanitize = "",
-                 .coverage = ""};
+    outcome o;
+    struct timespec begun;
+    outcome_read("", &o);
+    clock_gettime(CLOCK_REALTIME, &begun);
+    o.began = (double)begun.tv_sec + 1e-9 * (double)begun.tv_nsec;
     attempt a = {.problem = p, .unwritten = "", .outcome = &o};
     snprintf(a.number, sizeof a.number, "%02d", p->number % 100);
     snprintf(a.worker, sizeof a.worker, "%s/%s/%s%s_worker", run.out, run.impl, a.number, run.counted);
@@ -461,7 +447,7 @@ static void make_folders(void)
     }
     mkdir(run.record, 0777);
     snprintf(run.work, sizeof run.work, "%s/.run.XXXXXX", run.record);
-    if (!mkdtemp(run.work)) child_give_up(run.record);
+    if (!mkdtemp(run.work)) grades_give_up(run.record);
     atexit(clean);
 }
 
