@@ -259,10 +259,14 @@ static void tell_coverage(const attempt *a, const char *state)
     int ended;
     if (!*run.counted || run.one || (strcmp(state, "failed") == 0 && !run.builder)) return;
     const char *const shipped = strcmp(run.impl, "problems") == 0 ? gaps_skeleton(a->problem) : "";
-    char *const counted = text_of("%s/counted", run.work), *const file = (char *)a->file,
-                *const name = (char *)a->problem->name, *const builder = (char *)run.builder,
-                *const against = (char *)(*shipped ? shipped : "/dev/null");
-    char *const words[] = {"workbook/loop/coverage.sh", counted, file, name, against, builder, "gcov", NULL};
+    char *const words[] = {"workbook/loop/coverage.sh",
+                           text_of("%s/counted", run.work),
+                           (char *)a->file,
+                           (char *)a->problem->name,
+                           (char *)(*shipped ? shipped : "/dev/null"),
+                           (char *)run.builder,
+                           "gcov",
+                           NULL};
     a->outcome->coverage = child_output(&(child){.words = words}, &ended, NULL);
     say_plain("  ", a->outcome->coverage);
 }
