@@ -84,8 +84,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
                 const double x = S->after[i * S->cols + c] * s2 * k, m = fmax(p->L, x), old = exp(p->L - m),
                              now = exp(x - m), all = old + now;
                 p->V_scale = (p->V_scale * old + now * v) / all;
-                for (int d = 0; d < D; d++)
-                    p->O[d] = (p->O[d] * old + now * v * unit * e.V[(size_t)raw * (size_t)D + (size_t)d]) / all;
+                for (int d = 0; d < D; d++) p->O[d] = (p->O[d] * old + now * v * unit * e.V[raw * D + d]) / all;
                 p->L = m + log(all);
             }
         }
@@ -97,11 +96,10 @@ static int parts_of(const record *r, int row, part *parts, int room)
 void look_at_merge(const record *r)
 {
     static part parts[PARTS];
-    const int D = e.s->head_dim;
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
         if (count == 0 || count > PARTS || (count == 1 && (e.K_scale || parts[0].strange))) continue;
-        const float *out = e.out[0] + (size_t)row * (size_t)D, got_L = e.out[1][row];
+        const float *out = row_of_O(row), got_L = e.out[1][row];
         if (count == 1 && !was_written(row)) continue;
         if (count == 1 && parts[0].L == -INFINITY) {
             see_empty_row(row);
@@ -117,17 +115,6 @@ void look_at_merge(const record *r)
 
 static int scaled_pairs;  // in all cases
 
-// Whether the weights of all keys that a row sees in a tile are finite; false if it sees none.
-static bool are_finite(const product *PV, const product *S, int i)
-{
-    bool finite = true, some = false;
-    for (int c = 0; c < S->cols; c++) {
-        const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
-        some |= seen, finite &= !seen || isfinite(PV->a[i * S->cols + c]);
-    }
-    return finite && some;
-}
-
 // log2 of the weights of a row in a tile, less that of its first: what scores and weights are multiplied by. False if
 // more are wrong than a few.
 bool look_at_scales(const record *r)
@@ -139,10 +126,15 @@ bool look_at_scales(const record *r)
             const product *S = steps[t].S, *PV = steps[t].P;
             double first[SCALED] = {0}, first_P = 0;
             int first_key = -1;
+            bool finite = true, some = false;  // the weights of keys that the row sees are, and it sees one
+            for (int c = 0; PV && c < S->cols; c++) {
+                const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
+                some |= seen, finite &= !seen || isfinite(PV->a[i * S->cols + c]);
+            }
             for (int c = 0; PV && c < S->cols; c++) {
                 const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
                 const bool visible = sees(S->a_row[i], key_of(S->b_row[c]));
-                if (isnan(P) && S->b_row[c] < 0 && steps[t].first >= 0 && are_finite(PV, S, i))
+                if (isnan(P) && S->b_row[c] < 0 && steps[t].first >= 0 && finite && some)
                     find(BY_SCALES, "0 times -infinity", "scores",
                          "%s gives the weight NaN to key %d, which does not exist, and finite weights to the keys that "
                          "it sees. Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the "

@@ -101,12 +101,6 @@ static const int *ints(const worker_run *run, const char *name)
 // Where the record is; -1: there is none. It is the last tensor.
 static int worker_products(const worker_run *run) { return wb_tensor_named(run->tensors, run->count, "products"); }
 
-// Whether the case ended well without a product.
-static bool has_no_products(void)
-{
-    return !wb_has_ranks(problem) && e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
-}
-
 static void judge_case(const worker_run *run)
 {
     expected outputs[WB_MAX_TENSORS] = {{0}};
@@ -152,12 +146,6 @@ static void read_case(const worker_run *run)
     judge_case(run);
 }
 
-static bool went_well(const worker_run *run)
-{
-    const wb_exchange *x = worker_exchange(run);
-    return !run->ending[0] && x->status == WB_OK && x->device_status == WB_OK;
-}
-
 // Parses a case, with room for a record; false if it is none to look at.
 static bool parse(const char *text, wb_case *c)
 {
@@ -177,21 +165,22 @@ static void look_at_case(const char *text)
     if (!parse(text, &c)) return;
     e.alike = false;
     expect_start(&run, problem, &c, c.watched ? WORKER_ALONE : WORKER_SHARED);
+    const wb_exchange *const x = worker_exchange(&run);
     if (c.watched) {
         wb_case_print(problem, &c, e.text);
         if (run.ending[0] && wb_finding_is(run.said.finding, "a tile was read that should have been skipped"))
             find(
                 BY_WASTE, "tile_in_vain", "bounds|bound|first tile|sink tiles|lists|first key|skip|keys|queries",
                 "a block loads tiles in which none of its rows sees a key: its loop begins too early or ends too late");
-    } else if (went_well(&run)) {
+    } else if (!run.ending[0] && x->status == WB_OK && x->device_status == WB_OK) {
         read_case(&run);
-        plain += has_no_products();
+        plain += !wb_has_ranks(problem) && e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
         (wb_has_ranks(problem)               ? look_at_ranks
          : problem->signature == WB_BACKWARD ? look_at_backward
          : problem->signature == WB_ROW_SUM  ? look_at_rows
                                              : look_at_forward)();
     } else {
-        if (verbose) printf("%s: %s\n", text, run.ending[0] ? run.ending : worker_exchange(&run)->message);
+        if (verbose) printf("%s: %s\n", text, run.ending[0] ? run.ending : x->message);
         hung |= worker_late(&run);
         worker_retire(WORKER_SHARED);
     }

@@ -26,15 +26,13 @@ typedef struct row_in_tile {
     bool right;              // the factor of S is, as far as weights tell
 } row_in_tile;
 
-static int of_tile(const int8_t *exponents, const row_in_tile *x)
+static int exponent_of(const int8_t *exponents, int kv_head, int tile)
 {
-    return exponents[x->kv_head * wb_fp8_tiles(e.s->kv_len) + x->tile];
+    return exponents[kv_head * wb_fp8_tiles(e.s->kv_len) + tile];
 }
-
-static double right_factor(const row_in_tile *x)
-{
-    return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x));
-}
+static int of_K(const row_in_tile *x) { return exponent_of(e.K_exponent, x->kv_head, x->tile); }
+static int of_V(const row_in_tile *x) { return exponent_of(e.V_exponent, x->kv_head, x->tile); }
+static double right_factor(const row_in_tile *x) { return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_K(x)); }
 
 // False if there is nothing to be seen.
 static bool read_row(row_in_tile *x, const step *t, int i)
@@ -53,7 +51,7 @@ static bool read_row(row_in_tile *x, const step *t, int i)
         x->log_P[x->count] = log2(P), x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
-    x->all_V = x->all + of_tile(e.V_exponent, x);
+    x->all_V = x->all + of_V(x);
     return x->count > 0;
 }
 
@@ -78,16 +76,13 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
 // By which power of two the scores were multiplied, of rows whose weights fit one alone.
 static void look_at_factor(row_in_tile *x)
 {
-    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x), Hkv = e.s->kv_heads, head = head_of(x->q);
+    const int Q = e.Q_exponent[x->q], K = of_K(x), Hkv = e.s->kv_heads, head = head_of(x->q);
+    const int in_turn = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;  // if key heads were dealt out in turn
     int seen = 0, fits = 0, plain;
     double at;
     x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
     for (int by = -30; by <= 30; by++)
         if (row_fits(x, ldexp(right_factor(x), by), &at, &plain) && plain > 3) seen = Q + K + by, fits++;
-    row_in_tile in_turn = *x;  // of the key head that the query head would have if heads were dealt out in turn
-    in_turn.kv_head = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
-    row_in_tile first = *x;
-    first.tile = 0;
     char says[300];
     snprintf(says, sizeof says,
              "the weights of query %d in the tile that starts at key %d show that its scores were not multiplied by "
@@ -97,8 +92,8 @@ static void look_at_factor(row_in_tile *x)
         see_sum(&fit_factor, seen, 0.3,
                 "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv"
                 "| Q's exponent of that query in head 0| K's exponent of the head's first tile",
-                (double[]){Q, K, of_tile(e.V_exponent, x), of_tile(e.K_exponent, &in_turn),
-                           e.Q_exponent[query_of(x->q)], of_tile(e.K_exponent, &first)},
+                (double[]){Q, K, of_V(x), exponent_of(e.K_exponent, in_turn, x->tile), e.Q_exponent[query_of(x->q)],
+                           exponent_of(e.K_exponent, x->kv_head, 0)},
                 "%s", says);
     if (!x->right && x->plain && !*fit_factor.says) see(&fit_factor, 0, 0, NULL, 0, "%s", says);
 }
@@ -108,14 +103,10 @@ static int whole;  // how often V's exponents are off by a whole number, as anot
 static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, double factor)
 {
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
-    const double right = of_tile(e.V_exponent, is) - of_tile(e.V_exponent, was), at = is->at - was->at;
-    const double grown = right - at, V = at - log2(factor);
-    row_in_tile first[2] = {*was, *is};  // of the first head of all
-    first[0].kv_head = first[1].kv_head = 0;
+    const double right = of_V(is) - of_V(was), at = is->at - was->at, grown = right - at, V = at - log2(factor);
     whole += fabs(V - right) > 0.5 && fabs(V - right - round(V - right)) < 0.15;
     see_sum(&fit_V, V, 0.3, "+ V's exponent| V's exponent of key head 0| K's exponent",
-            (double[]){right, of_tile(e.V_exponent, &first[1]) - of_tile(e.V_exponent, &first[0]),
-                       of_tile(e.K_exponent, is) - of_tile(e.K_exponent, was)},
+            (double[]){right, e.V_exponent[is->tile] - e.V_exponent[was->tile], of_K(is) - of_K(was)},
             "from the tile that starts at key %d to that at key %d, V's exponent changes by %g, but in the weights of "
             "query %d of head %d by %.2f",
             was->tile * TILE, is->tile * TILE, right, query_of(is->q), head_of(is->q) % e.s->q_heads, V);
@@ -162,7 +153,7 @@ static void look_at_O(int i, int q, const double *m)
             const double x = steps[ends[k]].P->after[i * D + d] * exp2(m[ends[k]] - e.out[1][q] * LOG2E);
             right += x, size += fabs(x), moved += k + 1 < sums ? x : 0;
         }
-        const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
+        const double got = row_of_O(q)[d];
         see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
                 "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
                 (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
@@ -181,10 +172,8 @@ void look_at_e4m3(const record *r)
             int seen = 0;
             bool right = true;
             for (int t = 0; t < step_count; t++) {
-                if (!read_row(&is, &steps[t], i)) {
-                    right = false;
-                    continue;
-                }
+                right &= read_row(&is, &steps[t], i);
+                if (!is.count) continue;
                 look_at_factor(&is);
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
@@ -195,9 +184,8 @@ void look_at_e4m3(const record *r)
                 if (seen && t > 0) look_at_tiles_of(&was, &is, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
                 all[seen] = is.all, all_V[seen] = is.all_V;
-                m[seen] = is.plain >= 3 ? of_tile(e.V_exponent, &is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
-                seen++;
-                was = is;
+                m[seen] = is.plain >= 3 ? of_V(&is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
+                seen++, was = is;
             }
             if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m);
         }

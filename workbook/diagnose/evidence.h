@@ -45,6 +45,8 @@ typedef struct evidence {
 } evidence;
 extern evidence e;
 
+static inline const float *row_of_O(int row) { return e.out[0] + row * e.s->head_dim; }  // what came out
+
 void *allocate(size_t count, size_t size);  // of zeros; ends the program where there is no memory
 
 // Writes behind what an array of characters has, as much as there is room for.

@@ -78,11 +78,6 @@ typedef struct factor {
     int scale, log2e;
 } factor;
 
-static factor product_of(factor a, factor b)
-{
-    return (factor){a.number * b.number, a.scale + b.scale, a.log2e + b.log2e};
-}
-
 typedef struct term {
     const char *says;
     int length;
@@ -147,12 +142,10 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
             const bool goes = gone >= 0 && gone < count, all = gone == count;
             if ((gone >= 0 && is_right) || (goes && terms[gone].right.number == 0) || change == !is_right) continue;
             for (int k = 0; k < count; k++) {
-                is[k] = terms[k].right;
-                if (k == gone || all) is[k].number = 0;
-                if (k == t && !is_right)
-                    is[k] = product_of(goes ? terms[gone].right : first, changes[change]);
-                else if (k == t || t == count)
-                    is[k] = product_of(is[k], changes[change]);
+                const bool comes = k == t && !is_right, left_out = !comes && (k == gone || all);
+                const factor x = !comes ? terms[k].right : goes ? terms[gone].right : first;
+                const factor by = changes[k == t || t == count ? change : 0];
+                is[k] = (factor){left_out ? 0 : x.number * by.number, x.scale + by.scale, x.log2e + by.log2e};
             }
             n = add_sum(f, forms, n, terms, is, count);
         }

@@ -112,13 +112,12 @@ static unsigned char *weighed;
 static void note_weights(const record *r)
 {
     free(weighed);
-    weighed = allocate((size_t)all_rows() * (size_t)e.s->kv_len, 1);
+    weighed = allocate((size_t)(all_rows() * e.s->kv_len), 1);
     EACH_WALK (r, n) {
         for (int t = 0; t < step_count && steps[t].P; t++)
             EACH_PAIR (i, steps[t].S->rows, c, steps[t].S->cols) {
                 const int q = steps[t].S->a_row[i], j = key_of(steps[t].S->b_row[c]);
-                if (q >= 0 && j >= 0 && steps[t].P->a[i * steps[t].P->depth + c] > 0)
-                    weighed[(size_t)q * (size_t)e.s->kv_len + (size_t)j] = 1;
+                if (q >= 0 && j >= 0 && steps[t].P->a[i * steps[t].P->depth + c] > 0) weighed[q * e.s->kv_len + j] = 1;
             }
     }
 }
@@ -150,7 +149,7 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
             const double P = PV->a[i * PV->depth + c], score = score_of(S, i, c);
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
             const bool seen = sees(S->a_row[i], p->key[c]);
-            const bool elsewhere = seen && weighed[(size_t)S->a_row[i] * (size_t)e.s->kv_len + (size_t)p->key[c]];
+            const bool elsewhere = seen && weighed[S->a_row[i] * e.s->kv_len + p->key[c]];
             const fate none = seen ? (!alive || tiny || elsewhere ? UNCLEAR : HIDDEN) : alive ? HIDDEN : UNCLEAR;
             p->fate[i * S->cols + c] = !finite || dead ? UNCLEAR : P == 0 ? none : P > 0 ? WEIGHT : UNCLEAR;
         }

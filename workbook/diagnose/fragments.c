@@ -42,28 +42,21 @@ static void see_chunk(fit *f, chunk is, chunk first, chunk right, chunk order, c
         key_of(right.row));
 }
 
-static void look_at_keys(const product *p, chunk first, int number)
+static void look_at_right(const product *p, owner of, chunk first, int number)
 {
-    if (chunk_of(p->b, 1).of == OF_K)
-        find(BY_HEADS, ".trans", "keys",
-             "K is fetched with .trans: rows of K become rows of the right factor, but should become its columns");
-    if (first.of != OF_K) return;
-    EACH_PAIR (half, 2, c, 8) {
-        see_chunk(&fit_keys, chunk_of(p->b + 64 * half + c, 8), first, (chunk){OF_K, first.row + c, number + half},
-                  (chunk){OF_K, first.row + c + 8 * half, first.number},
-                  "the blocks of K are in the order that only Q needs");
+    const bool K = of == OF_K;
+    if (chunk_of(p->b, K ? 1 : 8).of == of)
+        find(K ? BY_HEADS : BY_HEADS + 1, ".trans", K ? "keys" : "values",
+             K ? "K is fetched with .trans: rows of K become rows of the right factor, but should become its columns"
+               : "V is fetched without .trans: rows of V become columns of the right factor, but should become its "
+                 "rows");
+    for (int j = 0; j < 16 && first.of == of; j++) {
+        const chunk row = {of, first.row + j, first.number}, column = {of, first.row + j % 8, number + j / 8};
+        see_chunk(K ? &fit_keys : &fit_values, K ? chunk_of(p->b + j / 8 * 64 + j % 8, 8) : chunk_of(p->b + 8 * j, 1),
+                  first, K ? column : row, K ? row : column,
+                  K ? "the blocks of K are in the order that only Q needs"
+                    : "the blocks of V are in the order that only K needs");
     }
-}
-
-static void look_at_values(const product *p, chunk first)
-{
-    if (chunk_of(p->b, 8).of == OF_V)
-        find(BY_HEADS + 1, ".trans", "values",
-             "V is fetched without .trans: rows of V become columns of the right factor, but should become its rows");
-    for (int j = 0; j < 16 && first.of == OF_V; j++)
-        see_chunk(&fit_values, chunk_of(p->b + 8 * j, 1), first, (chunk){OF_V, first.row + j, first.number},
-                  (chunk){OF_V, first.row + j % 8, first.number + j / 8},
-                  "the blocks of V are in the order that only K needs");
 }
 
 // Scores of 16 queries and 8 keys, as the last of their products left them.
@@ -155,11 +148,11 @@ void look_at_fragments(const record *r)
                 find(BY_HEADS - 1, "twice", "product",
                      "a warp multiplies the same two factors twice: does the second product use b + 2?");
         if (A.of != OF_Q && column.of != OF_K) {
-            look_at_values(p, row);
+            look_at_right(p, OF_V, row, row.number);
             right &= row.of == OF_V && look_at_weights(p, row.row);
             continue;
         }
-        if (A.of == OF_Q) look_at_keys(p, column, A.number);
+        if (A.of == OF_Q) look_at_right(p, OF_K, column, A.number);
         if (column.number + 2 == chunks() && column.of == OF_K && score_count < COUNT(scores))
             p->a_row[0] = A.of ? A.row : NO_ROW, score_key[score_count] = column.row, scores[score_count++] = p;
     }

@@ -4,17 +4,18 @@
 #include "evidence.h"
 
 #define DIAGONAL_GAPS "mask of the diagonal|bounds|mask|tail|overlap"
-static fit masks[MASKS] = {[DIAGONAL] =
-                               FIT(BY_MASK, "mask of the diagonal|mask|tail|overlap", .others = DIAGONAL_GAPS,
-                                   .by = {{"nothing is hidden", DIAGONAL_GAPS},
-                                          {"the mask is applied", "bounds|mask of the diagonal|mask|overlap"}}),
-                           [WINDOW] = FIT(BY_MASK, "mask of the window"),
-                           [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles"),
-                           [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap"),
-                           [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute"),
-                           [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ"),
-                           [PACKED] = FIT(BY_MASK, "packed rows"),
-                           [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits")};
+static fit masks[MASKS] = {
+    [DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|mask|tail|overlap", .others = DIAGONAL_GAPS,
+                     .by = {{"nothing is hidden", DIAGONAL_GAPS},
+                            {"the mask is applied", "bounds|mask of the diagonal|mask|overlap"}}),
+    [WINDOW] = FIT(BY_MASK, "mask of the window"),
+    [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles"),
+    [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap"),
+    [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute"),
+    [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ"),
+    [PACKED] = FIT(BY_MASK, "packed rows"),
+    [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits"),
+};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
 pairs pairs_of(const step *t, int first_row, int last_row)
@@ -143,10 +144,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(kind == TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s replaces j", of_key[k].says);
     }
     if (kind == TAIL) return n;
-    for (int q = 0; q < COUNT(of_query); q++) {
-        const double x = of_query[q].is;
-        RULE(runs && (j > x || (j <= x - W && no_sink)), "%s replaces i", of_query[q].says);
-    }
+    for (int q = 0; q < COUNT(of_query); q++)
+        RULE(runs && (j > of_query[q].is || (j <= of_query[q].is - W && no_sink)), "%s replaces i", of_query[q].says);
     RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
     RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
     if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks replaces W");

@@ -50,15 +50,8 @@ static slot *slot_of(uint64_t hash, owner whose)
 
 static int owner_of_page(int row) { return pages.owner[row / e.s->kv_heads / pages.shape.page_size]; }
 
-// Whether the row of K or V is of a key that a sequence has.
-static bool is_a_key(int row)
-{
-    const int of = pages.owner ? owner_of_page(row) : 0;
-    return !pages.owner || (of >= 0 && key_of(row) < e.kv_len[of / pages.shape.max_pages]);
-}
-
-// False if a row is another's as well, or nothing but zeros: then nobody can tell whose a factor is. Of what no key is
-// it is enough to know that.
+// False if a row is another's as well, or nothing but zeros: then nobody can tell whose a factor is. Of what is no key
+// of a sequence it is enough to know that.
 static bool add_rows(const float *X, owner whose, int rows)
 {
     const int D = e.s->head_dim;
@@ -66,8 +59,9 @@ static bool add_rows(const float *X, owner whose, int rows)
         const float *row = X + (size_t)i * (size_t)D;
         const uint64_t hash = hash_of(row, D, 1);
         slot *at = slot_of(hash, NOBODY);
-        const bool taken = at->hash || is_zero(row, D, 1), key = whose == OF_Q || whose == OF_dO || is_a_key(i);
-        if (taken && key) return false;
+        const bool taken = at->hash || is_zero(row, D, 1), paged = pages.owner && (whose == OF_K || whose == OF_V);
+        const int of = paged ? owner_of_page(i) : 0;
+        if (taken && (!paged || (of >= 0 && key_of(i) < e.kv_len[of / pages.shape.max_pages]))) return false;
         if (!is_zero(row, D, 1)) *at = (slot){hash, whose, taken ? NO_ROW : i};
     }
     return true;
@@ -91,21 +85,14 @@ static int rows_of(const float *X, int count, int apart, int stride, owner *whos
     return found;
 }
 
-static int *some_rows(int count)
-{
-    int *rows = kept_rows + rows_used;
-    rows_used += (size_t)count;
-    return rows;
-}
-
 static bool of_keys(owner of) { return of == OF_K || of == OF_V; }
 
 static void read_product(product *p)
 {
     const int D = e.s->head_dim;
     owner of_rows = NOBODY, of_cols = NOBODY;
-    int *by_rows = some_rows(p->depth), *by_cols = some_rows(p->cols);
-    p->a_row = some_rows(p->rows);
+    int *by_rows = kept_rows + rows_used, *by_cols = by_rows + p->depth;
+    p->a_row = by_cols + p->cols, rows_used += (size_t)(p->depth + p->cols + p->rows);
     if (p->depth == D) rows_of(p->a, p->rows, D, 1, &p->left, p->a_row);
     const int rows = p->cols == D ? rows_of(p->b, p->depth, D, 1, &of_rows, by_rows) : 0;
     const int cols = p->depth == D ? rows_of(p->b, p->cols, 1, p->cols, &of_cols, by_cols) : 0;
@@ -272,7 +259,7 @@ void block_of(const record *r, int n, int *low, int *high)
 bool was_written(int row)
 {
     uint32_t bits;
-    memcpy(&bits, &e.out[0][(size_t)row * (size_t)e.s->head_dim], sizeof bits);
+    memcpy(&bits, row_of_O(row), sizeof bits);
     return bits >> 16 != WB_NAN_BYTE * 0x101;  // bf16 or float
 }
 

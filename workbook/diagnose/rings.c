@@ -393,27 +393,16 @@ static void see_gradients_sent(int r, int turn)
     free(is);
 }
 
-// Whether none of these gaps is as shipped: what they do would be taken for something else.
-static bool are_filled(const char *const *gaps)
-{
-    for (; *gaps; gaps++)
-        if (!worth_naming(*gaps)) return false;
-    return true;
-}
-
 void look_at_ranks(void)
 {
-    // clang-format off
-    static const char *const alone_needs[2][5] = {{"chunk table", "zigzag", "pairs", "merge"}, {"delta", "share"}};
-    static const char *const ring_needs[2][5] = {{"owner", "wait", "travel"}, {"behind", "keys", "arrived", "done"}};
-    static const char *const sums_need[] = {"add", "gradients", NULL};
-    // clang-format on
     const int R = ranks(), back = backward();
-    if (!are_filled(alone_needs[back]) || (R > 1 && !are_filled(ring_needs[back]))) return;
+    // What a gap does that is as shipped would be taken for something else.
+    if (!worth_naming(back ? "delta|share" : "chunk table|zigzag|pairs|merge")) return;
+    if (R > 1 && !worth_naming(back ? "behind|keys|arrived|done" : "owner|wait|travel")) return;
+    const bool sums = back && R > 1 && worth_naming("add|gradients");
     if (!wb_chunk_rows(e.c, 2 * R - 1)) return;  // of steps in which a rank has nothing to do nothing is known
     cut_tensors();
-    if (!read_record()) return;
-    if (!e.wrong) return;
+    if (!read_record() || !e.wrong) return;
     if (!back) see_pairs();
     if (back) look_at_delta();
     for (int n = 0; n < 2 * R * (R - 1) && in_steps(); n++) see_keys_sent(n / 2 % R, n / 2 / R, n % 2 ? TV : TK);
@@ -422,10 +411,9 @@ void look_at_ranks(void)
     EACH_CALL(c) if (in_steps()) see_given(c);
     for (int r = 0; r < R; r++) {
         for (int n = 0; n < 2 && !back; n++) see_merges(r, wb_chunk_of(e.c, r, n));
-        for (int turn = 1; turn <= R && back && R > 1 && in_steps() && are_filled(sums_need); turn++)
-            see_gradients_sent(r, turn);
+        for (int turn = 1; turn <= R && sums && in_steps(); turn++) see_gradients_sent(r, turn);
     }
-    for (int r = 0; r < R && back && R > 1 && are_filled(sums_need); r++) {
+    for (int r = 0; r < R && sums; r++) {
         float *home = allocate(2 * numbers(r), sizeof *home);
         memcpy(home, shards[r][TdK], 4 * numbers(r)), memcpy(home + numbers(r), shards[r][TdV], 4 * numbers(r));
         see_gradients(home, r, R + 1, "the final sum of dK and dV", false);

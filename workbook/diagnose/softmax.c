@@ -199,7 +199,7 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
     while (!there && ++at < all_rows()) {
         there = at != row;
         for (int d = 0; d < D && there; d++)
-            there = fabs(e.out[0][(size_t)at * (size_t)D + (size_t)d] - sum[d] / l) <= slack * fabs(sum[d] / l) + 1e-6;
+            there = fabs(row_of_O(at)[d] - sum[d] / l) <= slack * fabs(sum[d] / l) + 1e-6;
     }
     if (there)
         find(BY_SUM - 1, "stored elsewhere", "order|share",
@@ -224,16 +224,19 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
     const char *const q = name_of(row);
     const int D = e.s->head_dim;
-    const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
+    const float *sum = last->P->after + i * D, *O = row_of_O(row);
     const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
     const double L_keys = (end + log2(l)) * LN2;
     const double term = e.sink_logits ? exp(e.sink_logits[head_of(row) % e.s->q_heads] - L_keys) : 0;
     const bool sink = e.sink_logits;
     const double factor = 1 + term, used = size > 0 ? dot_of(sum, O, D) / size : INFINITY;
     double off = 0, largest = 0, spread = 0, smallest = 0;
+    bool divided_by_0 = true, is_nan = true;
     for (int d = 0; d < D; d++) {
         off = fmax(off, fabs(O[d] - sum[d] / (l * factor))), spread = fmax(spread, fabs(O[d] - sum[d] / used)),
         largest = fmax(largest, fabs(O[d])), smallest = fmax(smallest, fabs(sum[d] / (l * factor)));
+        divided_by_0 &= isfinite(sum[d]) && (sum[d] == 0 || O[d] == sum[d] * INFINITY);
+        is_nan &= isnan(O[d]) && isfinite(sum[d]);
     }
     const double right = L_keys + log1p(term), L = e.out[1] ? e.out[1][row] : right;
     const bool clear = !sink || l * term < 1e30;  // float32 overflows early
@@ -242,15 +245,11 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
              overflow_of(L, log(term)));
     if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
-    bool divided_by_0 = true;
-    for (int d = 0; d < D; d++) divided_by_0 &= isfinite(sum[d]) && (sum[d] == 0 || O[d] == sum[d] * INFINITY);
     if (divided_by_0 && !sink)
         see_sum(&fit_l, 0, 1e-30, "+ l| 1", (double[]){l, 1},
                 "the weights of %s have the sum %.4g, but O is divided by 0", q, l);
     if (divided_by_0) return;
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
-        bool is_nan = true;
-        for (int d = 0; d < D; d++) is_nan &= isnan(O[d]) && isfinite(sum[d]);
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         if (is_nan)
             find(BY_SUM - 1, "l is NaN", "logit|finalize|accumulate|rescale|softmax|empty rows",
@@ -292,7 +291,7 @@ void see_empty_row(int row)
 {
     const double L = e.out[1] ? e.out[1][row] : -INFINITY;
     bool zero = true;
-    for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
+    for (int d = 0; d < e.s->head_dim; d++) zero &= row_of_O(row)[d] == 0;
     if (!zero || L != -INFINITY)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
              "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
@@ -327,9 +326,7 @@ static void look_at_row(int i)
     const int row = steps[0].S->a_row[i];
     int last = -1;
     double run = -INFINITY, stayed = -INFINITY;
-    seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = seen.own = 0, seen.all = -INFINITY;
-    if (row < 0) return;
+    seen.tiles = seen.keys = 0, seen.m = seen.all = -INFINITY, seen.l = seen.plain = seen.own = 0;
     const char *const q = name_of(row);
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -360,13 +357,9 @@ static void look_at_row(int i)
             if (is_seen(S, i, c)) seen.own += exp2(S->after[i * S->cols + c] * s2 - run);
         look_at_hidden(q, &steps[t], i, fmax(run, seen.all));
         const double now = subtracted(&steps[t], i, &given);
-        if (given == 0) {
-            if (visible) return;
-            continue;
-        }
-        if (isnan(now)) return;
-        const double old = seen.m;
-        const double alpha = seen.tiles++ ? exp2(old - now) : 1;
+        if (given ? isnan(now) : visible) return;
+        if (!given) continue;
+        const double old = seen.m, alpha = seen.tiles++ ? exp2(old - now) : 1;
         if (tile > stayed + 8) stayed = run;
         look_at_maximum(q, t, now, old, &seen, stayed);
         if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);

@@ -182,7 +182,7 @@ void look_at_walks(const record *r, bool keys)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
-    unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
+    unsigned char *met = allocate((size_t)(rows * Nk), 1), *given = allocate((size_t)(rows * Nk), 1);
     const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
     if (backward()) where = keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
     if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
@@ -204,7 +204,7 @@ void look_at_walks(const record *r, bool keys)
                 name_pair(S, i, c, &q, &k);
                 const int j = key_of(k);
                 if (q < 0 || j < 0 || j >= Nk || head_of_query(q) != key_head_of(k)) continue;
-                const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
+                const int at = q * Nk + j;
                 met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
             if (vain || is_seen(r, n, S)) continue;
@@ -216,17 +216,15 @@ void look_at_walks(const record *r, bool keys)
         }
     }
     EACH_PAIR (q, rows, k, Nk) {
-        const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
+        const int at = q * Nk + k;
         const bool missing = met[at] == 0;
         if (!e.wrong || (worst && worst <= BY_HEADS) || !sees(q, k) || (!walks && backward()) ||
             (!missing && given[at] <= 1))
             continue;
         char text[500] = "";
         bool tail = missing;
-        for (int j = k; j < keys_of(q) && !keys; j++)
-            tail &= met[(size_t)q * (size_t)Nk + (size_t)j] == 0 || !sees(q, j);
-        for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++)
-            tail &= !sees(i, k) || met[(size_t)i * (size_t)Nk + (size_t)k] == 0;
+        for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[q * Nk + j] == 0 || !sees(q, j);
+        for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || met[i * Nk + k] == 0;
         // A row of no block explains what comes later, as does the end of a sequence that no part has. A tile seen in
         // part is left out where no bit is set: a wrong mask comes first.
         const bool again = missing && !keys && !computed[q] && twice >= 0,
@@ -241,8 +239,7 @@ void look_at_walks(const record *r, bool keys)
         const char *begin = walk_of(r, keys, q, k, &n, &blocks);
         block_of(r, n, &low, &high);
         bool others = false;  // of its block meet it
-        for (int x = low; x <= high && !keys; x++)
-            others |= met[(size_t)(q - query_of(q) + x) * (size_t)Nk + (size_t)k] != 0;
+        for (int x = low; x <= high && !keys; x++) others |= met[(q - query_of(q) + x) * Nk + k] != 0;
         const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
         if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
         if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
@@ -253,7 +250,7 @@ void look_at_walks(const record *r, bool keys)
         else if (tail && keys && sink && blocks)
             gaps = "queries";
         bool instead = false;  // earlier keys, once more
-        for (int j = 0; j < k && e.table; j++) instead |= met[(size_t)q * (size_t)Nk + (size_t)j] > 1;
+        for (int j = 0; j < k && e.table; j++) instead |= met[q * Nk + j] > 1;
         if (instead) APPEND(text, ". Earlier keys are read once more in its place"), gaps = "page lookup";
         if (tail && e.table && !instead) APPEND(text, ". No part owns its sequence's keys from %d on", k);
         if (missing && *begin && !keys && !*text && others)

@@ -61,39 +61,32 @@ static void excused_by_lists(const worker_run *run, bool *excused)
     }
 }
 
-void expect_excused(const worker_run *run, bool *excused)
+// Those that lie near a query that sees a key near one of NaN; keys: near a key that such a query sees.
+static void excuse_near(const worker_run *run, bool keys, bool *excused)
 {
-    if (run->problem->signature == WB_BLOCK_MASK) {
-        excused_by_lists(run, excused);
-        return;
-    }
     const wb_case *c = &run->c;
     const attention_shape *s = &c->shape;
-    const int from = c->nan_from - EXCUSED + 1, to = c->nan_from + c->nan_keys + EXCUSED - 1;
-    memset(excused, 0, (size_t)s->q_len * sizeof *excused);
-    for (int i = 0; c->nan_keys > 0 && i < s->q_len; i++) {
-        bool sees = false;
-        for (int j = from > 0 ? from : 0; j < to && j < s->kv_len && !sees; j++)
-            sees = oracle_visible(run->problem, s, i, j);
-        for (int k = i - EXCUSED + 1; sees && k < i + EXCUSED && k < s->q_len; k++)
+    const int nans = keys ? c->nan_queries : c->nan_keys, count = keys ? s->kv_len : s->q_len;
+    const int from = c->nan_from - EXCUSED + 1, to = c->nan_from + nans + EXCUSED - 1;
+    memset(excused, 0, (size_t)count * sizeof *excused);
+    for (int x = 0; nans > 0 && x < count; x++) {
+        bool meets = false;
+        for (int y = from > 0 ? from : 0; y < to && y < (keys ? s->q_len : s->kv_len) && !meets; y++)
+            meets = oracle_visible(run->problem, s, keys ? y : x, keys ? x : y);
+        for (int k = x - EXCUSED + 1; meets && k < x + EXCUSED && k < count; k++)
             if (k >= 0) excused[k] = true;
     }
 }
 
-void expect_excused_keys(const worker_run *run, bool *excused)
+void expect_excused(const worker_run *run, bool *excused)
 {
-    const wb_case *c = &run->c;
-    const attention_shape *s = &c->shape;
-    const int from = c->nan_from - EXCUSED + 1, to = c->nan_from + c->nan_queries + EXCUSED - 1;
-    memset(excused, 0, (size_t)s->kv_len * sizeof *excused);
-    for (int j = 0; c->nan_queries > 0 && j < s->kv_len; j++) {
-        bool seen = false;
-        for (int i = from > 0 ? from : 0; i < to && i < s->q_len && !seen; i++)
-            seen = oracle_visible(run->problem, s, i, j);
-        for (int k = j - EXCUSED + 1; seen && k < j + EXCUSED && k < s->kv_len; k++)
-            if (k >= 0) excused[k] = true;
-    }
+    if (run->problem->signature == WB_BLOCK_MASK)
+        excused_by_lists(run, excused);
+    else
+        excuse_near(run, false, excused);
 }
+
+void expect_excused_keys(const worker_run *run, bool *excused) { excuse_near(run, true, excused); }
 
 // Where V of a head is NaN nothing is judged of its own rows but L. Several heads of O, its like, delta and dsinks,
 // which has those of all sequences in one, are one of V's.

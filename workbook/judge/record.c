@@ -151,13 +151,8 @@ static int place_of(const struct criterion_test *test)
 
 static void write_row(const struct criterion_test *test, result_status status, double seconds, told *said)
 {
-    const result row = {.status = status,
-                        .test = (char *)test->name,
-                        .line = place_of(test),
-                        .seconds = seconds,
-                        .given = said->given,
-                        .finding = said->finding,
-                        .message = said->text};
+    result row = {.status = status, .test = (char *)test->name, .line = place_of(test), .seconds = seconds};
+    row.given = said->given, row.finding = said->finding, row.message = said->text;
     some_failed |= status == RESULT_FAIL;
     if (record)
         results_write(record, &row);

@@ -28,13 +28,6 @@ const char *worker_path(void)
 // nothing more is asked. All of that is noted in the file WB_SPENT.
 enum { PATIENCE = 3 };
 
-static void judge_nothing(const char *why)
-{
-    spent_note(getenv("WB_SPENT"), 0, "starved");
-    fprintf(stderr, "harness: could not be judged: %s\n", why);
-    _exit(RECORD_STARVED);
-}
-
 // Why the next case is not run, or null.
 static const char *gave_up(void)
 {
@@ -103,7 +96,10 @@ static void note(worker_kind kind, session_outcome how, const char *ending)
         workers[kind].noted[r] = workers[kind].of_rank[r].own.seconds;
     }
     spent_note(getenv("WB_SPENT"), seconds, how == SESSION_LATE ? "late" : "in_time");
-    if (how == SESSION_STARVED) judge_nothing(ending);
+    if (how != SESSION_STARVED) return;
+    spent_note(getenv("WB_SPENT"), 0, "starved");
+    fprintf(stderr, "harness: could not be judged: %s\n", ending);
+    _exit(RECORD_STARVED);
 }
 
 static void remember(worker_run *run, worker_kind kind)

@@ -123,32 +123,25 @@ static char *plain(int from, int to)  // in one line, without comments
 // ------------------------ pieces
 
 static bool too_many;
-static int new_ids(int line, change_kind kind, int n, int as_it_is)
+static int new_ids(int line, change_kind kind, int n)
 {
     const int first = change_count;
+    sites++;
     if (first + n + 1 >= REPAIR_IDS) return too_many = true, 0;
-    for (int i = 0; i < n; i++)
-        changes[first + i] = (change){.line = line, .site = sites, .kind = kind, .as_it_is = as_it_is};
+    for (int i = 0; i < n; i++) changes[first + i] = (change){.line = line, .site = sites, .kind = kind};
     change_count += n;
     return first;
 }
 
-static void put(int at, bool closes, int deep, bool alone, char *what)
+__attribute__((format(printf, 5, 6))) static void put(int at, bool closes, int deep, bool alone, const char *as, ...)
 {
-    if (piece_count == PIECES)
-        too_many = true;
-    else
-        pieces[piece_count++] =
-            (piece){.at = at, .deep = deep, .closes = closes, .site = sites, .alone = alone, .text = what};
-}
-__attribute__((format(printf, 1, 2))) static char *print(const char *format, ...)
-{
+    piece p = {.at = at, .deep = deep, .closes = closes, .site = sites, .alone = alone};
     va_list list;
-    char *s;
-    va_start(list, format);
-    if (vasprintf(&s, format, list) < 0) exit(2);
+    va_start(list, as);
+    if (vasprintf(&p.text, as, list) < 0) exit(2);
     va_end(list);
-    return s;
+    too_many |= piece_count == PIECES;
+    if (!too_many) pieces[piece_count++] = p;
 }
 #define SAY(id, ...) snprintf(changes[id].put, sizeof changes[id].put, __VA_ARGS__)
 // What a change replaces: tokens.
@@ -342,12 +335,6 @@ static void find_conditions(void)
     }
 }
 
-// An argument of a template, as of row_vec<ROWS>, is a constant of the compiler's: no change can be chosen there.
-static bool is_for_template(const operand *x)
-{
-    return (is(x->from - 1, "<") && !is_spaced(x->from - 1)) || (is(x->to, ">") && !is_spaced(x->to));
-}
-
 // Which nobody writes in place of another name.
 static bool is_number_of_own(const char *name)
 {
@@ -376,7 +363,9 @@ static void vary_operands(void)
 {
     for (int n = 0; n < operand_count; n++) {
         const operand *x = &operands[n];
-        if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared || is_for_template(x)) continue;
+        if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared) continue;
+        // An argument of a template, as of row_vec<ROWS>, is a constant of the compiler's.
+        if ((is(x->from - 1, "<") && !is_spaced(x->from - 1)) || (is(x->to, ">") && !is_spaced(x->to))) continue;
         const char *y[OTHERS];
         bool alike[OTHERS];  // of the others 0 or 1 is likelier: they may only happen to have its value
         int others = 0;
@@ -395,9 +384,8 @@ static void vary_operands(void)
             for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
             if (!known) alike[others] = like, y[others++] = name;
         }
-        sites++;
         const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
-        const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1, 0);
+        const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1);
         for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
         for (int k = 0; k < all_of_it; k++) of(id + k, x->from, x->to);
         const bool whole = kind(x->from) == 'n' && strspn(x->name, "0123456789") == strlen(x->name);
@@ -408,7 +396,7 @@ static void vary_operands(void)
                 SAY(id + k, "%s %c 1", x->name, "+-"[k]);
         SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name), SAY(id + 4, "1");
         if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
-        put(all[x->from].at, false, 9, false, print("\n::wb_repair::vary(%d, \n", id));
+        put(all[x->from].at, false, 9, false, "\n::wb_repair::vary(%d, \n", id);
         for (int j = 0; j < others; j++) {
             const int k = id + REPAIR_OWN + REPAIR_EACH * j;
             static const char how[REPAIR_EACH] = " */+--";
@@ -421,48 +409,45 @@ static void vary_operands(void)
             }
             changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : alike[j] ? CHANGE_OPERAND : CHANGE_CONDITION;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
-            put(all[x->to - 1].end, true, 9, true, print("\n, %s", y[j]));
+            put(all[x->to - 1].end, true, 9, true, "\n, %s", y[j]);
         }
-        put(all[x->to - 1].end, true, 9, false, print("\n) "));
+        put(all[x->to - 1].end, true, 9, false, "\n) ");
     }
 }
-
-// ------------------------ operators
 
 static void vary_operators(void)
 {
     enum { COMPARISONS = 6, OPERATORS = 11 };
-    static const char *const list[OPERATORS][4] = {{"<", "<=", ">", ">="},
-                                                   {"<=", "<", ">=", ">"},
-                                                   {">", ">=", "<", "<="},
-                                                   {">=", ">", "<=", "<"},
-                                                   {"==", "!=", ">=", "<="},
-                                                   {"!=", "==", "<", ">"},
-                                                   {"+", "-"},
-                                                   {"-", "+"},
-                                                   {"*", "/"},
-                                                   {"/", "*", "%"},
-                                                   {"%", "/"}};
+    static const char *const list[OPERATORS][4] = {
+        {"<", "<=", ">", ">="},
+        {"<=", "<", ">=", ">"},
+        {">", ">=", "<", "<="},
+        {">=", ">", "<=", "<"},
+        {"==", "!=", ">=", "<="},
+        {"!=", "==", "<", ">"},
+        {"+", "-"},
+        {"-", "+"},
+        {"*", "/"},
+        {"/", "*", "%"},
+        {"%", "/"},
+    };
     for (int t = 1; t < count; t++) {
         if (!mine[all[t].line] || kind(t) != 'p' || !is_spaced(t) || function_of[t] < 0) continue;
         if (!(kind(t - 1) == 'i' || kind(t - 1) == 'n' || is(t - 1, ")") || is(t - 1, "]"))) continue;
         if (is_one_of(t - 1, WORDS)) continue;
         for (int n = 0; n < OPERATORS; n++) {
             if (!is(t, list[n][0])) continue;
-            sites++;
-            const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3, 0);
+            const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3);
             for (int k = 1; k < 4 && list[n][k]; k++) SAY(id + k - 1, "%s", list[n][k]), of(id + k - 1, t, t + 1);
             for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_TURNED;
             if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;  // a remainder, too
             const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
             if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
                 SAY(id + 2, "nothing"), of(id + 2, t, end), changes[id + 2].kind = CHANGE_CONDITION;
-            put(all[t].end, true, 99, false, print("\n::wb_repair::change{%d} %s\n", id, list[n][0]));
+            put(all[t].end, true, 99, false, "\n::wb_repair::change{%d} %s\n", id, list[n][0]);
         }
     }
 }
-
-// ------------------------ what joins them
 
 static void vary_conditions(void)
 {
@@ -470,12 +455,11 @@ static void vary_conditions(void)
         const operand *x = &conditions[n];
         const int line = all[x->from].line;
         if (!mine[line] && !mine[all[x->to - 1].line]) continue;
-        sites++;
-        const int id = new_ids(line, CHANGE_FACTOR, 2, 0);
+        const int id = new_ids(line, CHANGE_FACTOR, 2);
         SAY(id, "true"), SAY(id + 1, "false");
         for (int k = 0; k < 2; k++) of(id + k, x->from, x->to);
-        put(all[x->from].at, false, 5, false, print("\n::wb_repair::decide(%d, !!((\n", id));
-        put(all[x->to - 1].end, true, 5, false, print("\n)))\n"));
+        put(all[x->from].at, false, 5, false, "\n::wb_repair::decide(%d, !!((\n", id);
+        put(all[x->to - 1].end, true, 5, false, "\n)))\n");
     }
 }
 
@@ -547,19 +531,13 @@ void changes_write(FILE *to)
         fwrite(text + at, 1, (size_t)(p->at - at), to);
         line += newlines(text + at, (size_t)(p->at - at));
         at = p->at;
-        p->line = line, p->lines = newlines(p->text, strlen(p->text));
-        if (site_dropped[p->site]) {
-            p->line = 0;
-            continue;
-        }
-        if (p->dropped) {  // its number stays, with nothing behind it
-            const bool listed = p->text[1] == ',';
-            fputs(listed ? "\n, ::wb_repair::none" : "", to);
-            line += listed, p->line = 0;
-            continue;
-        }
-        fputs(p->text, to);
-        line += p->lines;
+        const bool gone = site_dropped[p->site] || p->dropped;  // alone, its number stays, with nothing behind it
+        const char *const what = !gone                                        ? p->text
+                                 : site_dropped[p->site] || p->text[1] != ',' ? ""
+                                                                              : "\n, ::wb_repair::none";
+        p->line = gone ? 0 : line, p->lines = newlines(p->text, strlen(p->text));
+        fputs(what, to);
+        line += newlines(what, strlen(what));
     }
     fputs(text + at, to);
 }

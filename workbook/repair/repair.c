@@ -1,18 +1,10 @@
-// repair.c - looks for a change of a function with which all tests pass:
-// repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
+// repair.c - looks for a change of a function with which all tests pass (README.md; generate and validate: Weimer,
+// Nguyen, Le Goues, Forrest 2009): repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
 //
-// All changes (changes.c) are compiled into one worker (choice.h): BUILT is written, the command BUILD makes WB_WORKER
-// of it, and what does not compile is dropped, line by line. Each change is then tried on the cheapest wrong case,
-// unless no value there would have been another; if that is right, on all others: CASE, those of diagnose/cases.c, and
-// drawn ones (generate and validate: Weimer, Nguyen, Le Goues, Forrest 2009). The first right ones are
-// written into SOURCE, one at a time, and the suite tries them.
-//
-// FILE is an outcome (score/outcome.h), and there when FILE.lock can be locked, while this compiles. Changes of the
-// lines that reports name are tried first, then those of the gaps that diagnose names.
-//
-// When all changes are compiled it has n seconds of a processor (15), with all that it starts: however busy the machine
-// is. The last line says what was found, or that nothing was. Exit status: 0 a change was found, 1 none, 2 could not
-// run.
+// BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), and there when
+// FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
+// with all that it starts: however busy the machine is. The last line says what was found, or that nothing was. Exit
+// status: 0 a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 
 #include "diagnose/cases.h"
@@ -138,12 +130,8 @@ static bool is_wrong(int n)
 // The status with which a command ends; what it says goes into a file.
 static int status_of(const char *command, const char *log)
 {
-    char *words[16], *left = strdup(command);
-    int count = 0;
-    while (count < 15 && (words[count] = strsep(&left, " "))) count++;
-    words[count] = NULL;
     if (start_child(0) == 0) {
-        if (freopen(log, "w", stdout) && dup2(1, 2) == 2) execvp(words[0], words);
+        if (freopen(log, "w", stdout) && dup2(1, 2) == 2) execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
     return end_of(0);
@@ -265,20 +253,15 @@ static void find_distances(const char *source, const char *lines, const char *ga
     }
     bool blamed = false;  // the gap: by its name, or it holds a line that was
     for (int line = 1, begin = 0; *source && line < LINES; line++) {
-        const size_t length = strcspn(source, "\n"), blank = strspn(source, " ");
-        if (strncmp(source + blank, "//{ ", 4) == 0) {
-            const char *const gap = source + blank + 4;
-            const size_t size = strcspn(gap, ":\n");
+        const char *const at = source + strspn(source, " ");
+        if (strncmp(at, "//{ ", 4) == 0) {
             begin = line, blamed = false;
-            for (const char *at = gaps; *at; at += strcspn(at, "|"), at += *at == '|')
-                blamed |= strcspn(at, "|") == size && strncmp(at, gap, size) == 0;
+            for (const char *name = gaps; *name; name += strcspn(name, "|"), name += *name == '|')
+                blamed |= strcspn(name, "|") == strcspn(at + 4, ":\n") && !strncmp(at + 4, name, strcspn(name, "|"));
         }
-        blamed |= begin && distance[line] == 0;
-        if (strncmp(source + blank, "//}", 3) == 0) {
-            for (int k = begin; blamed && k < line; k++) distance[k] -= distance[k] == FAR;
-            begin = 0, blamed = false;
-        }
-        source += length + (source[length] == '\n');
+        blamed |= distance[line] == 0;
+        for (int k = begin; blamed && strncmp(at, "//}", 3) == 0 && k < line; k++) distance[k] -= distance[k] == FAR;
+        source += strcspn(source, "\n"), source += *source == '\n';
     }
 }
 static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }

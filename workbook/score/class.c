@@ -49,20 +49,15 @@ static void print_name(const char *name)
     free(text);
 }
 
-static char *second_line(char *text)
-{
-    text += strcspn(text, "\n"), text += *text == '\n';
-    text[strcspn(text, "\n")] = 0;
-    return text;
-}
-
 // Points of each group, points and state of each problem, and why there is less than there might be: the second line of
 // OUT/reports/NAME/record, of which grade.sh compares the others; the first is empty where nothing was graded.
 static void print_row(const char *out, const char *name)
 {
     char folder[4096], text[600];
     snprintf(folder, sizeof folder, "%s/reports/%s", out, name);
-    char *const record = grades_read_file("%s/record", folder), *const why = safe_text(second_line(record), LINE);
+    char *const record = grades_read_file("%s/record", folder), *second = record + strcspn(record, "\n");
+    second += *second == '\n', second[strcspn(second, "\n")] = 0;
+    char *const why = safe_text(second, LINE);
     const bool graded = *record && *record != '\n';
     grades_read(folder);
     print_name(name);

@@ -1,4 +1,5 @@
 // build.c - compiles what a test needs, alone in this folder, and says what a compiler says in brief.
+#include "score/grades.h"
 #include "wb/child.h"
 #include "wb/wb.h"
 #include "wb/test.h"
@@ -17,7 +18,7 @@ static int lock_build(void)
 {
     char holder[64] = "";
     const int lock = open("build/lock", O_RDWR | O_CREAT | O_APPEND, 0666);
-    if (lock < 0) child_give_up("build/lock");
+    if (lock < 0) grades_give_up("build/lock");
     if (flock(lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         if (pread(lock, holder, sizeof holder - 1, 0) < 0) *holder = 0;
         say_now("waiting: another make is building here (process %.*s)\n", (int)strcspn(holder, "\n"), holder);

@@ -1,5 +1,7 @@
 #include "wb/child.h"
 
+#include "score/grades.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,12 +15,6 @@ enum { MOST = 8 };
 static volatile pid_t running[MOST];
 static volatile sig_atomic_t interrupt;
 static void (*end_of_all)(void);
-
-void child_give_up(const char *what)
-{
-    fprintf(stderr, "wb: %s: %s\n", what, strerror(errno));
-    exit(2);
-}
 
 static void on_signal(int signal)
 {
@@ -47,7 +43,7 @@ void child_check(void)
 
 void child_pipe(int ends[2])
 {
-    if (pipe(ends)) child_give_up("a pipe");
+    if (pipe(ends)) grades_give_up("a pipe");
     for (int i = 0; i < 2; i++) fcntl(ends[i], F_SETFD, FD_CLOEXEC);
 }
 
@@ -66,7 +62,7 @@ pid_t child_start(const child *c)
 {
     fflush(NULL);
     const pid_t pid = fork();
-    if (pid < 0) child_give_up(c->words[0]);
+    if (pid < 0) grades_give_up(c->words[0]);
     if (pid == 0) {
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         for (int i = 0; i < 3 && !c->call; i++) signal(signals[i], SIG_DFL);
@@ -113,7 +109,7 @@ char *child_read(int from, void (*seen)(const char *line))
     char *line = NULL, *text = NULL;
     size_t room = 0, size;
     FILE *const to = open_memstream(&text, &size);
-    if (!in || !to) child_give_up("memory");
+    if (!in || !to) grades_give_up("memory");
     for (ssize_t n; (n = getline(&line, &room, in)) > 0 || (ferror(in) && errno == EINTR);) {
         clearerr(in);
         for (ssize_t i = 0; i < n; i++)

@@ -32,5 +32,3 @@ void child_pipe(int ends[2]);  // that programs inherit as `out` or `error` alon
 // From now on interrupts are caught, and end this program by this.
 void child_interrupted(void (*end)(void));
 void child_check(void);  // ends it, if there was one
-
-void child_give_up(const char *what) __attribute__((noreturn));  // with errno's sentence and status 2

@@ -5,6 +5,7 @@
 // for that fixes it.
 #include "layer_requests.h"
 #include "score/gaps.h"
+#include "score/grades.h"
 #include "wb/child.h"
 #include "wb/wb.h"
 #include "wb/suite.h"
@@ -35,7 +36,7 @@ static bool by_layer(const cause *c) { return strchr(c->failure, '\t'); }
 
 static void begin_check(cause *c)
 {
-    if (!(c->finding = tmpfile())) child_give_up("a report");
+    if (!(c->finding = tmpfile())) grades_give_up("a report");
     char *const finding = text_of("%d", fileno(c->finding));
     char *const words[] = {(char *)run.backend, (char *)run.impl, c->a->number, (char *)c->given, finding, NULL};
     c->checking = child_begin(&(child){.call = sanitize_after, .words = words}, &c->report);
@@ -148,19 +149,11 @@ static void begin_repair(cause *c)
         close(lock);
         return;
     }
-    char *const worker = text_of("%s/%s_worker", made, a->number);
-    char *const words[] = {program,
-                           "--seconds",
-                           (char *)seconds,
-                           "--said",
-                           said,
-                           a->file,
-                           text_of("%s/%s.cu", made, a->number),
-                           text_of("%s --no-print-directory BACKEND=cpu %s build/cpu/tests/%s_test",
-                                   setting("MAKE", "make"), worker, a->number),
-                           a->number,
-                           (char *)c->given,
-                           NULL};
+    char *const worker = text_of("%s/%s_worker", made, a->number), *const to = text_of("%s/%s.cu", made, a->number);
+    char *const how = text_of("%s --no-print-directory BACKEND=cpu %s build/cpu/tests/%s_test", setting("MAKE", "make"),
+                              worker, a->number);
+    char *const words[] = {program, "--seconds", (char *)seconds, "--said",         said, a->file,
+                           to,      how,         a->number,       (char *)c->given, NULL};
     char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BUILDING=yes", "OMP_WAIT_POLICY=passive", NULL};
     c->searching =
         child_begin(&(child){.words = words, .environment = environment, .error = 2, .before = nicely}, &c->tried);
@@ -248,11 +241,9 @@ void explain(attempt *a)
     int status;
     outcome *const o = a->outcome;
     const result *const given = suite_failure(&o->results, true), *const failed = suite_failure(&o->results, false);
-    cause c = {.a = a,
-               .given = given ? given->given : "",
-               .failure = failed ? failed->finding : "",
-               .steps = "",
-               .changed = ""};
+    cause c = {.a = a, .given = "", .failure = "", .steps = "", .changed = ""};
+    if (given) c.given = given->given;
+    if (failed) c.failure = failed->finding;
     if (wb_finding_is(c.failure, "timeout")) {  // it says where, and another look would take as long
         say_origin(&c, c.failure);
         return;

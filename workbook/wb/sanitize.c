@@ -34,7 +34,7 @@ typedef void look_with(const wb_problem *p, const char *file, const char *worker
 
 static void begin(const char *seconds, FILE *file)
 {
-    if (!file) child_give_up("a report");
+    if (!file) grades_give_up("a report");
     limit = seconds, told = fileno(file);
 }
 
@@ -51,7 +51,7 @@ static int try(char *const words[])
     FILE *const errors = tmpfile();
     int from;
     if (!errors || fcntl(fileno(errors), F_SETFD, FD_CLOEXEC) || ftruncate(told, 0) || lseek(told, 0, SEEK_SET))
-        child_give_up("a report");
+        grades_give_up("a report");
     for (int i = 0; words[i]; i++) all[i + 1] = words[i];
     const pid_t pid = child_begin(&(child){.call = spent_within, .words = all, .error = fileno(errors)}, &from);
     printed = child_read(from, NULL);
@@ -74,7 +74,7 @@ static char *awk(const char *program, const char *text, char *one, char *two)
 {
     static char path[4096];
     int status;
-    if (!getcwd(path, sizeof path)) child_give_up("a report");
+    if (!getcwd(path, sizeof path)) grades_give_up("a report");
     char *const record = text_of("record=/dev/fd/%d", told);
     char *const file = text_of("workbook/sanitize/%s.awk", program), *const here = text_of("pwd=%s", path);
     char *const words[] = {"awk", "-v", one, "-v", two, "-v", here, "-v", record, "-f", file, NULL};

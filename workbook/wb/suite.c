@@ -5,7 +5,7 @@
 #include "wb/suite.h"
 
 #include "judge/spent.h"
-#include "score/outcome.h"
+#include "score/grades.h"
 #include "score/safe_text.h"
 #include "wb/child.h"
 #include "wb/wb.h"
@@ -31,7 +31,7 @@ static void make_scratch(void)
     const char *folder = getenv("TMPDIR");
     snprintf(spent_path, sizeof spent_path, "%s/suite-XXXXXX", folder && *folder ? folder : "/tmp");
     const int file = mkstemp(spent_path);
-    if (file < 0) child_give_up(spent_path);
+    if (file < 0) grades_give_up(spent_path);
     close(file);
 }
 
@@ -99,7 +99,7 @@ static bool listen_to(const suite_run *run, results *r)
     make_scratch();
     child_pipe(ends);
     FILE *const from = fdopen(ends[0], "r");
-    if (!errors || !from) child_give_up("a suite");
+    if (!errors || !from) grades_give_up("a suite");
     fcntl(fileno(errors), F_SETFL, O_APPEND);
     fcntl(fileno(errors), F_SETFD, FD_CLOEXEC);
     const pid_t running = start(run, ends[1], fileno(errors));
@@ -286,12 +286,12 @@ static bool has_word(const char *list, const char *word)
 // Tries the private cases of this problem, and adds them to the results. Returns a status as suite_run_all does.
 static int hold_out(const suite *s, results *all)
 {
-    char line[1024], checkpoint[64], given[512], test[64];
+    char line[1024], name[64], given[512], test[64];
     int number, held = 0, right = 0;
     FILE *from = fopen(s->cases, "r");
     if (!from) return fprintf(stderr, "wb: %s: %s\n", s->cases, strerror(errno)), 2;
     while (fgets(line, sizeof line, from)) {
-        if (sscanf(line, "%d %63s %511s", &number, checkpoint, given) != 3) continue;
+        if (sscanf(line, "%d %63s %511s", &number, name, given) != 3) continue;
         if (number != number_of(s->run.program)) continue;
         suite_run one = s->run;
         results r;
@@ -301,7 +301,7 @@ static int hold_out(const suite *s, results *all)
         if (starved) return fclose(from), 3;
         snprintf(test, sizeof test, "private case %d", ++held);
         right += ok;
-        results_add(all, &(result){.status = ok ? RESULT_OK : RESULT_FAIL, .test = test, .checkpoint = checkpoint});
+        results_add(all, &(result){.status = ok ? RESULT_OK : RESULT_FAIL, .test = test, .checkpoint = name});
     }
     fclose(from);
     if (held) say("  private cases: %d of %d correct\n", right, held);

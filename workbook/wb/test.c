@@ -102,7 +102,7 @@ static void publish(const outcome *o)
 {
     char *const path = text_of("%s/%s.json", run.record, now->number);
     const int lock = lock_record();
-    if (!outcome_write(path, o)) child_give_up(path);
+    if (!outcome_write(path, o)) grades_give_up(path);
     close(lock);
 }
 
@@ -369,23 +369,13 @@ static void describe(outcome *o)
     o->date = date, o->backend = (char *)run.backend, o->seed = (char *)setting("SEED", "1"), o->machine = machine;
 }
 
-static double time_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void test_one(const wb_problem *p)
 {
-    outcome o = {.began = time_now(),
-                 .sum = "",
-                 .report = "",
-                 .log = "",
-                 .step = "",
-                 .gaps = "",
-                 .sanitize = "",
-                 .coverage = ""};
+    outcome o;
+    struct timespec begun;
+    outcome_read("", &o);
+    clock_gettime(CLOCK_REALTIME, &begun);
+    o.began = (double)begun.tv_sec + 1e-9 * (double)begun.tv_nsec;
     attempt a = {.problem = p, .unwritten = "", .outcome = &o};
     snprintf(a.number, sizeof a.number, "%02d", p->number % 100);
     snprintf(a.worker, sizeof a.worker, "%s/%s/%s%s_worker", run.out, run.impl, a.number, run.counted);
@@ -461,7 +451,7 @@ static void make_folders(void)
     }
     mkdir(run.record, 0777);
     snprintf(run.work, sizeof run.work, "%s/.run.XXXXXX", run.record);
-    if (!mkdtemp(run.work)) child_give_up(run.record);
+    if (!mkdtemp(run.work)) grades_give_up(run.record);
     atexit(clean);
 }
 

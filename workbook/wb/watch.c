@@ -31,7 +31,7 @@ static void start(char *backend, char *number)
 {
     fflush(NULL);
     tests = fork();
-    if (tests < 0) child_give_up("a run");
+    if (tests < 0) grades_give_up("a run");
     if (tests > 0) return;
     setsid();
     run.watched = true;
