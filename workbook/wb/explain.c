@@ -59,7 +59,8 @@ static void say_origin(cause *c, const char *finding)
     outcome *const o = c->a->outcome;
     if (wb_finding_is(finding, "no such tile")) return;  // it names its gap
     char *const lines = text_of("lines=%s", lines_of(c, finding));
-    char *const alone = text_of("alone=%d", strstr(finding, "\tMessages between GPUs") != NULL);
+    const bool messages = strstr(finding, "\tMessages between GPUs") || strstr(c->found, "\tMessages between GPUs");
+    char *const alone = text_of("alone=%d", messages);
     char *const words[] = {"awk", "-v", alone, "-v", lines, "-f", "workbook/wb/origin.awk", c->a->file, NULL};
     o->gaps = lines[strlen("lines=")] ? child_output(&(child){.words = words}, &status, NULL) : "";
     o->gaps[strcspn(o->gaps, "\n")] = 0;

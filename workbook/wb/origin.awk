@@ -2,7 +2,8 @@
 # Those in which nothing is written; those that hold a line which it names; then the nearest that make what such a line,
 # or a loop or condition around it, reads, or that stand in a function which it calls, through given code for three
 # steps; last, the one that calls most often the function that such a line is in. A name is made where it stands before
-# an assignment, in the same function. alone=1: what a line reads matters only where no gap holds it.
+# an assignment, in the same function. alone=1, of messages: before those that hold a line, the gap above it that lets a
+# stream wait; what the line reads matters only where no gap holds it.
 # Prints "max|rescale|tail", at most three.
 $1 == "//{" {
     gap = $0
@@ -86,10 +87,18 @@ function caller(gap,  n, calls, best) {
     return best
 }
 
+# Of the gaps without a named line, that of the last line before line n, in its function, that lets a stream wait.
+function waits(n,  at) {
+    for (at = function_of[n]; n > 0 && function_of[n] == at; n--)
+        if (line[n] ~ /cudaStreamWaitEvent/ && !(gap_of[n] in holds)) return gap_of[n]
+}
+
 END {
     for (g = 1; g <= gap_count; g++) inside[gaps[g]] = around(gaps[g])
     for (g = 1; g <= gap_count; g++) if (!(gaps[g] in written)) note(gaps[g], 3)
     count = split(lines, named, " ")
+    for (i = 1; i <= count; i++) holds[gap_of[named[i]]]
+    for (i = 1; i <= count && alone; i++) note(waits(named[i] + 0), 2)
     for (i = 1; i <= count; i++) reach(named[i] + 0, 0)
     for (i = 1; i <= count; i++) reach_around(named[i] + 0, 0)
     for (i = 1; i <= last; i++) {
