@@ -6,6 +6,7 @@
 #include "layer_requests.h"
 #include "score/gaps.h"
 #include "score/grades.h"
+#include "score/safe_text.h"
 #include "wb/child.h"
 #include "wb/wb.h"
 #include "wb/suite.h"
@@ -62,8 +63,8 @@ static void say_origin(cause *c, const char *finding)
     const bool messages = strstr(finding, "\tMessages between GPUs") || strstr(c->found, "\tMessages between GPUs");
     char *const alone = text_of("alone=%d", messages);
     char *const words[] = {"awk", "-v", alone, "-v", lines, "-f", "workbook/wb/origin.awk", c->a->file, NULL};
-    o->gaps = lines[strlen("lines=")] ? child_output(&(child){.words = words}, &status, NULL) : "";
-    o->gaps[strcspn(o->gaps, "\n")] = 0;
+    char *const names = lines[strlen("lines=")] ? child_output(&(child){.words = words}, &status, NULL) : strdup("");
+    o->gaps = safe_text(strtok(names, "\n") ? names : "", LINE);  // the file may be a submission
     for (const char *at = o->gaps; *at; at += strcspn(at, "|"), at += *at == '|')
         say("%s%.*s", at == o->gaps ? "  look at: " : ", ", (int)strcspn(at, "|"), at);
     if (*o->gaps) say("\n");

@@ -12,6 +12,7 @@ $1 == "//{" {
     begin[gap] = NR
 }
 {
+    if (length($0) > longest) longest = length($0)
     line[NR] = $0
     sub(/ *\/\/.*/, "", line[NR])
     match($0, /^ */)
@@ -94,6 +95,7 @@ function waits(n,  at) {
 }
 
 END {
+    if (NR > 5000 || gap_count > 50 || longest > 1000) exit  # who writes such a file wants a grader to wait
     for (g = 1; g <= gap_count; g++) inside[gaps[g]] = around(gaps[g])
     for (g = 1; g <= gap_count; g++) if (!(gaps[g] in written)) note(gaps[g], 3)
     count = split(lines, named, " ")
@@ -107,7 +109,7 @@ END {
         note(gap_of[n], reached[n] ? 2 : 3)
         if (reached[n] == 3 || (reached[n] && gap_of[n] != "")) continue
         rest = line[n]
-        while ((name = next_name()) != "") {
+        while ((name = next_name()) != "" && (work += NR) < 1000000) {
             for (g = 1; g <= gap_count && called; g++)
                 if (index(inside[gaps[g]], "(" name ")") && gaps[g] != gap_of[n])
                     reach(begin[gaps[g]] + 1, reached[n] + 1)
