@@ -338,15 +338,15 @@ template <int Depth> TILE_FN void round_to(weights<Depth> &w, reg_tile<16, Depth
 
 // ------------------------ warpgroups
 
-// A block of one warpgroup that fetches and Groups that compute is launched with equal shares of the 64 K registers,
-// or where Blocks share a multiprocessor (__launch_bounds__ says so) of its part of them. The one gives up all but Few
+// A block of Fetch warpgroups that fetch and Groups that compute is launched with equal shares of the 64 K registers,
+// or where Blocks share a multiprocessor (__launch_bounds__ says so) of its part of them. Those give up all but Few
 // a thread, and each of the others takes Many, waiting until they are there.
-template <int Groups, int Few, int Many, int Blocks = 1> struct register_shares {
-    static constexpr int at_launch = 65536 / Blocks / (warpgroup_threads * (1 + Groups)) / 8 * 8;
+template <int Groups, int Few, int Many, int Blocks = 1, int Fetch = 1> struct register_shares {
+    static constexpr int at_launch = 65536 / Blocks / (warpgroup_threads * (Fetch + Groups)) / 8 * 8;
     static_assert(Few % 8 == 0 && Many % 8 == 0 && Few >= 24 && Many <= 240,
                   "register counts are multiples of 8 from 24 to 240");
     static_assert(Few <= at_launch && at_launch <= Many, "one register count must decrease, the other increase");
-    static_assert(Few + Groups * Many <= at_launch * (1 + Groups),
+    static_assert(Fetch * Few + Groups * Many <= at_launch * (Fetch + Groups),
                   "the registers exceed those that the block was launched with");
     static TILE_FN void give(call_site from = here()) { hopper_machine::registers_down<Few, Blocks>(from); }
     static TILE_FN void take(call_site from = here()) { hopper_machine::registers_up<Many, Blocks>(from); }

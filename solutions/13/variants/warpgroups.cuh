@@ -1,25 +1,27 @@
-// warpgroups.cuh - what 13's and 14's hopper.cu share: of a block one warpgroup fetches and one to three compute, each
-// for 64 packed rows. All use a tile of keys that was loaded once. The split and the merge are the reference
+// warpgroups.cuh - what 13's and 14's hopper.cu share: of a block one or two warpgroups fetch and one to three compute,
+// each for 64 packed rows. All use a tile of keys that was loaded once. The split and the merge are the reference
 // solution's, which stands before it. Short caches are not split where that ends no later (wants_whole).
 #pragma once
 #include "hopper.cuh"
 #include "../../10/variants/online_step.cuh"
 
 #include <limits.h>
+#include <type_traits>
 
 namespace hopper
 {
-// GROUPS warpgroups compute, BC keys a step; BLOCKS share a multiprocessor. FEW and MANY: see register_shares.
-template <int D_, int GROUPS_, int BC_, int BLOCKS_, int FEW_, int MANY_> struct sizes {
-    static constexpr int D = D_, GROUPS = GROUPS_, BC = BC_, BLOCKS = BLOCKS_;
-    static constexpr int ROWS = 64 * GROUPS, THREADS = 128 * (1 + GROUPS);
+// GROUPS warpgroups compute, BC keys a step, and FETCH fetch; two blocks share a multiprocessor where one computes.
+// FEW and MANY: see register_shares.
+template <int D_, int GROUPS_, int BC_, int FETCH_, int FEW_, int MANY_> struct sizes {
+    static constexpr int D = D_, GROUPS = GROUPS_, BC = BC_, FETCH = FETCH_, BLOCKS = GROUPS == 1 ? 2 : 1;
+    static constexpr int ROWS = 64 * GROUPS, THREADS = 128 * (FETCH + GROUPS);
     static constexpr int ROOM = 228 * 1024 / BLOCKS - 1024 - 512;  // bytes of a block's tiles: the rest are signals
-    using registers = register_shares<GROUPS, FEW_, MANY_, BLOCKS>;
+    using registers = register_shares<GROUPS, FEW_, MANY_, BLOCKS, FETCH>;
 };
 
 // Tiles of BC keys and of their values by turns: of the block's n-th tile the keys are the 2 n-th, the values the
-// next. A tile is full when each of the four warps that fetch has brought its rows, and empty when each of those that
-// compute has released it.
+// next. A tile is full when each of the four warps that fetch it has brought its rows, and empty when each of those
+// that compute has released it.
 template <class Sizes, int SLOTS_> struct tiles_of_block {
     static constexpr int SLOTS = SLOTS_;
     static_assert(SLOTS >= 4, "the last two steps have their tiles in four slots");
@@ -199,20 +201,23 @@ template <class Sizes, class Tiles, class Scores, class Weigh> TILE_FN void comp
 
 // ------------------------ the host
 
-// Calls f with the sizes for this shape. False, and f is not called, where the reference solution is to do it.
-template <class F> static bool with_sizes(const char *function, const decode_shape *shape, F f)
+// Calls f with the sizes for this shape. CONVERTS: the cache is not of bf16. False, and f is not called, where the
+// reference solution is to do it.
+template <bool CONVERTS, class F> static bool with_sizes(const char *function, const decode_shape *shape, F f)
 {
     const int rows = packed_rows(*shape), D = shape->head_dim;
-    using most = sizes<128, 2, 64, 1, 72, 216>;
-    if (rows <= 16 || D < 64 || !fits<tma_tile<64, 64>[most::ROOM / (64 * 64 * 2)]>() ||
+    using wide = std::conditional_t<CONVERTS, sizes<128, 2, 64, 2, 72, 184>, sizes<128, 2, 128, 1, 56, 224>>;
+    using two = std::conditional_t<CONVERTS, sizes<64, 2, 128, 2, 72, 184>, sizes<64, 2, 128, 1, 72, 216>>;
+    using three = std::conditional_t<CONVERTS, sizes<64, 3, 64, 2, 48, 128>, sizes<64, 3, 64, 1, 80, 144>>;
+    if (rows <= 16 || D < 64 || !fits<tma_tile<64, 64>[wide::ROOM / (64 * 64 * 2)]>() ||
         check_hopper(function) != WB_OK)
         return false;
     if (D == 128)
-        rows <= 64 ? f(sizes<128, 1, 64, 2, 72, 184>()) : f(most());
+        rows <= 64 ? f(sizes<128, 1, 64, 1, 72, 184>()) : f(wide());
     else if (rows <= 64)
-        f(sizes<64, 1, 64, 2, 72, 184>());
+        f(sizes<64, 1, 64, 1, 72, 184>());
     else
-        rows <= 128 || rows > 192 ? f(sizes<64, 2, 128, 1, 72, 216>()) : f(sizes<64, 3, 64, 1, 80, 144>());
+        rows <= 128 || rows > 192 ? f(two()) : f(three());
     return true;
 }
 

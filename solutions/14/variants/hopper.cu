@@ -4,13 +4,13 @@
 //
 // The tensor cores want bf16 from shared memory. The warpgroup that fetches makes it: each of its threads brings its
 // 16 bytes of some rows by cp.async, and when they have arrived reads them back, converts them, and writes them into
-// a tile. So no thread waits for another's bytes.
+// a tile. So no thread waits for another's bytes. Beyond 64 rows one such warpgroup has the keys and one the values.
 //   Time: 64 keys of K and V are 16 KB (D 128), half a microsecond of memory's. Their products with 128 rows take
-//   1.15 us, as in 13, and the warps that convert share the schedulers with those that compute. So 112 rows
-//   of four heads and two sequences of 407934 keys take 0.61 ms, 0.44 without converting, 0.92 by the reference
-//   solution (H200, 2026-11-29).
+//   1.1 us, as in 13, and the warps that convert share the schedulers with those that compute. So 112 rows
+//   of four heads and two sequences of 407934 keys take 0.54 ms, 0.61 with one warpgroup that converts, 0.50 without
+//   converting, 0.39 without scales as well, 0.89 by the reference solution (H200, 2026-11-29).
 //   Bytes on their way: eight tiles, 32 KB (D 64, 192 rows) or 64 KB; five of 8 KB where two blocks have D 128.
-// Random shapes that it is chosen for: 85 of 401 decoding steps from int8 (`make duel`, seed 881129, 2026-11-29).
+// Random shapes that it is chosen for: 69 of 444 decoding steps from int8 (`make duel`, seed 501377, 2026-11-29).
 #include "workbook.h"
 #include "predict.h"
 #include "int8.cuh"
@@ -28,7 +28,8 @@ namespace hopper
 // copy them, 16 at a time; of scales four lanes of a warp bring 16.
 template <class Sizes> struct of_bytes {
     static constexpr int D = Sizes::D, BC = Sizes::BC, H = BC / 64, TILE = BC * (2 * D + 4), BYTES = BC * (D + 4);
-    static constexpr int BEHIND = (Sizes::ROOM - 4 * TILE) / BYTES < 8 ? (Sizes::ROOM - 4 * TILE) / BYTES : 8;
+    static constexpr int FIT = (Sizes::ROOM - 4 * TILE) / BYTES;
+    static constexpr int BEHIND = FIT < 8 ? FIT / Sizes::FETCH * Sizes::FETCH : 8;  // equally many of K and V
     static constexpr int CHUNKS = D / 16,
                          STEP = 32 / CHUNKS;  // 16 bytes of a row each; rows that a warp copies at once
     struct tiles : tiles_of_block<Sizes, (Sizes::ROOM - BEHIND * BYTES) / TILE> {
@@ -122,7 +123,8 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     const int *page_table)  // [B, max_pages]
 {
     using bytes = of_bytes<Sizes>;
-    constexpr int D = Sizes::D, BC = Sizes::BC, SLOTS = bytes::tiles::SLOTS, BEHIND = bytes::BEHIND;
+    constexpr int D = Sizes::D, BC = Sizes::BC, FETCH = Sizes::FETCH, SLOTS = bytes::tiles::SLOTS,
+                  BEHIND = bytes::BEHIND;
     auto &tiles = shared_memory<typename bytes::tiles>();
 
     // who am I: a tile of rows of one head, and of all keys those of my team
@@ -133,14 +135,15 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     after_may_begin();  // the merge, which waits for this kernel's end in its place
     tiles.init();
 
-    // fetch: the last warpgroup, past the ends of sequences
-    if (warpgroup_id() == Sizes::GROUPS) {
+    // fetch: the last warpgroup, or of the last two one the keys and one the values; past the ends of sequences
+    if (warpgroup_id() >= Sizes::GROUPS) {
         Sizes::registers::give();
         const unsigned heads = shape.kv_heads, page_rows = shape.page_size * heads;  // of K and V in a page
         place at = mine.at;
         fetched<BC> its(__ffs(shape.page_size) - 1);
-        position<SLOTS> made = {0, 1};  // "the phase before the first" is over: all are empty
-        int slot = 0;  // where the bytes of the oldest tile that is on its way lie, and the next's will
+        const int first = warpgroup_id() - Sizes::GROUPS;
+        position<SLOTS> made = {first, 1};  // "the phase before the first" is over: all are empty
+        int slot = first;  // where the bytes of the oldest tile that is on its way lie, and the next's will
         its.look_up(page_table, at, shape);
         TILE_ROLLED
         for (int n = 0; n < 2 * mine.count + BEHIND; n += 2) {
@@ -148,30 +151,31 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
             const int keys = at.keys - at.t * BC - its.my_key;  // from this warp's first on
             TILE_UNROLL
             for (int h = 0; h < BC / 64; h++) {
-                const size_t first = (size_t)(unsigned)its.page(at, h) * page_rows;
+                const size_t page = (size_t)(unsigned)its.page(at, h) * page_rows;
                 const unsigned in_page = its.in_page(at, h, shape);
-                key_row[h] = first + in_page * heads + me.head;
-                scale_row[h] = first + me.head * shape.page_size + in_page;
+                key_row[h] = page + in_page * heads + me.head;
+                scale_row[h] = page + me.head * shape.page_size + in_page;
             }
             // A tile early: the addresses of the loads would wait for it.
             if (n + 2 < 2 * mine.count) all.step(at), its.look_up(page_table, at, shape);
             TILE_ROLLED
-            for (int i = 0; i < 2; i++) {  // the keys, the values
+            for (int i = first; i < 2; i += FETCH) {  // the keys, the values
                 if (n + i >= BEHIND && n + i < 2 * mine.count + BEHIND) {
-                    loads_arrived<BEHIND - 1>();
+                    loads_arrived<BEHIND / FETCH - 1>();
                     tiles.empty[made.slot].wait(made.phase);
                     bytes::convert(tiles, slot, made.slot, its.my_key);
                     writes_visible();
                     __syncwarp();  // all lanes' parts are there
                     if (lane_id() == 0) tiles.full[made.slot].arrive();
-                    made.step(1);
+                    made.step(FETCH);
                 }
                 if (n < 2 * mine.count)
                     bytes::send(
                         tiles, slot, i == 0 ? K : V, key_row, heads * D, i == 0 ? K_scale : V_scale, scale_row,
                         its.my_key, keys);
                 loads_issued();
-                if (++slot == BEHIND) slot = 0;
+                slot += FETCH;
+                if (slot >= BEHIND) slot -= BEHIND;
             }
         }
         return;
@@ -200,7 +204,7 @@ size_t flash_decode_int8_workspace(const decode_shape *shape)
     if (wb_check_decode_shape("flash_decode_int8", shape) != WB_OK) return 0;
     size_t bytes = 0;
     const auto measure = [&](auto s) { bytes = hopper::blocks<decltype(s)>() * 2 * sizeof(part<s.ROWS, s.D>); };
-    return hopper::with_sizes("flash_decode_int8", shape, measure) ? bytes : workspace_in_shares(shape);
+    return hopper::with_sizes<true>("flash_decode_int8", shape, measure) ? bytes : workspace_in_shares(shape);
 }
 
 wb_status flash_decode_int8(
@@ -231,7 +235,7 @@ wb_status flash_decode_int8(
             return WB_OK;
         }();
     };
-    if (hopper::with_sizes("flash_decode_int8", shape, launch)) return status;
+    if (hopper::with_sizes<true>("flash_decode_int8", shape, launch)) return status;
     return in_shares(O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace, workspace_bytes, shape, stream);
 }
 
