@@ -1,9 +1,6 @@
 // bench_report.c - what is measured, as TSV.
 #include "bench.h"
 
-#include <time.h>
-#include <unistd.h>
-
 #include "reference/naive.h"
 
 // What the device can do at most, and how that is known. Nothing if it does not say so.
@@ -41,41 +38,23 @@ size_t bench_proc_bytes(const char *path, const char *name)
     return kilobytes * 1024;
 }
 
-// The first line that a command prints, or "unknown"; a variable of the environment, if any, is asked first.
-static void ask(const char *variable, const char *command, char *text, size_t size)
-{
-    const char *given = variable ? getenv(variable) : NULL;
-    snprintf(text, size, "%s", given && *given ? given : "unknown");
-    if (given && *given) return;
-    FILE *answer = popen(command, "r");
-    char line[128];
-    if (answer && fgets(line, sizeof line, answer)) {
-        line[strcspn(line, "\n")] = 0;
-        snprintf(text, size, "%s", line);
-    }
-    if (answer) pclose(answer);
-}
-
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
 {
-    char model[128], commit[128], date[64], driver[64];
-    const time_t now = time(NULL);
-    ask(NULL, "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo", model, sizeof model);
-    ask("WB_COMMIT", "git describe --always --dirty --abbrev=10 2>/dev/null", commit, sizeof commit);
-    ask(NULL, "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", driver, sizeof driver);
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
-    fprintf(
-        out,
-        "# problem: %02d %s\n# commit: %s\n# machine: %ld x %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
-        "naive: %s\n# command:",
-        problem->number, problem->name, commit, sysconf(_SC_NPROCESSORS_ONLN), model, cuda ? wb_device_name() : "none",
-        cuda ? driver : "none", date, cuda ? "cuda" : "cpu",
-        problem->on_host                   ? "OpenBLAS, one head's score matrix in memory"
-        : problem->signature == WB_ROW_SUM ? "one thread a row"
-        : problem->signature == WB_DECODE  ? "one block per query head"
-                                           : naive_gpu_products());
-    for (int i = 0; i < argc; i++) fprintf(out, " %s", argv[i]);
-    fprintf(out, "\n");
+    char command[4096] = "", line[512];
+    size_t n = 0;
+    for (int i = 0; i < argc && n < sizeof command; i++)
+        n += (size_t)snprintf(command + n, sizeof command - n, "%s%s", i ? " " : "", argv[i]);
+    setenv("COMMAND", command, 1);
+    fprintf(out, "# problem: %02d %s\n", problem->number, problem->name);
+    snprintf(line, sizeof line, ". workbook/loop/source.sh; head_lines %s \"$COMMAND\"", cuda ? "cuda" : "cpu");
+    FILE *head = popen(line, "r");
+    while (head && fgets(line, sizeof line, head)) fputs(line, out);
+    if (head) pclose(head);
+    fprintf(out, "# naive: %s\n",
+            problem->on_host                   ? "OpenBLAS, one head's score matrix in memory"
+            : problem->signature == WB_ROW_SUM ? "one thread a row"
+            : problem->signature == WB_DECODE  ? "one block per query head"
+                                               : naive_gpu_products());
     if (cuda) peaks(out, problem);
     fprintf(out, "# columns: see plots/README.md; - means that a column does not apply\n");
     fprintf(
