@@ -10,10 +10,7 @@
 #
 # Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
 # runs there, and what runs there sees no test, no oracle and no reference solution.
-#
-# Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could
-# not be judged, since the machine was too busy: nothing is recorded, try again with nothing beside it; 130
-# interrupted
+# Exit status: README.md.
 set -u
 unset WERROR # a warning in what a student wrote is no error
 umask 077
