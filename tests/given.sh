@@ -46,8 +46,7 @@ try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such prob
     called "$target" "$variable=$at$expanded" "$@"
     called "$target" "$variable=$at$pasted" "$@"
     (export "$variable=$at$expanded"; called "$target" "$@")
-    [ ! -e $made ]
-    verdict $? "make $target $variable= runs nothing of what it is given"
+    check "make $target $variable= runs nothing of what it is given" [ ! -e $made ]
     rm -f $made
 }
 (eval ": $expanded"; eval "echo '$pasted'") >"$said" 2>&1
