@@ -12,8 +12,8 @@ def heading(on_gpu, software=None):
     """The first lines of a table, those of all tables and what PyTorch adds."""
     root = os.path.dirname(os.path.abspath(__file__)) + "/.."
     command = " ".join(["python3", os.path.relpath(sys.argv[0], root), *sys.argv[1:]])
-    subprocess.run(["sh", "-c", '. workbook/loop/source.sh; head_lines "$0" "$1"', "cuda" if on_gpu else "cpu", command],
-                   cwd=root)
+    subprocess.run(["sh", "-c", '. workbook/loop/source.sh; head_lines "$0" "$1"', "cuda" if on_gpu else "cpu",
+                    command], cwd=root)
     print(f"# software: PyTorch {torch.__version__}, {software or f'cuDNN {torch.backends.cudnn.version()}'}")
 
 
