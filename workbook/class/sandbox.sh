@@ -11,12 +11,10 @@
 #   sandbox_as                    prints the words that make a command the sandbox's user's
 #   quoted WORD...                the words, each in quotes
 #
-# bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr,
-# read only, and what the words add; a /tmp in memory, which a worker has not; no terminal. It ends with whoever
-# started it. limits, where $isolation is --container (this one exists for one submission) or unsafe: it sees the
-# machine's files as its user does, another one than that of the judge. Only root can give it one; where it would be the
-# judge's own, nothing is graded, unless unsafe.
-# Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
+# bwrap: of this machine it sees /usr, read only, and what the words add; a /tmp in memory, which a worker has not; no
+# terminal. limits, where $isolation is --container or --unsafe: it sees the machine's files as its user does, another
+# one than that of the judge. Only root can give it one; where it would be the judge's own, nothing is graded, unless
+# unsafe. Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
 
 sandbox_seconds=1800 # of a processor, for all of a submission
 
