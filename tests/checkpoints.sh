@@ -8,7 +8,7 @@ set -u
 out=build/${BACKEND:-cpu}
 [ $# -gt 0 ] || set -- $(cd problems && echo [0-9][0-9])
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/wb" \
+$MAKE --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/wb" \
     $(printf "$out/tests/%s_test " "$@") >"$said" 2>&1
 verdict $? "suites are built"
 for number; do

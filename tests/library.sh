@@ -6,7 +6,7 @@ set -u
 . tests/prove/frame.sh
 : "${ROW:=$scratch/row}"
 . tests/prove/judge.sh
-made() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@"; }
+made() { $MAKE --no-print-directory -s BACKEND="$BACKEND" "$@"; }
 library=$out/lib/libworkbook.so abi=solutions/abi.$(cut -d. -f1 VERSION)
 workers=$(WB_BUILDING=yes made library-workers)
 # These have work for many blocks where the library would not take them.

@@ -5,7 +5,7 @@ set -u
 out=build/cpu timeline=build/cpu/timeline
 . tests/prove/frame.sh
 trap 'rm -rf "$scratch" "$out"/tune/10/of_timeline_*' EXIT
-make_it() { ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
+make_it() { $MAKE --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
 make_it "$timeline" || { show; exit 1; }
 
 # ------------------------ refused

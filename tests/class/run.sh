@@ -10,7 +10,7 @@ for tool in bwrap bsdtar zip; do
     command -v $tool >/dev/null || { echo "the class needs $tool: ./setup.sh --grade installs it" >&2; exit 1; }
 done
 . tests/prove/frame.sh
-root=$PWD class=$PWD/build/class base=$scratch/base make=${MAKE:-make}
+root=$PWD class=$PWD/build/class base=$scratch/base
 in=$class/submissions out=$class/grades canary=$class/canary
 swapper=
 trap 'kill $swapper 2>/dev/null; rm -rf "$scratch"' EXIT
@@ -147,7 +147,7 @@ outside() {
 }
 left_running() { grep -lzx "CLASS_TEST=$class" /proc/[0-9]*/environ 2>/dev/null; }
 grade_all() { # SETTING...
-    env CLASS_TEST="$class" WB_MEMORY_MB=2048 "$@" $make --no-print-directory grade-all \
+    env CLASS_TEST="$class" WB_MEMORY_MB=2048 "$@" $MAKE --no-print-directory grade-all \
         SUBMISSIONS="$in" OUT="$out" JOBS=2 >"$class/again" 2>&1
 }
 short() { # TABLE: without problems that nobody has started, and without what an archiver says of its own
@@ -168,7 +168,7 @@ cp -al "$base" "$own" &&
     sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
     JOBS=1 SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
-(cd "$own" && SANITIZE=0 REPAIR=0 $make --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
+(cd "$own" && SANITIZE=0 REPAIR=0 $MAKE --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
 report_of "$class/own/02" >"$scratch/graded" && report_of "$own/build/grade/02" | diff - "$scratch/graded" >"$said" &&
     grep -q 'not written yet' "$scratch/graded"
 verdict $? "a class report equals the output of make test, word for word"
