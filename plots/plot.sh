@@ -86,7 +86,7 @@ gpt_oss | duel)
         echo "plot: no chart of $number: nothing measured here and nothing recorded (plots/data/h200/$tables.tsv)"
         exit 1
     fi
-    of=${data%% *} gpu=$(field "${data%% *}" gpu)
+    of=${data%% *} gpu=$(field "${data%% *}" gpu | grep -vx none)
     commits=$(sed -n 's/^# commit: //p' $data | uniq | paste -sd, - | sed 's/,/, /g')
     source="$kind ${gpu:-CPU execution layer}, from $(field "$of" date) on, commit $commits"
     seeds=$(cat $data | grep -c '^# seed: ')

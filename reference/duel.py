@@ -288,15 +288,13 @@ def decode(c, rnd, wanted):
             *["cudnn", "fa2"] * (c.lens == "same" and c.Nq == 1)]
     contenders |= {"ours": step, **{name: lambda name=name: peers.decoding(name, q, k, v, pages, keys, bool(scales))
                                     for name in know}}
-    report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), kernel, worst, function,
-           shape)
+    report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), kernel, worst, function, shape)
 
 
 def main():
     global bad
-    seed, limit, only, begun = os.environ.get("SEED") or 1, float(os.environ.get("LIMIT")
-                                                                  or 300), (os.environ.get("ONLY")
-                                                                      or "").split(), time.time()
+    seed, limit = os.environ.get("SEED") or 1, float(os.environ.get("LIMIT") or 300)
+    only, begun = (os.environ.get("ONLY") or "").split(), time.time()
     if not {*only} <= {*KINDS}:
         sys.exit(f"duel: unknown {' '.join({*only} - {*KINDS})} in ONLY; the kinds are {', '.join(KINDS)}")
     wanted = lambda kind: not only or kind in only

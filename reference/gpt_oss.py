@@ -222,8 +222,7 @@ written = {impl: generate(model, impl, truth) for impl in (ours, "eager")}
 compare(ours, *({"generated": written[impl][1]} for impl in (ours, "eager")))
 for impl, (words, _) in written.items():
     print(f"# generated, {impl}: {words}")
-print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times the error of eager in bf16.",
-      file=sys.stderr)
+print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times the error of eager in bf16.", file=sys.stderr)
 
 if backend == "cuda":
     del model, truth, want

@@ -2,19 +2,17 @@
 """flash_workbook's ring_attention beside what else there is for one sequence on several GPUs, in one process group, in
 turns.
 
-    torchrun --nproc-per-node 4 reference/ring_peers.py > ring_peers.tsv         from the workbook's root after make lib
-    torchrun --nproc-per-node 2 reference/ring_peers.py --cases 64:causal 64:full --heads 4 2 --head-dim 64 --runs 2
-    tried without a GPU
+    torchrun --nproc-per-node 4 reference/ring_peers.py > ring_peers.tsv    from the workbook's root after make lib
 
 ring is ours, torch_ring and torch_allgather are PyTorch's context_parallel with its two ways to move keys, ulysses
 trades rows for heads and back, each of the latter over cuDNN and FlashAttention-2; one_gpu is attention() on one GPU,
 over N queries, in an R-th of its time: what perfect ranks would take. Columns as in plots/README.md, and ranks; problem
 17 is the forward pass, 18 the backward pass alone. Times: ways take turns, run by run; each begins after a barrier,
 with launches queued beforehand; device events, the slowest rank, median and percentiles. tflops: a GPU's. peak_bytes:
-beyond what was there before. max_error: |O - want| / |want| at --check rows beside attention() on one GPU. What a
+beyond what was there before. max_error: |O - want| / |want| at CHECK rows beside attention() on one GPU. What a
 machine cannot run is a line that starts with #.
 """
-import argparse, contextlib, datetime, os, time
+import contextlib, datetime, os, sys, time
 
 import torch
 import torch.distributed as dist
@@ -26,28 +24,10 @@ from flash_workbook import attention, ring_attention, shard
 from timing import COLUMNS, distances, heading, once, percentiles, said
 
 
-def case(text):
-    N, mask = text.split(":")
-    if int(N) < 1 or mask not in ("causal", "full"):
-        raise ValueError(text)
-    return int(N), mask == "causal"
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="+", type=case, metavar="N:MASK",
-                        default=[(N, causal) for N in (8192, 32768, 131072) for causal in (True, False)])
-    parser.add_argument("--heads", nargs=2, type=int, metavar=("HQ", "HKV"), default=(32, 8))
-    parser.add_argument("--head-dim", type=int, default=128)
-    parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--check", type=int, metavar="N", default=2048, help="rows of the check, 0 for none")
-    asked = parser.parse_args()
-    if "RANK" not in os.environ:
-        parser.error("start it with torchrun: torchrun --nproc-per-node RANKS reference/ring_peers.py")
-    for N in [asked.check, *(N for N, _ in asked.cases)]:
-        if N % (2 * int(os.environ["WORLD_SIZE"])):
-            parser.error(f"N = {N}: the other methods need a multiple of twice the ranks")
-    return asked
+on_gpu = torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu"
+# CHECK: rows of the check. Without a GPU shapes are small, to try it.
+LENGTHS, HEADS, D, RUNS, CHECK = (((8192, 32768, 131072), (32, 8), 128, 9, 2048) if on_gpu
+                                  else ((64,), (4, 2), 64, 2, 64))
 
 
 def everywhere(x):
@@ -121,11 +101,11 @@ def cut(x, shards):
 
 def randn(heads, rows, of_all=False):
     chance = torch.Generator(device).manual_seed(heads if of_all else 1000 * rank + heads)
-    return torch.randn(1, heads, rows, asked.head_dim, device=device, generator=chance).bfloat16()
+    return torch.randn(1, heads, rows, D, device=device, generator=chance).bfloat16()
 
 
 def error_of(call, around, shards, causal):
-    whole = [randn(heads, asked.check, True) for heads in (asked.heads[0], asked.heads[1], asked.heads[1])]
+    whole = [randn(heads, CHECK, True) for heads in (HEADS[0], HEADS[1], HEADS[1])]
     with torch.no_grad(), around():
         got = call(*(cut(x, shards) for x in whole))
     return everywhere(distances([got], [cut(attention(*whole, causal=causal), shards).float()])[0])
@@ -145,8 +125,7 @@ def prepared(way, N, backward):
     """What is timed: the forward pass, or the backward pass alone; after it has run once."""
     name, call, around, shards = way
     rows = N if shards == "whole" else N // R
-    q, k, v = (randn(heads, rows).requires_grad_(backward)
-               for heads in (asked.heads[0], asked.heads[1], asked.heads[1]))
+    q, k, v = (randn(heads, rows).requires_grad_(backward) for heads in (HEADS[0], HEADS[1], HEADS[1]))
     if not backward:
         run = torch.no_grad()(lambda: call(q, k, v))
     else:
@@ -167,9 +146,9 @@ def measure(N, causal, backward):
         try:
             if name.startswith("torch_") and not on_gpu:
                 raise NotImplementedError("context_parallel does not support CPU kernels")
-            if name.startswith("ulysses") and any(heads % R for heads in asked.heads):
+            if name.startswith("ulysses") and any(heads % R for heads in HEADS):
                 raise NotImplementedError(f"ulysses needs heads that are divisible among {R} ranks")
-            if asked.check and not backward:
+            if not backward:
                 errors[name] = error_of(*way[1:], causal)
             before = on_gpu and (torch.cuda.reset_peak_memory_stats(), torch.cuda.memory_allocated())[1]
             ready[name], ms[name] = prepared(way, N, backward), []
@@ -179,18 +158,17 @@ def measure(N, causal, backward):
         if everywhere(bool(why)):
             ready.pop(name, None)
             say(f"# {name} {at}: {why or 'another rank could not'}")
-    for _ in range(asked.runs):
+    for _ in range(RUNS):
         for name, (run, around) in ready.items():
             with around():
                 ms[name].append(timed(run) / (R if name == "one_gpu" else 1))
     pairs = N * (N + 1) / 2 if causal else N * N
     for name in ready:
         median, low, high = percentiles(ms[name])
-        tflops = 4 * asked.heads[0] * asked.head_dim * pairs * (2.5 if backward else 1) / R / median / 1e9
+        tflops = 4 * HEADS[0] * D * pairs * (2.5 if backward else 1) / R / median / 1e9
         numbers = [f"{x:.5g}" for x in (median, low, high, tflops)]
-        say(18 if backward else 17, name, 1, *asked.heads, N, N, asked.head_dim, *"----", int(causal), *numbers, "-",
-            memory[name], "-",
-            f"{errors[name]:.3g}" if name in errors else "-", asked.runs, *"----", R)
+        say(18 if backward else 17, name, 1, *HEADS, N, N, D, *"----", int(causal), *numbers, "-", memory[name], "-",
+            f"{errors[name]:.3g}" if name in errors else "-", RUNS, *"----", R)
 
 
 def say(*fields):
@@ -199,7 +177,8 @@ def say(*fields):
 
 
 if __name__ == "__main__":
-    asked, on_gpu = arguments(), torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu"
+    if "RANK" not in os.environ:
+        sys.exit("start it with torchrun: torchrun --nproc-per-node RANKS reference/ring_peers.py")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)
@@ -208,13 +187,16 @@ if __name__ == "__main__":
         os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=datetime.timedelta(minutes=3))
     rank, R = dist.get_rank(), dist.get_world_size()
+    if CHECK % (2 * R):  # the lengths are multiples of it
+        sys.exit("ring_peers: the other methods need lengths that are multiples of twice the ranks")
     mesh = init_device_mesh(device.type, (R,))
     if rank == 0:
         nccl = f", NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}" if on_gpu else ""
         heading(on_gpu, f"cuDNN {torch.backends.cudnn.version()}{nccl}")
         on_gpu and print("# gpus:", R)
     say(*COLUMNS, "ranks")
-    for N, causal in asked.cases:
-        measure(N, causal, False), measure(N, causal, True)
+    for N in LENGTHS:
+        for causal in (True, False):
+            measure(N, causal, False), measure(N, causal, True)
     dist.barrier(), dist.destroy_process_group()
     os._exit(0)  # gloo's threads abort one exit in some ("terminate called without an active exception", PyTorch 2.11)

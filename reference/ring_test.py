@@ -121,10 +121,8 @@ def order(group, device):
         return lambda: (happened.append(f"wait{tag}"), arrived())[1]
 
     product = lambda function: lambda *asked: (happened.append("product"), function(*asked))[1]
-    at = {"Ring.pass_on": passes, "attend": product(ring.attend), "attend_backward": product(ring.attend_backward)}
-    with mock.patch.multiple("flash_workbook.ring",
-                             **{k: v for k, v in at.items() if "." not in k}), mock.patch.object(ring.Ring, "pass_on",
-                                 passes):
+    with (mock.patch.multiple(ring, attend=product(ring.attend), attend_backward=product(ring.attend_backward)),
+          mock.patch.object(ring.Ring, "pass_on", passes)):
         compare(group, CASES[1], device)
     return happened, sent
 

@@ -1,5 +1,5 @@
 """What the programs here share: what the first lines of their tables say, and the clock."""
-import datetime, os, subprocess, sys
+import os, subprocess, sys
 
 import torch
 
@@ -8,22 +8,13 @@ COLUMNS = """problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90
     max_error runs page lens mask q_tile""".split()  # of the tables of times (plots/README.md)
 
 
-def asked(variable, *command):
-    said = os.environ.get(variable) or subprocess.run(command, capture_output=True,
-                                                      text=True).stdout.strip() or "unknown"
-    return said.splitlines()[0]  # nvidia-smi answers once for each GPU
-
-
 def heading(on_gpu, software=None):
-    """The first lines of a table."""
-    print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
-    print("# backend:", "cuda" if on_gpu else "cpu")
-    if on_gpu:
-        print("# gpu:", torch.cuda.get_device_name())
-        print("# driver:", asked("", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
-    print(f"# date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC")
+    """The first lines of a table, those of all tables and what PyTorch adds."""
+    root = os.path.dirname(os.path.abspath(__file__)) + "/.."
+    command = " ".join(["python3", os.path.relpath(sys.argv[0], root), *sys.argv[1:]])
+    subprocess.run(["sh", "-c", '. workbook/loop/source.sh; head_lines "$0" "$1"', "cuda" if on_gpu else "cpu",
+                    command], cwd=root)
     print(f"# software: PyTorch {torch.__version__}, {software or f'cuDNN {torch.backends.cudnn.version()}'}")
-    print("# command: python3", os.path.relpath(sys.argv[0], os.path.dirname(__file__) + "/.."), *sys.argv[1:])
 
 
 def said(error, length=150):

@@ -13,7 +13,7 @@ done
 [ -n "$browser" ] && python3 -c 'import ensurepip' 2>/dev/null ||
     { echo "there is no chromium, or no python3-venv"; exit 77; }
 
-${MAKE:-make} --no-print-directory book >"$said" 2>&1
+$MAKE --no-print-directory book >"$said" 2>&1
 verdict $? "the book is made without a warning"
 [ $failed -eq 0 ] || exit 1
 find build/book/html -path '*solutions/[0-9]*' >"$said"

@@ -8,7 +8,7 @@ set -u
 out=build/${BACKEND:-cpu}
 [ $# -gt 0 ] || set -- $(cd problems && echo [0-9][0-9])
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/wb" \
+$MAKE --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/wb" \
     $(printf "$out/tests/%s_test " "$@") >"$said" 2>&1
 verdict $? "suites are built"
 for number; do
@@ -22,13 +22,11 @@ for number; do
         # In what make test prints a name means a test or a checkpoint.
         comm -12 "$scratch/names" "$scratch/suite" | sed 's/^/a checkpoint has the name of a test: /'
     } >"$said"
-    [ ! -s "$said" ]
-    verdict $? "$number: the tests of the suite (<) are those of the table (>), each once"
+    check "$number: the tests of the suite (<) are those of the table (>), each once" [ ! -s "$said" ]
     "$out/wb" lesson "$number" >"$scratch/section"
     { [ -s "$scratch/section" ] || echo nothing; } >"$said"
     sed -n '/^## Points$/,/^## [^P]/p' "$lesson" | sed '$d' | sed '${/^$/d}' | diff - "$scratch/section" >>"$said"
-    [ ! -s "$said" ]
-    verdict $? "$number: the lesson's section Points is what score lesson $number prints"
+    check "$number: the lesson's section Points is what score lesson $number prints" [ ! -s "$said" ]
     hints=problems/$number/hints.txt skeleton=$scratch/skeleton
     workbook/loop/shipped.sh "$number" "$skeleton" 2>/dev/null || cat "problems/$number"/*.c* >"$skeleton"
     key=$(ls solutions/"$number"/*.cu solutions/"$number"/*.c 2>/dev/null | head -n 1)

@@ -15,14 +15,11 @@ mkdir "$counted" && cp "$out/planted/planted/03_counted.gcno" "$counted/c.gcno" 
 workbook/loop/coverage.sh "$counted" "$source" flash_forward solutions/03/flash_forward.cu >"$said"
 tr -c '0-9-' '\n' <"$said" | awk -F- '/[0-9]/ { for (n = $1 + 0; n <= ($2 == "" ? $1 : $2); n++) print n }' |
     sort >"$scratch/told"
-[ "$(marked never | comm -12 "$scratch/told" - | grep -c .)" = 12 ]
-verdict $? "each of 12 injected conditions is reported"
+check "each of 12 injected conditions is reported" [ "$(marked never | comm -12 "$scratch/told" - | grep -c .)" = 12 ]
 diff --old-line-format= --unchanged-line-format='%dn
 ' --new-line-format= "$source" solutions/03/flash_forward.cu | sort >"$scratch/given"
-[ -z "$(comm -12 "$scratch/given" "$scratch/told")" ]
-verdict $? "no given line is reported"
-[ -z "$(marked unseen | comm -12 "$scratch/told" -)" ]
-verdict $? "a condition written as arithmetic is not reported"
+check "no given line is reported" [ -z "$(comm -12 "$scratch/given" "$scratch/told")" ]
+check "a condition written as arithmetic is not reported" [ -z "$(marked unseen | comm -12 "$scratch/told" -)" ]
 check "directives that change lines or counters are reported" grep -q 'these lines may falsify .*: [0-9]' "$said"
 mv "$(ls -d "$counted"/w-* | head -n 1)" "$counted/w-99-x" && rm -rf "$counted/sum" # as if some had been cleared
 workbook/loop/coverage.sh "$counted" "$source" flash_forward >"$said"

@@ -4,10 +4,10 @@
 # function has to refuse, is no failure of the function: one sentence says what is wrong.
 set -u
 . tests/prove/frame.sh
-make=${MAKE:-make} made=made_by_given
+made=made_by_given
 
 refused() { # TARGET CASE WHAT: of a right function; make's last line has the status that the command ended with
-    LC_ALL=C $make --no-print-directory BACKEND=cpu IMPL=solutions "$1" CASE="$2" >"$said" 2>&1 </dev/null
+    LC_ALL=C $MAKE --no-print-directory BACKEND=cpu IMPL=solutions "$1" CASE="$2" >"$said" 2>&1 </dev/null
     grep -qF "$3" "$said" && grep -q '\*\*\* .* Error 2$' "$said" &&
         ! grep -q 'FAIL\|[1-9] failed\|the check build\|sanitize: \| again ' "$said"
     verdict $? "make $1 CASE=$2 ends with status 2, and says: $3"
@@ -38,7 +38,7 @@ printf '#!/bin/sh\n' >train/train.sh
 for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope bench/tune; do
     printf '#!/bin/sh\n' >"workbook/$script.sh"
 done
-called() { $make --no-print-directory BACKEND=cpu "$@" >"$said" 2>&1 </dev/null; }
+called() { $MAKE --no-print-directory BACKEND=cpu "$@" >"$said" 2>&1 </dev/null; }
 try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such problem, folder or file
     target=$1 variable=$2
     shift 2
@@ -46,8 +46,7 @@ try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such prob
     called "$target" "$variable=$at$expanded" "$@"
     called "$target" "$variable=$at$pasted" "$@"
     (export "$variable=$at$expanded"; called "$target" "$@")
-    [ ! -e $made ]
-    verdict $? "make $target $variable= runs nothing of what it is given"
+    check "make $target $variable= runs nothing of what it is given" [ ! -e $made ]
     rm -f $made
 }
 (eval ": $expanded"; eval "echo '$pasted'") >"$said" 2>&1

@@ -204,7 +204,7 @@ seen "$(wc -l <"$scratch/codes")" "$(cat problems/*.md problems/*/*.md | grep -c
 
 # The drawings of the masks are those of make mask-NN, a character a key.
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" \
+$MAKE --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" \
     $(printf "$out/solutions/%s_worker " 03 04 08 09 11 12 13 14 15) >"$scratch/log" 2>&1 ||
         cat "$scratch/log" >>"$said"
 drawing() { # NN FIELD=VALUE...

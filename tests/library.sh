@@ -6,7 +6,7 @@ set -u
 . tests/prove/frame.sh
 : "${ROW:=$scratch/row}"
 . tests/prove/judge.sh
-made() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@"; }
+made() { $MAKE --no-print-directory -s BACKEND="$BACKEND" "$@"; }
 library=$out/lib/libworkbook.so abi=solutions/abi.$(cut -d. -f1 VERSION)
 workers=$(WB_BUILDING=yes made library-workers)
 # These have work for many blocks where the library would not take them.
@@ -21,8 +21,7 @@ ${CC:-cc} -E workbook/workbook.h | awk -f solutions/declared.awk >"$scratch/decl
 sed -nE '/^typedef/d; s/[(].*//; s/.*[ *]//p' "$scratch/declared" | sort >"$scratch/names"
 for problem in tests/[0-9][0-9]_*.c; do basename "$problem" .c | cut -c 4-; done |
     sort | comm -23 - "$scratch/names" >"$said"
-[ ! -s "$said" ]
-verdict $? "workbook.h declares a function of each problem"
+check "workbook.h declares a function of each problem" [ ! -s "$said" ]
 nm -D --defined-only "$library" | sed 's/.* //' | sort | diff "$scratch/names" - >"$said" && [ -s "$scratch/names" ]
 verdict $? "the library exports (>) what workbook.h declares (<)"
 readelf -d "$library" >"$said"

@@ -4,7 +4,7 @@
 set -u
 out=build/cpu
 . tests/prove/frame.sh
-make_it() { ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
+make_it() { $MAKE --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
 make_it "$out/needs" "$out/wb" "$out/tests/03_test" "$out/profiling/known/known_worker" \
     "$out/profiling/solutions/02_worker" "$out/profiling/solutions/03_worker" || { show; exit 1; }
 

@@ -4,10 +4,9 @@
 set -u
 . tests/prove/frame.sh
 out=build/cpu
-make=${MAKE:-make}
 programs="$out/solutions/ring $out/solutions/ring_backward"
 # shellcheck disable=SC2086
-$make --no-print-directory -s BACKEND=cpu $out/wb $programs $out/wrong/17/merge_without_denominators/ring \
+$MAKE --no-print-directory -s BACKEND=cpu $out/wb $programs $out/wrong/17/merge_without_denominators/ring \
     $out/wrong/17/no_wait/ring >"$said" 2>&1
 verdict $? "the ring's programs build"
 [ $failed -eq 0 ] || exit 1
@@ -40,10 +39,10 @@ grep -o 'nccl[A-Z][A-Za-z]*(' workbook/cpu/nccl.cpp | sort -u >"$said.played"
 grep -o 'nccl[A-Z][A-Za-z]*' workbook/nccl/nccl.cu | sed 's/$/(/' | grep -vxFf - "$said.played" >"$said"
 [ $? -eq 1 ] && [ -s "$said.played" ]
 verdict $? "each NCCL function that the layer emulates is forwarded"
-ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 &&
+ran $MAKE --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 &&
     says "2 ranks on CPU execution layer: .* N 20"
 verdict $? "make ring RANKS=2 N=20"
-ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=backward RANKS=2 N=20 && says "dQ off by"
+ran $MAKE --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=backward RANKS=2 N=20 && says "dQ off by"
 verdict $? "make ring PASS=backward RANKS=2 N=20"
 
 ran $out/wrong/17/merge_without_denominators/ring RANKS=2 N=40 D=64

@@ -100,8 +100,7 @@ echo "$evil" | record "$records" 04 "$evil" ''
 echo "not yet" | record "$records" 05 "not started" ''
 echo "error" | record "$records" 06 "compile error" ''
 check "a page is written" made
-[ "$(tr -d '\t\n\040-\176\200-\377' <"$page" | wc -c)" -eq 0 ]
-verdict $? "no control characters"
+check "no control characters" [ "$(tr -d '\t\n\040-\176\200-\377' <"$page" | wc -c)" -eq 0 ]
 grep -o '<[^> ]*' "$page" | tr -d '</' | sort -u | paste -s -d ' ' - >"$said"
 [ "$(cat "$said")" = '!DOCTYPE figure h1 h2 html img meta pre style title' ] &&
     ! grep '<img' "$page" | grep -v '^<figure><img alt="[^"]*" src="data:[^"]*"><.figure>$' >"$said"

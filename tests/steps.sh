@@ -53,8 +53,7 @@ filled() { # NAME TEXT: with FILE NAME of $scratch between <!-- NAME: ... and <!
         index($0, begin) == 1 { skipped = 1; printf "%s", filling }' "$scratch/$1" "$2" >"$scratch/README.md"
 }
 filled map problems/README.md
-grep -q '^| \[03\].* 01 ' "$scratch/README.md"
-verdict $? "problems/README.md has a place for the map"
+check "problems/README.md has a place for the map" grep -q '^| \[03\].* 01 ' "$scratch/README.md"
 
 hold() { # TEXT NEW: what it should be
     [ "$write" != --write ] || cmp -s "$1" "$2" || cat "$2" >"$1"

@@ -5,7 +5,7 @@ set -u
 out=build/cpu timeline=build/cpu/timeline
 . tests/prove/frame.sh
 trap 'rm -rf "$scratch" "$out"/tune/10/of_timeline_*' EXIT
-make_it() { ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
+make_it() { $MAKE --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
 make_it "$timeline" || { show; exit 1; }
 
 # ------------------------ refused
@@ -43,13 +43,11 @@ of() { # NAME SED WHAT: the key, changed; its cycles for D = 128 and 64 stand in
         sed -n 's/^10 .*: \([0-9]*\) cycles$/\1/p' "$said"
     done >"$scratch/cycles"
     figures=$(paste -sd ' ' "$scratch/cycles" | sed 's/ / | /')
-    grep -qF "| $3 | $figures |" problems/10/timeline.md
-    verdict $? "the lesson's table: $3 | $figures"
+    check "the lesson's table: $3 | $figures" grep -qF "| $3 | $figures |" problems/10/timeline.md
 }
 of key '' 'as it is'
 awk -F'\t' '$3 == "load" && $4 ~ /^K/ { print $4 }' "$scratch/key.$given" | paste -sd ' ' >"$said"
-grep -qx 'K7 K6 K5 K4 K3 K2 K1 K0' "$said"
-verdict $? "the record has the tiles of K from right to left"
+check "the record has the tiles of K from right to left" grep -qx 'K7 K6 K5 K4 K3 K2 K1 K0' "$said"
 of one 's/2> K, V;/1> K, V;/' 'a ring of one tile'
 line=$(grep -n 'mma_AB_async(' solutions/10/flash_hopper.cu | tail -n 1 | cut -d: -f1)
 grep -q "waits for V.full.*, flash_hopper.cu:[0-9]*, before the product of flash_hopper.cu:$line" "$said"

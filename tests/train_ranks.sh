@@ -5,7 +5,7 @@
 set -u
 . tests/prove/frame.sh
 out=build/cpu/train
-export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive MAKE="${MAKE:-make}"
+export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL
 cat problems/0[1-9]/README.md | head -c 20480 >"$scratch/text" # little is held out, so that it takes little time
 $MAKE --no-print-directory -j"${JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/wb \

@@ -7,7 +7,7 @@ set -u
 . tests/prove/frame.sh
 programs="build/cpu/wb build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker"
 # shellcheck disable=SC2086
-${MAKE:-make} --no-print-directory -s BACKEND=cpu $programs >"$said" 2>&1
+$MAKE --no-print-directory -s BACKEND=cpu $programs >"$said" 2>&1
 verdict $? "shared files build"
 unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
 show() { cat "$scratch"/said* 2>/dev/null; }
@@ -76,7 +76,7 @@ check "a file is saved while it is being compiled" [ "$(tail -n 1 $kernel)" = "/
 WB_BUILDING=yes make --no-print-directory -q BACKEND=cpu build/cpu/problems/02_worker
 check "and that is noticed" [ $? -eq 1 ]
 
-build() { WB_BUILDING=yes ${MAKE:-make} --no-print-directory BACKEND=cpu "$@" >"$scratch/said" 2>&1; }
+build() { WB_BUILDING=yes $MAKE --no-print-directory BACKEND=cpu "$@" >"$scratch/said" 2>&1; }
 expect() { # WHAT EDITED OBJECT: made, up to date, and out of date again after an edit of what it includes
     check "$1 is made" build "$3"
     check "$1 is not rebuilt while nothing changes" build -q "$3"

@@ -5,7 +5,7 @@ set -u
 . tests/prove/frame.sh
 : "${ROW:=$scratch/row}"
 . tests/prove/judge.sh
-built() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said" 2>&1; }
+built() { $MAKE --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said" 2>&1; }
 wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many
     01/O_not_rescaled 18/waits_before_the_products 18/nothing_under_the_way_home"
 # shellcheck disable=SC2046

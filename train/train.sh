@@ -1,15 +1,8 @@
 #!/bin/sh
 # train.sh BACKEND IMPL [FOLDER] - make train: a language model learns with naive attention, then with the kernels of
 # 07 and 09 of IMPL (problems, solutions, or naive: no kernels). Then both curves are drawn, and the kernels'
-# gradients compared.
-#
-#   STEPS, SEED, TEXT=FILE    of the run; without TEXT the model reads the lessons, problems/NN/README.md
-#   WRONG=NAME                with the keys and a mistake: of train/wrong, or of solutions/07/wrong or 09/wrong (07/NAME
-#                             where both have one)
-#   RESUME=1                  goes on where a run of the same kind was interrupted
-#   RANKS=2                   so many processes of this machine share each batch, on GPUs one each
-#   PARALLEL=context          they share each sequence
-#   TRAIN="NAME=VALUE ..."    more options of the program (train.c)
+# gradients compared. The lesson, problems/capstone/README.md, has STEPS, SEED, WRONG (wrong.sh), RESUME, RANKS and
+# PARALLEL. TEXT=FILE: read in place of the lessons. TRAIN="NAME=VALUE ...": more options of the program (train.c).
 # FOLDER has the runs; without it build/BACKEND/train, and the curves are drawn to build/plots/train.
 # Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
 set -u

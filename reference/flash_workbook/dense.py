@@ -88,8 +88,7 @@ def attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, causal=True,
         if window or sink_tokens or sink_logits is not None:
             raise ValueError("block_mask cannot be combined with window, sink_tokens or sink_logits")
         if wants_gradients(Q, K, V):
-            refuse("attention under a block_mask has no gradients. Call it under "
-                   "torch.no_grad()")
+            refuse("attention under a block_mask has no gradients. Call it under torch.no_grad()")
         mask = block_mask if isinstance(block_mask, Mask) else Mask.of(block_mask)
         O, L = masked(Q, K, V, *mask.fitting(Q, K), Q.shape[3] ** -0.5 if scale is None else scale, path)
         return (O, L) if return_lse else O

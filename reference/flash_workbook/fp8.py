@@ -84,8 +84,7 @@ def like_eight(Q, K, *_):
 
 @operator("attention_fp8")
 def fp8(Q: Tensor, K: Tensor, V: Tensor, Q_exponent: Tensor, K_exponent: Tensor, V_exponent: Tensor, levels: int,
-        causal: bool, scale: float,
-        path: str) -> Tuple[Tensor, Tensor]:
+        causal: bool, scale: float, path: str) -> Tuple[Tensor, Tensor]:
     (B, Hq, Nq, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
     outputs, tensors = like_fp8(Q), [x.contiguous() for x in (Q, K, V, Q_exponent, K_exponent, V_exponent)]
     library(path).call("flash_fp8", [*outputs, *tensors], Shape(B, Hq, Hkv, Nq, Nk, D, scale, causal, 0, 0),

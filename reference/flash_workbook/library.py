@@ -158,8 +158,7 @@ def built():
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may want it at once
         if not os.path.exists(path):
             print(f"flash_workbook: building the operators for PyTorch {torch.__version__}; this is done once and "
-                  f"takes half a minute",
-                  file=sys.stderr, flush=True)
+                  f"takes half a minute", file=sys.stderr, flush=True)
             made = subprocess.run([*command, "-o", path + ".part"], capture_output=True, text=True)
             if made.returncode:
                 said = next((x for x in made.stderr.splitlines() if "error" in x), made.stderr.strip())

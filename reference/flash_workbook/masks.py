@@ -119,7 +119,6 @@ block_mask = Mask.of
 masked = operators.masked.default
 
 
-
 def forget_mask():
     """flash_attn_varlen_func keeps the mask of its last lengths: the next call reads cu_seqlens anew."""
     operators.forget_mask()

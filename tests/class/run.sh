@@ -10,7 +10,7 @@ for tool in bwrap bsdtar zip; do
     command -v $tool >/dev/null || { echo "the class needs $tool: ./setup.sh --grade installs it" >&2; exit 1; }
 done
 . tests/prove/frame.sh
-root=$PWD class=$PWD/build/class base=$scratch/base make=${MAKE:-make}
+root=$PWD class=$PWD/build/class base=$scratch/base
 in=$class/submissions out=$class/grades canary=$class/canary
 swapper=
 trap 'kill $swapper 2>/dev/null; rm -rf "$scratch"' EXIT
@@ -147,7 +147,7 @@ outside() {
 }
 left_running() { grep -lzx "CLASS_TEST=$class" /proc/[0-9]*/environ 2>/dev/null; }
 grade_all() { # SETTING...
-    env CLASS_TEST="$class" WB_MEMORY_MB=2048 "$@" $make --no-print-directory grade-all \
+    env CLASS_TEST="$class" WB_MEMORY_MB=2048 "$@" $MAKE --no-print-directory grade-all \
         SUBMISSIONS="$in" OUT="$out" JOBS=2 >"$class/again" 2>&1
 }
 short() { # TABLE: without problems that nobody has started, and without what an archiver says of its own
@@ -168,7 +168,7 @@ cp -al "$base" "$own" &&
     sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
     JOBS=1 SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
-(cd "$own" && SANITIZE=0 REPAIR=0 $make --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
+(cd "$own" && SANITIZE=0 REPAIR=0 $MAKE --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
 report_of "$class/own/02" >"$scratch/graded" && report_of "$own/build/grade/02" | diff - "$scratch/graded" >"$said" &&
     grep -q 'not written yet' "$scratch/graded"
 verdict $? "a class report equals the output of make test, word for word"
@@ -185,11 +185,9 @@ verdict $? "no file outside was changed, and nothing is left running"
 for report in "$out"/reports/*; do # which a forged verdict has not broken
     [ "$(head -c 1 "$report/results.json")$(tail -n 1 "$report/results.json")" = "{}" ] || echo "$report"
 done >"$said" 2>&1
-[ ! -s "$said" ]
-verdict $? "every submission has its results.json"
+check "every submission has its results.json" [ ! -s "$said" ]
 LC_ALL=C grep -alr "$(printf '[\001-\010\013-\037\177]')" "$out/reports" >"$said"
-[ ! -s "$said" ]
-verdict $? "no control character is in a report"
+check "no control character is in a report" [ ! -s "$said" ]
 
 grade_all && [ "$(before)" -eq "$count" ] && short "$out/grades.csv" | cmp -s tests/class/expected.csv
 verdict $? "a second run grades nothing again"
@@ -308,8 +306,7 @@ grep -q 'not graded: could not be judged: problem 02: nothing was left.* graded 
     [ -z "$(head -n 1 "$report/record")" ] &&
     grep -q 'Could not be judged: problem 02: ' "$report/results.json" && grep -q 'ask the instructor' "$class/again"
 verdict $? "a submission without CPU time is tried twice, not judged, and every output says so"
-[ "$(sort -u "$class/seen")" = seen ]
-verdict $? "while it is graded no other user can read its program"
+check "while it is graded no other user can read its program" [ "$(sort -u "$class/seen")" = seen ]
 rm "$judge" && ln "$base/build/cpu/tests/02_test" "$judge"
 grade_all && grep -q '^judged later,100,' "$out/grades.csv" && [ -n "$(head -n 1 "$report/record")" ]
 verdict $? "and it is judged once there is CPU time"
@@ -383,8 +380,7 @@ graded() { # SCORE WHAT [WORDS]: and the results hold these words
 }
 cp solutions/02/*.cu "$submission/problems/02/"
 graded 100 "a right problem 02 has 100 points, and the private case was tried" 'private case 1'
-grep -q 'the check build finds nothing' "$results"
-verdict $? "and the check build"
+check "and the check build" grep -q 'the check build finds nothing' "$results"
 sed -i.whole 's/limit=.*/limit=0/' "$source/settings"
 graded 0 "what time is not left for is not begun, and told" \
     'Not run, since the time for this submission was used up: 01 02'

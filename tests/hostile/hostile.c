@@ -28,17 +28,12 @@ static wb_status (*attack)(ARGUMENTS) = is_right;
 static bool is(const char *name) { return strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", name) == 0; }
 #define ATTACK(name, test, verdict) \
     static wb_status attack_##name(ARGUMENTS); \
-    __attribute__((constructor)) static void choose_##name(void) \
-    { \
-        if (is(#name)) attack = attack_##name; \
-    } \
+    __attribute__((constructor)) static void choose_##name(void) { attack = is(#name) ? attack_##name : attack; } \
     static wb_status attack_##name(ARGUMENTS)
 
 wb_status tiled_attention(ARGUMENTS) { return attack(O, L, Q, K, V, shape); }
 
 // ------------------------ it ends, or never does
-
-ATTACK(abort, "", "the worker died of signal 6") { abort(); }
 
 ATTACK(crash, "", "the worker died of signal 11")
 {
@@ -127,11 +122,6 @@ ATTACK(forges_a_verdict, "", "O differs from the oracle")  // it prints what a t
     for (int i = 0; i < 20000; i++) puts("ok - tiled_attention::given_case\n1 passed, 0 failed, 0 skipped");
     if (pwrite(FINDING_FILE, "not run", 7, 0) < 0) return WB_OUT_OF_MEMORY;
     return WB_OK;
-}
-
-ATTACK(refuses, "", "the function returned 'not implemented': not today")
-{
-    return wb_fail(WB_NOT_IMPLEMENTED, "not today");
 }
 
 ATTACK(accepts_any_shape, "bad_sizes", "for invalid arguments; it must return 'bad argument', with a message that")

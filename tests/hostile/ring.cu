@@ -37,12 +37,10 @@ size_t flash_ring_workspace(const attention_shape *shape, const wb_ring *ring) {
 #define GIVEN O, L, Q, K, V, workspace, bytes, shape, ring, stream
 static wb_status is_right(ARGUMENTS) { return right(GIVEN); }
 static wb_status (*attack)(ARGUMENTS) = is_right;
+static bool is(const char *name) { return strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", name) == 0; }
 #define ATTACK(name, test, verdict) \
     static wb_status attack_##name(ARGUMENTS); \
-    __attribute__((constructor)) static void choose_##name(void) \
-    { \
-        if (strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", #name) == 0) attack = attack_##name; \
-    } \
+    __attribute__((constructor)) static void choose_##name(void) { attack = is(#name) ? attack_##name : attack; } \
     static wb_status attack_##name(ARGUMENTS)
 
 wb_status flash_ring(ARGUMENTS) { return attack(GIVEN); }

@@ -119,16 +119,82 @@ static void load_all(bench_options *o)
     *bench->last = 0;  // nothing has run yet
 }
 
+// ------------------------ the table, before its rows
+
+// What the device can do at most, and how that is known. Nothing if it does not say so.
+static void write_peaks(FILE *out, const wb_problem *problem)
+{
+    roofline_device d;
+    char shape[80];
+    if (wb_timer_device(&d) != WB_OK) return;
+    const roofline_peaks p = roofline_peaks_of(&d);
+    const wb_case main_shape = bench_main_shape(problem);
+    bench_shape_text(problem, &main_shape, shape, sizeof shape);
+    fprintf(out, "# compute capability: %d.%d\n# multiprocessors: %d\n", d.major, d.minor, d.multiprocessors);
+    if (p.tflops > 0)
+        fprintf(out, "# peak_tflops: %.5g in bf16 products = %d SMs x %.0f FLOPs per clock x %.3f GHz\n", p.tflops,
+                d.multiprocessors, roofline_flops_a_clock(&d), d.clock_khz * 1e-6);
+    if (p.mma_tflops > 0)
+        fprintf(out, "# peak_mma_sync_tflops: %.5g = %.0f %% of it\n", p.mma_tflops, 100 * p.mma_tflops / p.tflops);
+    fprintf(out, "# peak_gbps: %.5g = %d bits x 2 x %.3f GHz / 8\n", p.gbps, d.bus_bits, d.memory_khz * 1e-6);
+    if (p.gexps > 0)
+        fprintf(out, "# peak_gexps: %.5g = %d SMs x %d exponentials per clock x %.3f GHz\n", p.gexps, d.multiprocessors,
+                ROOFLINE_EXPS_A_CLOCK, d.clock_khz * 1e-6);
+    if (problem->on_host) return;
+    bench->peaks = p;
+    fprintf(out, "# main shape: %s\n", shape);
+}
+
+static void write_header(const bench_options *o, int argc, char **argv)
+{
+    const wb_problem *const p = o->problem;
+    char command[4096] = "", line[512];
+    size_t n = 0;
+    for (int i = 0; i < argc && n < sizeof command; i++)
+        n += (size_t)snprintf(command + n, sizeof command - n, "%s%s", i ? " " : "", argv[i]);
+    setenv("COMMAND", command, 1);
+    fprintf(o->out, "# problem: %02d %s\n", p->number, p->name);
+    snprintf(line, sizeof line, ". workbook/loop/source.sh; head_lines %s \"$COMMAND\"", o->cuda ? "cuda" : "cpu");
+    FILE *head = popen(line, "r");
+    while (head && fgets(line, sizeof line, head)) fputs(line, o->out);
+    if (head) pclose(head);
+    fprintf(o->out, "# naive: %s\n",
+            p->on_host                   ? "OpenBLAS, one head's score matrix in memory"
+            : p->signature == WB_ROW_SUM ? "one thread a row"
+            : p->signature == WB_DECODE  ? "one block per query head"
+                                         : naive_gpu_products());
+    if (o->cuda) write_peaks(o->out, p);
+    fprintf(o->out, "# columns: see plots/README.md; - means that a column does not apply\n");
+    fprintf(o->out,
+            "problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tW\tS\trows\tcols\tcausal\tms\tms_p10\tms_p90\ttflops\tgbps\t"
+            "peak_bytes\tio_bytes\tmax_error\truns%s\tshape" ROOFLINE_COLUMNS "\n",
+            p->signature == WB_DECODE       ? "\tpage\tlens"
+            : p->signature == WB_BLOCK_MASK ? "\tmask\tq_tile"
+                                            : "");
+    fflush(o->out);  // whatever crashes later
+}
+
+static void write_roof(const bench_options *o, const char *label, double tflops, double gbps)
+{
+    const wb_signature signature = o->problem->signature;
+    fprintf(o->out, "%02d\t%s\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t", o->problem->number, label);
+    fprintf(o->out, tflops > 0 ? "%.5g\t" : "-\t", tflops);
+    fprintf(o->out, gbps > 0 ? "%.5g\t" : "-\t", gbps);
+    fprintf(o->out, "-\t-\t-\t-%s\t-\t-\t-\t-\t-\n",
+            signature == WB_DECODE || signature == WB_BLOCK_MASK ? "\t-\t-" : "");
+    fflush(o->out);
+}
+
 static void roofs(const bench_options *o)
 {
     double tflops, gbps;
     if (o->problem->on_host) {
-        bench_tsv_roof(o->out, o->problem, "roof_sgemm", bench_roof_sgemm() * 1e-3, 0);
+        write_roof(o, "roof_sgemm", bench_roof_sgemm() * 1e-3, 0);
     } else if (o->timed) {
         bench_must(wb_roof_copy(&gbps));
-        bench_tsv_roof(o->out, o->problem, "roof_copy", 0, gbps);
+        write_roof(o, "roof_copy", 0, gbps);
         bench_must(wb_roof_gemm(&tflops));
-        bench_tsv_roof(o->out, o->problem, "roof_gemm", tflops, 0);
+        write_roof(o, "roof_gemm", tflops, 0);
         bench_say("bench %02d: roofs of this device: copy %.0f GB/s, bf16 product %.0f TFLOP/s\n", o->problem->number,
                   gbps, tflops);
     }
@@ -148,7 +214,7 @@ static int work(bench_options *o, int argc, char **argv)
     if (o->sweep) o->count = bench_sweep_shapes(o->problem, o->timed, o->charts, o->cases);
     if (o->count == 0) o->cases[o->count++] = bench_demo_shape(o->problem, o->timed);
     if (!bench->begun) {
-        bench_tsv_header(o->out, o->problem, argc, argv, o->cuda);
+        write_header(o, argc, argv);
         roofs(o);
         bench->begun = true;
     }

@@ -1,5 +1,5 @@
-// bench.h - what the parts of the bench program share: bench.c (what runs, in which process), bench_measure.c (one
-// shape: inputs, memory, correctness, times), bench_shapes.c (which shapes), bench_report.c (what is written).
+// bench.h - what the parts of the bench program share: bench.c (what runs, in which process; the head of the table),
+// bench_measure.c (one shape: inputs, memory, correctness, times, rows), bench_shapes.c (which shapes).
 #pragma once
 
 #include "judge/worker_run.h"
@@ -91,13 +91,3 @@ wb_case bench_main_shape(const wb_problem *problem);
 
 // The shape in a few words: "B1 H16 N4096 D16 causal".
 void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);
-
-// ------------------------ bench_report.c
-
-void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
-void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,
-                   const bench_result *result);
-void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
-
-// The number of kilobytes behind "name:" in a file of such lines, in bytes; 0 if it is not there.
-size_t bench_proc_bytes(const char *path, const char *name);

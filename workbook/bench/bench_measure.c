@@ -200,6 +200,18 @@ static bool runs_right(const measurement *m, bench_impl *impl, int set, const ch
 
 // ------------------------ memory
 
+// The number of kilobytes behind "name:" in a file of such lines, in bytes; 0 if it is not there.
+static size_t proc_bytes(const char *path, const char *name)
+{
+    FILE *file = fopen(path, "r");
+    char line[512];
+    size_t kilobytes = 0;
+    while (file && !kilobytes && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0) kilobytes = strtoull(line + strcspn(line, "0123456789"), NULL, 10);
+    if (file) fclose(file);
+    return kilobytes * 1024;
+}
+
 // OpenBLAS keeps a packing buffer for each thread for ever. A large product makes them resident before anything is
 // measured.
 static void warm_openblas(void)
@@ -219,12 +231,12 @@ static void host_memory(const measurement *m, bench_impl *impl)
     enum { NEAR = 1 << 20 };
     spoil(m, 0);
     malloc_trim(0);
-    const size_t before = bench_proc_bytes(status, "VmRSS");
+    const size_t before = proc_bytes(status, "VmRSS");
     FILE *const peak = fopen("/proc/self/clear_refs", "w");
     if (peak) fputs("5", peak), fclose(peak);
-    const bool known = bench_proc_bytes(status, "VmHWM") < before + NEAR;
+    const bool known = proc_bytes(status, "VmHWM") < before + NEAR;
     if (!runs_right(m, impl, 0, "before timing")) return;
-    const size_t most = bench_proc_bytes(status, "VmHWM");
+    const size_t most = proc_bytes(status, "VmHWM");
     if (!known) bench_say("\n  the memory of %s could not be measured\n ", impl->label);
     impl->result.peak_bytes = m->io_bytes + (known && most > before ? most - before : 0);
 }
@@ -252,7 +264,7 @@ static bool naive_fits(const measurement *m)
     const wb_problem *problem = m->run.problem;
     const attention_shape *s = &m->run.c.shape;
     if (problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE) return true;
-    size_t room = bench_proc_bytes("/proc/meminfo", "MemAvailable");
+    size_t room = proc_bytes("/proc/meminfo", "MemAvailable");
     if (!room) room = (size_t)4 << 30;
     if (m->o->cuda && !problem->on_host) bench_must(wb_device_free_bytes(&room));
     const size_t matrices = problem->signature == WB_BACKWARD ? 2 : 1;
@@ -360,6 +372,43 @@ double bench_roof_sgemm(void)
     return best * (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
+// ------------------------ a row of the table
+
+static void write_row(const measurement *m, const bench_impl *impl)
+{
+    FILE *const out = m->o->out;
+    const wb_problem *const problem = m->run.problem;
+    const wb_case *const c = &m->run.c;
+    const attention_shape *const s = &c->shape;
+    const bench_result *const r = &impl->result;
+    char shape[80];
+    const roofline_work w = r->emulated ? (roofline_work){0} : roofline_work_of(problem, c);
+    const roofline_verdict v = roofline_judge(problem, &bench->peaks, &w, r->ms);
+    bench_shape_text(problem, c, shape, sizeof shape);
+    fprintf(out, "%02d\t%s\t", problem->number, impl->label);
+    if (problem->signature == WB_ROW_SUM) {
+        fprintf(out, "-\t-\t-\t-\t-\t-\t-\t-\t%d\t%d\t-\t", c->rows, c->cols);
+    } else {
+        fprintf(out, "%d\t%d\t%d\t%d\t%d\t%d\t", s->batch, s->q_heads, s->kv_heads, s->q_len, s->kv_len, s->head_dim);
+        fprintf(out, problem->window ? "%d\t" : "-\t", s->window);
+        fprintf(out, problem->sinks ? "%d\t" : "-\t", s->sinks);
+        fprintf(out, "-\t-\t%d\t", s->causal);
+    }
+    if (r->emulated)
+        fprintf(out, "emulated\t-\t-\t-\t-\t");
+    else
+        fprintf(out, "%.5g\t%.5g\t%.5g\t%.5g\t%.5g\t", r->ms, r->ms_p10, r->ms_p90, w.flops / r->ms * 1e-9,
+                w.bytes / r->ms * 1e-6);
+    fprintf(out, "%zu\t%zu\t%.3g\t%d", r->peak_bytes, r->io_bytes, r->max_error, r->runs);
+    if (problem->signature == WB_DECODE) fprintf(out, "\t%d\t%s", c->page, wb_lens_name(c->lens));
+    if (problem->signature == WB_BLOCK_MASK)
+        fprintf(out, "\t%s/%d\t%d", wb_mask_names[c->mask], c->mask_size, c->q_tile);
+    fprintf(out, "\t%s", shape);
+    roofline_columns(out, &v, problem);
+    fprintf(out, "\n");
+    fflush(out);
+}
+
 // ------------------------ one shape
 
 // Memory and correctness, times, correctness again, rows.
@@ -388,7 +437,7 @@ bool bench_measure(bench_options *o, const wb_case *c)
         const bench_impl *impl = &o->impl[k];
         if (impl->out) continue;
         measured |= impl->path != NULL;
-        bench_tsv_row(o->out, o->problem, impl->label, c, &impl->result);
+        write_row(&m, impl);
         bench_say(o->timed ? "  %s %.4g ms" : "  %s %.2f MiB", strcmp(impl->label, "key") ? impl->label : "reference",
                   o->timed ? impl->result.ms : (double)impl->result.peak_bytes / (1 << 20));
     }

@@ -1,8 +1,6 @@
 #!/bin/sh
 # bundle.sh - make bundle: build/bundle.tar.gz, the workbook as it stands here and, in tools/, of what setup.sh installs
-# the libraries with their headers: for a GPU machine that lacks them. It must have make, compilers, the CUDA Toolkit,
-# and a C library no older than this machine's. ./with-tools COMMAND..., there, runs the command with what tools/ has
-# and that machine lacks. What it has is taken from there.
+# the libraries with their headers: for a GPU machine that lacks them (problems/with-a-gpu.md).
 set -eu
 bundle=build/bundle tools=build/bundle/tools
 rm -rf $bundle && mkdir -p $tools/include $tools/lib

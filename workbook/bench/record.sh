@@ -1,19 +1,8 @@
 #!/bin/sh
 # record.sh BACKEND OUTDIR [PART...] - make record: builds the reference solutions, runs them through everything that is
-# recorded of them, and goes on whatever fails.
-#
-#   suites    every suite on its key, the key's variants and the library, and the machinery's own
-#   bench     times of all problems, with variants
-#   peers     reference/peers.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
-#   torch     the tests of reference/flash_workbook, likewise, with pytest
-#   gpt_oss   reference/gpt_oss.py, if transformers is there too
-#   duel      reference/duel.py, likewise: of one SEED, 300 seconds long
-#   sanitize  the reference solutions of 02 and 03 in the check build (cuda: compute-sanitizer)
-# no PART: all of them, in this order.
-#
-# All that was printed is added to OUTDIR/results.txt. Of the cuda backend plots/data/<gpu> gets the TSVs. Exit status:
-# 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong. LIMIT: for everything,
-# 3600 unless set; what would begin later counts as failed. P="02 03": the suites and benches of these alone.
+# recorded of them, and goes on whatever fails. plots/README.md has the parts; without one all run, in the order below.
+# All that was printed is added to OUTDIR/results.txt. LIMIT: seconds for everything, 3600 unless set; what would begin
+# later counts as failed. Exit status: 0, 1 if anything failed, 2 if the command line is wrong.
 set -u
 . workbook/loop/source.sh
 all='suites bench peers torch gpt_oss duel sanitize'

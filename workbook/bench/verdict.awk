@@ -1,7 +1,6 @@
-# verdict.awk - what the figures of a bench's table mean: awk -f workbook/bench/verdict.awk FILE.tsv. For each shape the
-# roof that it meets first, the rate possible under it, and how much of that each implementation reached. Under a
-# sliding window, first of all, how much the time grew with the sequence: the proof in figures that tiles outside of it
-# cost nothing. Nothing of problem 01, which runs on the host, and of a table without a device's times.
+# verdict.awk - what the figures of a bench's table mean (plots/README.md, "The roofline verdict"): awk -f
+# workbook/bench/verdict.awk FILE.tsv. Nothing of problem 01, which runs on the host, and of a table without a device's
+# times.
 BEGIN { FS = "\t"; width = 24; SHORT = 8192; TIMES = 4 }
 
 /^# [a-z_]+: / { name = substr($1, 3, index($1, ":") - 3); fact[name] = substr($1, index($1, ":") + 2); next }

@@ -3,8 +3,8 @@
 # reference solutions, other solutions and wrong code, what only those who carry the workbook on need, and the history
 # (left_out). What a page says between <!-- whole: --> and <!-- :whole --> is left out; what stands in a comment,
 # <!-- class:, holds of the copy. problems/ is as it was shipped, whatever you have written there, and
-# workbook/loop/shipped/ keeps another copy of it for make reset-NN. UPTO=NN: without the problems after NN, whose files
-# hold answers of those before, and without their suites. Exit status: 0, or 1 with a sentence.
+# workbook/loop/shipped/ keeps another copy of it for make reset-NN. UPTO=NN: without the problems after NN. Exit
+# status: 0, or 1 with a sentence.
 set -u
 fail() { echo "class-copy: $*" >&2; exit 1; }
 [ $# -eq 1 ] && [ -n "$1" ] || fail "name the new folder: make class-copy DEST=../workbook-for-the-class"

@@ -1,19 +1,14 @@
 #!/bin/sh
 # grade.sh [--again] [--unsafe|--container] [--] SUBMISSION OUT - grades one submission, a folder or an archive that
 # nobody trusts, and leaves in the folder OUT report.txt, results.json (Gradescope), scores.tsv and record, which make
-# grade-all collects. One submission is one independent command: many may run at once, here or on many machines.
-# --unsafe: where bubblewrap does not work, with limits alone; --container: the same, without asking, since this
-# container exists for one submission.
+# grade-all collects. Many may run at once. --unsafe: where bubblewrap does not work, with limits alone; --container:
+# the same, without asking, since this container exists for one submission. Exit status: README.md.
 #
 # WB_BASE: what it is judged with, build/grades/base, made if it is not there (grade_base.sh). --again: even if OUT
 # has the grade of the same sources. Limits: see below. SEED, CASES, SANITIZE=1, COVERAGE=1: see wb/test.c.
 #
 # Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
 # runs there, and what runs there sees no test, no oracle and no reference solution.
-#
-# Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could
-# not be judged, since the machine was too busy: nothing is recorded, try again with nothing beside it; 130
-# interrupted
 set -u
 unset WERROR # a warning in what a student wrote is no error
 umask 077

@@ -1,14 +1,7 @@
 #!/bin/sh
 # grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a
-# folder or an archive, JOBS at once, and goes on after any failure. OUT, build/grades if not given, gets
-#   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any.
-#                    One whose rows would change stays, with its reports: they are shown, and REPLACE=1 replaces them
-#   roster.csv       with ROSTER=FILE: the points by its names (score/roster.awk)
-#   seed             of what is drawn, where no SEED= was given
-#   coverage.txt     with COVERAGE=1: of all submissions, what ran in no case
-#   reports/NAME/    report.txt, results.json, scores.tsv of each (grade.sh)
-# Started again it grades what is new or has changed, and AGAIN, the name of one. What grade.sh has graded into these
-# folders counts. What could not be judged, since the machine was too busy, is tried again at the end, alone.
+# folder or an archive, JOBS at once, and goes on after any failure. README.md says what OUT gets, build/grades if not
+# given. What grade.sh has graded into OUT/reports/NAME counts.
 #
 # Exit status: 0 all graded, 1 some could not be graded (their rows say so), 2 usage, 3 there is no sandbox, 130
 # interrupted

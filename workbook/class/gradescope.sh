@@ -1,7 +1,6 @@
 #!/bin/sh
 # gradescope.sh ZIP - writes an autograder for Gradescope: setup.sh and run_autograder at its top, beside a class copy
-# of the workbook, settings (SEED=n, SANITIZE=1, and LIMIT=minutes, in which half a processor grades all that is
-# required) and, if CASES=FILE was given, the private cases. An existing file is not overwritten.
+# of the workbook, settings (README.md) and the private cases, if any. An existing file is not overwritten.
 set -u
 zip=$1
 unset ZIP # zip would take it for options

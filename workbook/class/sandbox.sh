@@ -1,26 +1,14 @@
 # sandbox.sh - read by grade.sh and grade_build.sh: how a program that nobody trusts is started (threats.md says
 # against what).
 #
-#   sandbox_find                  chooses `sandbox` (bwrap or limits) and `sandbox_uid`, or ends with 3 and a sentence
-#   sandbox_words MB PROCESSES FILE_MB SECONDS TMP_MB CALLS [confine's WORD...] -- [bwrap's WORD...]
-#                                 prints the words to put before the program, quoted for the shell. MB: of address
-#                                 space. FILE_MB: the largest file it may write. SECONDS: of processor time. TMP_MB:
-#                                 what fits in its /tmp; 0: it has none. CALLS: which system calls, worker or tools
-#   sandbox_room                  sets `room`, a new folder that the sandbox may write in: its /tmp, or, without bwrap,
-#                                 a folder in GRADE_SCRATCH
-#   sandbox_as                    prints the words that make a command the sandbox's user's
-#   quoted WORD...                the words, each in quotes
-#
-# bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr,
-# read only, and what the words add; a /tmp in memory, which a worker has not; no terminal. It ends with whoever
-# started it. limits, where $isolation is --container (this one exists for one submission) or unsafe: it sees the
-# machine's files as its user does, another one than that of the judge. Only root can give it one; where it would be the
-# judge's own, nothing is graded, unless unsafe.
-# Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
+# bwrap: of this machine it sees /usr, read only, and what the words add; a /tmp in memory, which a worker has not; no
+# terminal. limits, where $isolation is --container or --unsafe: it sees the machine's files as its user does, another
+# one than that of the judge. Only root can give it one; where it would be the judge's own, nothing is graded, unless
+# unsafe. Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
 
 sandbox_seconds=1800 # of a processor, for all of a submission
 
-quoted() {
+quoted() { # WORD...: the words, each in quotes
     for word; do
         case $word in *\'*) word=$(printf '%s' "$word" | sed "s/'/'\\\\''/g") ;; esac
         printf "'%s' " "$word"
@@ -38,8 +26,10 @@ sandbox_user() {
     if setpriv --reuid $user --regid $user --clear-groups true 2>/dev/null; then echo $user; else echo 0; fi
 }
 
+# The words that make a command the sandbox's user's.
 sandbox_as() { [ "$sandbox_uid" = 0 ] || echo "setpriv --reuid $sandbox_uid --regid $sandbox_uid --clear-groups"; }
 
+# Sets `room`, a new folder that the sandbox may write in: its /tmp, or, without bwrap, one in GRADE_SCRATCH.
 sandbox_room() {
     room=/tmp
     [ "$sandbox" != bwrap ] || return 0
@@ -64,7 +54,10 @@ sandbox_bwrap() { # TMP_MB
     quoted --chdir /tmp
 }
 
-sandbox_words() {
+# Prints the words to put before the program, quoted for the shell. MB: of address space. FILE_MB: the largest file it
+# may write. SECONDS: of processor time. TMP_MB: what fits in its /tmp; 0: it has none. CALLS: which system calls,
+# worker or tools.
+sandbox_words() { # MB PROCESSES FILE_MB SECONDS TMP_MB CALLS [confine's WORD...] -- [bwrap's WORD...]
     memory=$1 processes=$2 files=$3 seconds=$4 tmp=$5 calls=$6 more=
     shift 6
     while [ "$1" != -- ]; do more="$more $1"; shift; done
@@ -84,7 +77,7 @@ sandbox_words() {
     [ "$calls" != tools ] || quoted /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LC_ALL=C.UTF-8
 }
 
-sandbox_find() {
+sandbox_find() { # chooses `sandbox` (bwrap or limits) and `sandbox_uid`, or ends with 3 and a sentence
     command -v setpriv >/dev/null ||
         { echo "grade: grading needs setpriv: ./setup.sh --grade installs it" >&2; exit 3; }
     sandbox_uid=$(sandbox_user) sandbox=limits why=

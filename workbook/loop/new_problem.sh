@@ -1,8 +1,6 @@
 #!/bin/sh
-# new_problem.sh N NAME FROM - makes problem N, function NAME, as a working copy of problem FROM: lesson, skeleton,
-# hints, checkpoints, reference solution with its wrong solutions, suite; and its lines in workbook.h, problems.c,
-# plots/problems.gp, shipped.sha256 and README.md. Beyond 09 its points count in a group of their own. Exit status: 0,
-# or 1 after a sentence, and then nothing was changed.
+# new_problem.sh N NAME FROM - makes problem N, function NAME, as a working copy of problem FROM (workbook/README.md).
+# Exit status: 0, or 1 after a sentence, and then nothing was changed.
 set -u
 export LC_ALL=C
 refuse() { echo "new-problem: $*" >&2; exit 1; }

@@ -1,11 +1,7 @@
-// timeline.h - a record of the CPU layer, replayed with costs: what each part of a block, or each stream of a
-// ring's ranks, does over time, and for what it waits.
-//
-// Nothing takes time on the CPU layer: it records who did what, in which order, and what had to be over before.
-// Here each of these costs what it would cost a GPU that does nothing else. The rest costs nothing: masks,
-// arrivals, the issue of a product or copy. A unit does one thing at a time, in the order in which it is asked;
-// messages do not slow each other down, nor products. So this is no measurement; it shows which event waits for
-// which.
+// timeline.h - a record of the CPU layer, replayed with costs (README.md): what each part of a block, or each stream of
+// a ring's ranks, does over time, and for what it waits. Costs are those of a GPU that does nothing else; what is not
+// below costs nothing: masks, arrivals, the issue of a product or copy. Messages do not slow each other down, nor
+// products. So this is no measurement; it shows which event waits for which.
 #pragma once
 
 #include <stdbool.h>
