@@ -48,6 +48,13 @@ static bool promised;  // the test has asked for a promise
 // Whether this is the first case that the test asks for a promise, which is asked of more heads as well.
 static bool is_first(void) { return !promised && (promised = true); }
 
+// On a GPU nothing must stand in line behind the inputs: no kernel in the only queue, nor one that is yet to be loaded.
+static void set_device(void)
+{
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+}
+
 // Ends the test with the report if there is one, and with it all that its workers have started.
 static void conclude(report *r, worker_run *run)
 {
@@ -95,8 +102,7 @@ static int culprit(const worker_run *run, const refusal *wanted, int known)
     return -1;
 }
 
-// A case has failed in a process that had served others. Alone in a new process it fails as well, and then that is the
-// report; or it does not, and then what the others left behind is to blame.
+// A case has failed behind others. If it fails alone, too, that is the report; or what they left is to blame.
 static void blame(report *r, const worker_run *run, const refusal *wanted)
 {
     report alone = {.used = 0};
@@ -132,8 +138,7 @@ static void note_tried(const wb_case *c)
     fclose(to);
 }
 
-// A function may remember what the device said, so a case with another one has a process of its own: at once or, where
-// all tests share one, when it has failed there.
+// A function may remember what the device said, so a case with another has its own process: at once, or once it failed.
 static bool has_other_device(const wb_case *c) { return on_cpu_backend() && (c->processors || c->shared_kb || c->dry); }
 
 // Whether a case passes. `run` stays open.
@@ -222,7 +227,7 @@ void check_worked(wb_case c, const char *name, const double *numbers, int count,
 {
     report r = {.used = 0};
     worker_run run = right(&c);
-    const int k = wb_tensor_named(run.tensors, run.count, name);
+    const int k = worker_named(&run, name);
     if (k < 0) say(&r, "harness: the problem has no output %s", name);
     for (int i = 0; i < count && !r.used; i++) {
         const double got = element(&run.tensors[k], worker_tensor(&run, k), (size_t)i);
@@ -266,7 +271,7 @@ static int gradients_of(const worker_run *run) { return run->problem->sink_logit
 // The loss of a backward's case, at these inputs each moved by `step` times their gradient, the worker's outputs.
 static double loss_at(const worker_run *run, double step)
 {
-    const int dQ = 0, Q = wb_tensor_named(run->tensors, run->count, "Q"), dO = run->count - 1;
+    const int dQ = 0, Q = worker_named(run, "Q"), dO = run->count - 1;
     const attention_shape *s = &run->c.shape;
     double *moved[4] = {0};
     for (int n = 0; n < gradients_of(run); n++) {
@@ -324,9 +329,8 @@ static void judge_same(report *r, const worker_run *first, const worker_run *sec
         }
 }
 
-// What a function keeps of a call (a result, a map of a tensor, a choice by the first shape) must not be the next
-// call's: in one process other numbers lie where the case's own did, fewer rows and another head dimension come, and a
-// call that is refused.
+// What a function keeps of a call (a result, a map of a tensor, a choice by the first shape) must not be the next's:
+// other numbers come where the case's own lay, fewer rows and another head dimension, and a call that is refused.
 static void check_again(wb_case c)
 {
     c.place = 1;
@@ -372,10 +376,7 @@ void check_same_twice(wb_case c)
 
 void check_stream(wb_case c)
 {
-    // On a GPU nothing must stand in line behind the inputs: neither a kernel in the only queue, nor one that has yet
-    // to be loaded.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
-    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    set_device();
     c.late = 1;
     may_not_wait = true;
     check_case(c);
@@ -499,8 +500,7 @@ static void check_random_case(const wb_case *c)
     worker_end(&run);
 }
 
-// A grid may have 65535 blocks in y and in z: tiles by heads, tiles by sequences, heads by sequences may be more. On
-// the CPU layer no block of these runs.
+// A grid may have 65535 blocks in y and in z: tiles, heads or sequences may be more. On the CPU layer no block runs.
 static void check_grids(void)
 {
     enum { MANY = 33000 };
@@ -527,9 +527,7 @@ void check_random(void)
     // What the CPU layer multiplies in a few hundredths of a second; warpgroups take longer, and a backward.
     const double most = (1 << 25) / (harness_capability ? 8.0 : wb_is_backward(problem()) ? 3 : 1);
     const int seeds = run_seed() == 1 ? 1 : 2;  // everybody's cases, and those of this run's seed
-    // On a GPU nothing must stand in line behind the inputs: see check_stream.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
-    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    set_device();
     for (int n = 0; n < seeds * WB_RANDOM_CASES; n++) {
         const wb_case c = wb_random_case(problem(), n < WB_RANDOM_CASES ? 1 : run_seed(), n % WB_RANDOM_CASES, most);
         if (!c.ranks || may_have_ranks(c.ranks)) check_random_case(&c);
@@ -554,10 +552,9 @@ memory_use measure_memory(wb_case c)
     return use;
 }
 
-// What a worker on the cpu backend may have resident at most, whoever asked for it and when: the exchange, the tensors
-// on the device, and the program, 5 to 10 MiB of it with the libraries of different systems; for problem 01 with BLAS
-// and the stacks of its threads. What the worker says about itself is exact, and in the hands of the function's
-// process; this is the kernel's count.
+// What a worker on the cpu backend may have resident at most, by the kernel's count: the exchange, the tensors on the
+// device, and the program, 5 to 10 MiB of it with libraries; for problem 01 with BLAS and the stacks of its threads.
+// What the worker says of itself is exact, but in the hands of the function's process.
 static size_t all_resident(const worker_run *run)
 {
     const size_t MiB = (size_t)1 << 20, stacks = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 3 / 2 * MiB;

@@ -42,8 +42,8 @@ void say_case(report *r, const worker_run *run)
     }
 }
 
-// The rows of queries that one block of the kernel owned, where its launch tells: as many blocks as there are tiles in
-// all heads of all batches, and more than one tile. 0 if it does not. On the host they are the lesson's.
+// The rows of queries that one block of the kernel owned, where its launch tells: as many blocks as tiles in all heads,
+// and more than one tile. 0 if it does not. On the host they are the lesson's.
 static size_t tile_of(const worker_run *run)
 {
     const attention_shape *s = &run->c.shape;
@@ -205,34 +205,32 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
         return;
     }
     int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
-    int columns[WB_MAX_HEAD_DIM] = {0};
-    for (size_t i = 0; rows && heads && i < t->count; i++) {
+    int columns[WB_MAX_HEAD_DIM] = {0}, wrong = 0;
+    char text[8192];
+    if (!rows || !heads) abort();
+    for (size_t i = 0; i < t->count; i++) {
         if (expected_is(e, i, element(t, worker_tensor(run, k), i))) continue;
         const size_t row = i / (size_t)width;
         rows[row % (size_t)s->q_len] = heads[row / (size_t)s->q_len % (size_t)s->q_heads] = 1;
         columns[i % (size_t)width] = 1;
     }
-    if (rows && heads) {
-        char text[8192];
-        int wrong = 0;
-        for (int i = 0; i < s->q_len; i++) wrong += rows[i];
-        const wb_picture p = {.problem = run->problem,
-                              .shape = s,
-                              .named = given ? &wb_case_mask_of(&run->c)->named : NULL,
-                              .wrong = rows,
-                              .nan_from = run->c.nan_from,
-                              .nan_keys = run->c.nan_keys,
-                              .indent = "  ",
-                              .max_rows = wrong == s->q_len ? 8 : 32,  // all rows: no pattern
-                              .max_width = 64};
-        wb_picture_print(&p, text, sizeof text);
-        if (s->q_heads > 1) say(r, "\n  wrong in"), say_range(r, "heads", heads, s->q_heads);
-        if (is_O) say(r, "\n  wrong in"), say_range(r, "columns", columns, width);
-        say(r, "\n  the mask (# visible, . masked, + both%s), with the wrong queries of %s marked:\n%s",
-            run->c.nan_keys ? "; N: V is NaN" : "", t->name, text);
-        r->used--;  // the last newline
-        r->text[r->used] = 0;
-    }
+    for (int i = 0; i < s->q_len; i++) wrong += rows[i];
+    const wb_picture p = {.problem = run->problem,
+                          .shape = s,
+                          .named = given ? &wb_case_mask_of(&run->c)->named : NULL,
+                          .wrong = rows,
+                          .nan_from = run->c.nan_from,
+                          .nan_keys = run->c.nan_keys,
+                          .indent = "  ",
+                          .max_rows = wrong == s->q_len ? 8 : 32,  // all rows: no pattern
+                          .max_width = 64};
+    wb_picture_print(&p, text, sizeof text);
+    if (s->q_heads > 1) say(r, "\n  wrong in"), say_range(r, "heads", heads, s->q_heads);
+    if (is_O) say(r, "\n  wrong in"), say_range(r, "columns", columns, width);
+    say(r, "\n  the mask (# visible, . masked, + both%s), with the wrong queries of %s marked:\n%s",
+        run->c.nan_keys ? "; N: V is NaN" : "", t->name, text);
+    r->used--;  // the last newline
+    r->text[r->used] = 0;
     free(rows);
     free(heads);
 }
@@ -300,8 +298,7 @@ static int times_met(int form, long load, bool end, bool head, bool has_loads)
 }
 static void say_columns(report *r, const worker_run *run, int k, const expected *e)
 {
-    const int at_x = wb_tensor_named(run->tensors, run->count, "x"),
-              at_w = wb_tensor_named(run->tensors, run->count, "w");
+    const int at_x = worker_named(run, "x"), at_w = worker_named(run, "w");
     const wb_tensor *x = &run->tensors[at_x], *w = &run->tensors[at_w];
     const size_t cols = w->count, rows = run->tensors[k].count;
     for (int n = 0; n < 2 * COLUMNS; n++) {
@@ -349,17 +346,16 @@ static void say_pattern(report *r, const worker_run *run, int k, const expected 
     const bool sums = run->problem->signature == WB_ROW_SUM,
                O = t->dim[3] == (size_t)run->c.shape.head_dim && t->dim[3] > 1;
     const size_t D = O ? t->dim[3] : 1, N = sums ? t->count : O ? t->dim[2] : t->dim[3];
-    bool *right = malloc(N), *unwritten = malloc(N);
-    for (size_t n = 0; right && unwritten && n < N; n++) right[n] = true, unwritten[n] = false;
-    for (size_t i = 0; right && unwritten && i < t->count; i++) {
+    bool *right = malloc(N), *unwritten = calloc(N, 1);
+    if (!right || !unwritten) abort();
+    memset(right, true, N);
+    for (size_t i = 0; i < t->count; i++) {
         const bool is = expected_is(e, i, element(t, data, i)), blank_is = !is && is_unwritten(run, t, data, i);
         right[i / D % N] &= is, unwritten[i / D % N] |= blank_is;
     }
     const char *rows = sums ? "rows" : *t->name == 'd' && strchr("KV", t->name[1]) ? "keys" : "queries";
-    if (right && unwritten) {
-        say_which(r, rows, right, N, "are right");
-        say_which(r, rows, unwritten, N, "were not written");
-    }
+    say_which(r, rows, right, N, "are right");
+    say_which(r, rows, unwritten, N, "were not written");
     const double factor = blank ? NAN : expected_factor(run, k, e);
     if (factor == 0) say(r, "\n  each wrong element is 0");
     if (fabs(factor) > 0) say(r, "\n  each wrong element is %.4g times the correct one", factor);

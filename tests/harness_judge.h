@@ -31,8 +31,7 @@ bool judge(report *r, const worker_run *run, const refusal *wanted);
 extern const char *only;   // the one output that is judged; null: all are
 extern bool may_not_wait;  // of the tests of promises: whatever their cases are about
 
-// How many multiplications the products of a case have, Q K^T and P V, if each tile of queries by keys has this many;
-// of 1 x 1: none too many.
+// Multiplications of Q K^T and P V of a case in tiles of so many queries by keys; of 1 x 1: none too many.
 double products_of(const wb_case *c, int rows, int keys);
 
 // How many GPUs there are, and one's major compute capability, as the driver says; 0: none.

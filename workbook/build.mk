@@ -8,10 +8,9 @@ C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-mat
   -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
 # addr2line misreads #line in DWARF 5; CUDA code often reads memory as another type, float4 for one.
 CXXFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-O2 -g1) -fno-semantic-interposition
-# Kernels are compiled far more often than they are run for long: -Og takes about half the time of -O1, and suites a
-# twelfth longer, 16's a quarter. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which
-# would ask for all of it: a check build would take half as long again. The library links several kernels: what each has
-# of its own under a name in common is weak.
+# -Og takes about half the time of -O1, and suites a twelfth longer, 16's a quarter. Of debug information lines are
+# enough: -g1 stands behind -gdwarf-4, which would ask for all of it, and a check build would take half as long again.
+# The library links several kernels: what each has of its own under a name in common is weak.
 KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1) $(if $(CLANG),,-fno-gnu-unique -finline-functions-called-once)
 # C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
 DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 \
@@ -43,8 +42,7 @@ MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
 else
 # The layer has three units, since reading headers took most of the time of its files: what runs at every step of a
-# thread, and two that are to be compiled soon. Files of a unit have no static name in common; one that stands nowhere
-# here is of the third.
+# thread, and two that are to be compiled soon. Files of a unit have no static name in common.
 unit_1 := async_copy atomics engine fiber hooks knowledge scheduler shared_memory signals tensor_cores warp \
   warpgroup_products
 unit_2 := copy_engine faults flight nccl pages report runtime_api
@@ -97,8 +95,7 @@ endef
 $B/machinery/%.o: workbook/%.c $B/flags.mk
 	@$(folder)
 	$(call compile_c,$(HIDDEN) $(if $(filter workbook/memory.c,$<),$(MEMORY)) $(BRIEF))
-# What computes for no long time is compiled in half of it.
-# What gcc says at -O1 of variables that may be uninitialized is a guess.
+# What computes for no long time; what gcc says at -O1 of variables that may be uninitialized is a guess.
 BRIEFLY := $(if $(DEBUG),,-O1 -g1 $(if $(CLANG),,-Wno-maybe-uninitialized))
 $(addprefix $B/machinery/,$(addsuffix /%.o,diagnose repair score wb mask judge class timeline profile worker)): \
   BRIEF = $(BRIEFLY)
@@ -143,9 +140,9 @@ MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_
 WORKER := $(addprefix $B/machinery/worker/,worker.o run.o conditions.o by_hand.o)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
-# but the function, so that its own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can
-# name what workbook.h and cpu/include declare: all else is compiled as hidden, and here becomes local. How many bytes
-# of variables it has that outlive functions is noted as wb_statics (memory.h); counters, padded, are none.
+# but the function. Of the judge's (worker, machinery, layer) it can name what workbook.h and cpu/include declare: all
+# else is compiled as hidden, and here becomes local. How many bytes of variables it has that outlive functions is noted
+# as wb_statics (memory.h); counters, padded, are none.
 JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
 define its_own
 $Q$(LD) -r --force-group-allocation $(1) -o $(2)
@@ -158,8 +155,7 @@ statics_but_counters = -Xlinker --defsym=wb_statics=wb_statics_from+$$({ size $(
   'NR == 2 { n = $$2 + $$3 } / __gcov[^ ]*$$/ { n -= 4 + ($$2 < 32 ? $$2 : int(($$2 + 31) / 32) * 32) } \
   END { print n < 0 ? 0 : n }')
 
-# An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
-# appears whole.
+# An object is as old as the moment its source was read: no save is overlooked. A worker appears whole.
 # $(1): folder below $B, $(2): number, or NN_counted, $(3): source
 define implementation
 $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
@@ -191,16 +187,14 @@ $B/tests/$(1)_test: $(addprefix $B/tests/,$(1)_$(call name,$(1)).o harness.o har
 endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 
-# What a suite runs of a source can be told (loop/coverage.sh) where gcc counts it, and is where it is asked for: by
-# NN_counted_worker; NN_counted.gcno has gcc's notes.
+# What a suite runs of a source (loop/coverage.sh), where gcc counts it: NN_counted_worker; gcc's notes in .gcno.
 COUNTED := $(and $(JUDGED),$(GCOV),_counted)
 %_counted.o: private COUNTING = $(COUNTS)
 %_counted.o: private LIBGCOV_WANTED = -u __gcov_info_to_gcda $(LIBGCOV)
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(foreach c,$n $(COUNTED:%=$n%),$(eval \
   $(call implementation,$i,$c,$(call source,$i,$n)))))))
 
-# The key of a problem with one edit of a list (workbook/loop/edit.awk); one that stays the same is not compiled
-# again.
+# The key of a problem with one edit of a list (workbook/loop/edit.awk); one that stays the same is not compiled again.
 # $(1): folder below $B, % in it stands for the entry's name; $(2): number, $(3): the list
 EDIT := workbook/loop/edit.awk
 define edited_source

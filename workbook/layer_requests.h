@@ -1,5 +1,5 @@
-// layer_requests.h - what a test may ask of the CPU execution layer for one run. The worker passes it on; nothing else
-// does, and no environment. On the cuda backend there is no layer: these are null.
+// layer_requests.h - what a test may ask of the CPU execution layer for one run; the worker passes it on. On the cuda
+// backend there is no layer: these are null.
 #pragma once
 
 #include <stdbool.h>
@@ -16,18 +16,16 @@
 __BEGIN_DECLS
 
 // From here on what only another machine would punish is played: the stack of the process is closed while a kernel
-// runs (cpu/launch.cpp), and a thread's first product of matrices is late. A worker asks for it; a library in a
-// program of somebody else's is left alone.
+// runs (cpu/launch.cpp), and a thread's first product of matrices is late. The library does without.
 void wb_play_strictly(void) WB_OF_THE_LAYER;
 
-// In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by
-// it. From here on.
+// In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, else shuffled by this.
 void wb_run_in_order(long order) WB_OF_THE_LAYER;
 
-// How many multiprocessors it plays from here on; 0: as many as always.
+// How many multiprocessors it plays; 0: as many as always.
 void wb_have_processors(int count) WB_OF_THE_LAYER;
 
-// How many KB of shared memory a block may ask for from here on; 0: as many as WB_SHARED_KB says.
+// How many KB of shared memory a block may ask for; 0: as many as WB_SHARED_KB says.
 void wb_have_shared_kb(int count) WB_OF_THE_LAYER;
 
 // What was asked of the layer since the last call of this.
@@ -51,9 +49,8 @@ typedef struct wb_asked {
     int worst, worst_line, worst_lanes[2];
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
-// What a rank holds: pieces of memory that wb_attention is given (Q, K, V) and makes (O, L), or
-// wb_attention_backward (Q, K, V, dO, L, delta, and dQ, dK, dV, which it reads, too), or the one of a message. `over`:
-// how many groups of messages are over before it begins.
+// What a rank holds: pieces of memory of wb_attention (Q, K, V; O, L), of wb_attention_backward (Q, K, V, dO, L, delta;
+// dQ, dK, dV, which it reads, too), or of a message. `over`: how many groups of messages are over before it begins.
 typedef enum wb_held_kind { WB_ATTENDS = 1, WB_GRADIENTS, WB_SENDS, WB_TAKES } wb_held_kind;
 enum { WB_PIECES = 9 };
 typedef struct wb_held {
@@ -67,22 +64,20 @@ typedef struct wb_held {
     const void *at[WB_PIECES];
     size_t bytes[WB_PIECES];
 } wb_held;
-// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. Its FLOPs, for
-// pictures; with no pieces, it is the first of two of one call.
+// Of a rank's kernels the next one counts, and none besides. Its FLOPs, for pictures; with no pieces, it is the first
+// of two of one call.
 void wb_count_next(double flops, const wb_held *held) WB_OF_THE_LAYER;
 
 // The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the
 // way.
 void wb_place_next(int number) WB_OF_THE_LAYER;
 
-// The next allocation begins and ends with a guard of so many bytes. Whole pages of guards are filled when a kernel
-// first touches one of that side. Of the guard behind, or before, wb_open_guard tells how many bytes, next to what is
-// guarded, may have been touched: the rest is as it was.
+// The next allocation begins and ends with a guard of so many bytes. Whole pages of a guard are filled when a kernel
+// first touches one. wb_open_guard: how many bytes, next to what is guarded, may have been touched.
 void wb_guard_next(size_t before, size_t behind) WB_OF_THE_LAYER;
 size_t wb_open_guard(const void *buffer, bool behind) WB_OF_THE_LAYER;
 
-// Device memory may be touched by all of the process until it is closed again, as if a kernel ran: who makes, fills and
-// reads many buffers opens each of them once.
+// Device memory may be touched by all of the process until it is closed again, as if a kernel ran.
 void wb_open_memory(bool open) WB_OF_THE_LAYER;
 
 // What is asked for on this stream from here on is astray: it is another call's. Null: no more.
@@ -91,9 +86,9 @@ void wb_not_on(const void *stream) WB_OF_THE_LAYER;
 // As long as this allocation lasts no kernel may write to it.
 void wb_constant(const void *at) WB_OF_THE_LAYER;
 
-// To which descriptor a report writes what it is of, from here on, in so many bytes: its kind, the places that it
-// names, each " FILE:LINE", and, of the check build, which section of problems/when-it-is-wrong-but-runs.md tells more,
-// with tabs between. The judge's own have no tab: "no answer", "not run".
+// To which descriptor a report writes what it is of, in so many bytes: its kind, the places that it names, each "
+// FILE:LINE", and, of the check build, the section of problems/when-it-is-wrong-but-runs.md that tells more, with tabs
+// between. The judge's own have no tab: "no answer", "not run".
 enum { WB_FINDING = 1024 };
 void wb_report_to(int file) WB_OF_THE_LAYER;
 static inline bool wb_finding_is(const char *finding, const char *kind)
@@ -101,8 +96,7 @@ static inline bool wb_finding_is(const char *finding, const char *kind)
     return strncmp(finding, kind, strlen(kind)) == 0 && finding[strlen(kind)] == '\t';
 }
 
-// From here on launches are looked at, and counted, and of their blocks these run alone: the first, the last, and any,
-// `most` of them; 0: none, and memory is not filled.
+// Of a launch's blocks only `most` run: the first, the last, and any; 0: none, and memory is not filled.
 void wb_launch_few(unsigned most) WB_OF_THE_LAYER;
 
 // Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys,
@@ -125,28 +119,27 @@ typedef struct wb_watched {
     bool keys;
 } wb_watched;
 
-// From here to wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a
-// tile that does, ends the process with a report. Once each, and only the worker.
+// Until wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a tile that
+// does, ends the process with a report. Once each, and only the worker.
 void wb_watch_pages(const wb_watch *watch, const wb_watched *tensors, int count) WB_OF_THE_LAYER;
 void wb_watch_end(void) WB_OF_THE_LAYER;
 
-// From here to wb_overlap_end() it is counted under how many of the tiles of scores that a warp works on a product of
-// its own is in flight (cpu/record.cpp). Fewer than three quarters of them end the process with a report. Once each,
-// and only the worker.
+// Until wb_overlap_end() it is counted under how many of the tiles of scores that a warp works on a product of its own
+// is in flight (cpu/record.cpp). Fewer than three quarters end the process with a report. Once each, as above.
 void wb_overlap_begin(void) WB_OF_THE_LAYER;
 void wb_overlap_end(void) WB_OF_THE_LAYER;
 
-// What the warps of one block do with signals, copies and products, as rows in a file: of the last launch that has
-// such a block. Block -1: what ranks queue, this process and those that it forks, between wb_record_queued(true) and
-// (false). For pictures, not for proofs. False, with a sentence on stderr at the end, if it cannot.
+// What the warps of one block do with signals, copies and products, as rows in a file, for pictures: of the last launch
+// that has such a block. Block -1: what ranks queue, this process and those that it forks, between
+// wb_record_queued(true) and (false). False, with a sentence on stderr at the end, if it cannot.
 bool wb_record_begin(const char *path, long block) WB_OF_THE_LAYER;
 void wb_record_queued(bool from_here_on) WB_OF_THE_LAYER;
 bool wb_record_end(void) WB_OF_THE_LAYER;
 
 // One of several ranks, each a process. A board of wb_board_bytes(arena) bytes of shared memory, zeros at first, is
-// what they tell one another by, and what they send at most in all; the first call makes it, others wait for that.
-// From wb_rank_begin() to wb_rank_end(), which waits for the device, this process is a rank, and streams are watched
-// (cpu/flight.h). Returns its communicator; without a board, of one rank, null.
+// what they tell one another by; arena: what they send at most in all. The first call makes it, others wait for that.
+// From wb_rank_begin() to wb_rank_end(), which waits for the device, this process is a rank (cpu/flight.h). Returns its
+// communicator; without a board, of one rank, null.
 size_t wb_board_bytes(size_t arena) WB_OF_THE_LAYER;
 void wb_board_make(void *at, size_t arena, int ranks) WB_OF_THE_LAYER;
 struct ncclComm *wb_rank_begin(void *board, int rank, int ranks) WB_OF_THE_LAYER;

@@ -15,8 +15,7 @@ typedef struct question {
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 
-// Of the tile of queries i0, i0 + 1, ... and keys j0, j0 + 1, ...: it is known to be seen in part as soon as one pair
-// is visible and one not.
+// Of the tile of queries i0, ... and keys j0, ...: it is seen in part as soon as one pair is visible and one not.
 static int kind_of(const question *q, int b, int i0, int j0)
 {
     const int i1 = min_int(i0 + q->q_tile, q->q_len), j1 = min_int(j0 + q->kv_tile, q->kv_len);

@@ -123,8 +123,7 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
     return c;
 }
 
-// The fields of a case that are numbers, by their names in text, and what they may be. Values that a function has to
-// refuse are among them; those that no test could lay out in memory are not.
+// What numbers may be: also what a function has to refuse, but nothing that no test could lay out in memory.
 enum { MOST_HEADS = 1 << 16, MOST_ROWS = 1 << 26, MOST_DIM = 1 << 12, MOST_OFFSET = 1 << 14 };
 static const double MOST_ELEMENTS = 1e10;  // of one tensor
 
@@ -315,8 +314,7 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
         return wb_fail(WB_BAD_ARGUMENT, "the mask of the case would have more than %.0e pairs", MOST_ELEMENTS);
-    // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how
-    // many there may be.
+    // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles.
     if (problem->signature == WB_BLOCK_MASK && ((double)c->shape.q_len + fmax(c->q_tile, 1)) *
                                                        ((double)c->shape.kv_len + fmax(c->kv_tile, 1) + 32) / 32 *
                                                        c->masks >
@@ -549,8 +547,7 @@ static float logit(const wb_case *c, size_t head, size_t j, size_t keys)
     }
 }
 
-// Inputs for a quantiser: `noise`, as it is in NORMAL, made larger or smaller. head, j: key head and key, or query head
-// and query of Q.
+// Inputs for a quantiser: `noise` of NORMAL, made larger or smaller. head, j: key head and key; of Q head and query.
 static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t head, size_t j, size_t d)
 {
     const bool V = *t->name == 'V', Q = *t->name == 'Q';
@@ -670,8 +667,7 @@ static float any_bytes(int8_t *q, int D, size_t row, uint64_t seed)
     return row % 5 == 0 ? 0 : (dice & 1 ? -1 : 1) * (1 + (float)(dice >> 40) * 0x1p-24f) / 128;
 }
 
-// Row `row` of an int8 cache, or its scale, from the floats that a cache of bf16 would have there; `used`: it is a
-// sequence's.
+// Row `row` of an int8 cache, or its scale, from the floats of a cache of bf16; `used`: it is a sequence's.
 static void fill_quantised(const wb_case *c, const wb_tensor *t, bool used, float *x, int D, size_t row,
                            size_t scale_at, void *data)
 {
@@ -689,9 +685,9 @@ static void fill_quantised(const wb_case *c, const wb_tensor *t, bool used, floa
     memcpy((int8_t *)data + row * (size_t)D, q, (size_t)D);
 }
 
-// K or V of a paged cache: key j of a head of sequence b is what key j of that head would be in a tensor [1, Hkv,
-// kv_len[b], D]. Rows of no sequence are NaN: unused pages, and what is left of a last page. Of an int8 cache they are
-// any numbers, and their scales NaN or infinite or huge. D: of K, where t has the scales.
+// K or V of a paged cache: key j of a head of sequence b is that of a tensor [1, Hkv, kv_len[b], D]. Rows of no
+// sequence are NaN: unused pages, and what is left of a last page. Of an int8 cache they are any numbers, and their
+// scales NaN or infinite or huge. D: of K, where t has the scales.
 static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
 {
     wb_pages p = wb_pages_make(c);
@@ -758,8 +754,7 @@ static void fill_fp8(const wb_case *c, const wb_tensor *t, uint64_t stream, void
     }
 }
 
-// page_table or kv_len. Entries beyond the keys of a sequence tell nothing: every second names a page, as if it had had
-// more once.
+// page_table or kv_len. Of entries beyond the keys of a sequence every second names a page.
 static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 {
     wb_pages p = wb_pages_make(c);

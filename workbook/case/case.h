@@ -1,5 +1,4 @@
-// case.h - one case: a problem's shape and the recipe of its inputs. Test, worker and bench build the same bytes from
-// it.
+// case.h - one case: a problem's shape and the recipe of its inputs. Test, worker and bench make the same bytes of it.
 //
 // A case is written as text, the way a failing test prints it and a worker takes it:
 //   B=1,Hq=2,Nq=256,D=64,seed=7,input=late_max            attention; Hkv = Hq, Nk = Nq, scale = 1/sqrt(D) unless given
@@ -80,8 +79,7 @@ typedef struct wb_tensor {
     size_t bytes;
 } wb_tensor;
 
-// The scratch memory of a function that wants some. How much it wants, its companion says: for flash_decode
-// flash_decode_workspace.
+// Scratch memory. How much a function wants, its companion says: for flash_decode flash_decode_workspace.
 typedef struct wb_workspace {
     void *at;
     size_t bytes;
@@ -90,16 +88,13 @@ typedef struct wb_workspace {
 // Completes what was left 0 (heads, lengths, scale) by the defaults named above. Text that gives a value keeps it.
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
 
-// From and to text; of several cases with colons between them, which run in one process, the last. wb_case_parse
-// returns WB_BAD_ARGUMENT with a message that names the word it did not understand, or the field whose value cannot be.
-// A case that can be written down may still be one that a function has to refuse: wb_case_is_valid tells, and
-// wb_last_message() then says why.
+// From and to text; of several cases with colons between them the last. The message of WB_BAD_ARGUMENT names a word or
+// a field. A function may still have to refuse the case: wb_case_is_valid tells, and wb_last_message() why.
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c);
 bool wb_case_is_valid(const wb_problem *problem, const wb_case *c);
 void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT]);
 
-// The tensors in the order of the function's arguments; returns how many. Sizes below 1 count as 1, so that a worker
-// can hold buffers for a bad shape.
+// The tensors in the order of arguments; how many. Sizes below 1 count as 1: a bad shape has buffers, too.
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS]);
 
 // Of how many bytes its address is a multiple: of an element of an array, 16 of what is read in tiles.
@@ -123,22 +118,19 @@ typedef void (*wb_function)(void);
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const pointers[],
                   wb_stream stream);
 
-// Query-key pairs that the mask leaves, over one head, of flash_decode the mean over the sequences. FLOPs of a forward:
-// 4 B Hq D pairs; of a backward 2.5 times that.
+// Pairs that the mask leaves in a head, of flash_decode the mean. FLOPs: 4 B Hq D pairs, of a backward 2.5 times that.
 double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c);
 
 // Of one element of this type: its bytes, and what CUDA C calls it: float, bfloat16, int, int8_t, uint8_t.
 size_t wb_type_bytes(wb_type type);
 const char *wb_type_name(wb_type type);
 
-// Element i of an array of this type, and the same set to `value`: rounded to nearest even by a floating-point type; an
-// integer type is given what it can hold.
+// Element i of an array of this type, and the same set to `value`, rounded to nearest even.
 double wb_get(wb_type type, const void *array, size_t i);
 void wb_get_all(wb_type type, const void *array, size_t count, double *values);
 void wb_put(wb_type type, void *array, size_t i, double value);
 
-// The mask of a case of flash_block_mask, to be asked, and its lists in host memory. Stays as it is until asked for
-// that of a case with another. Ends the program if there is no memory.
+// The mask of a case of flash_block_mask, and its lists in host memory, until that of another is asked for.
 typedef struct wb_case_mask {
     wb_named_mask named;
     block_mask lists;
@@ -177,8 +169,7 @@ static inline uint64_t mix(uint64_t x)  // the finaliser of SplitMix64: Steele, 
 }
 
 // ------------------------ the pages of a paged cache, of 13 or 14 (pages.c)
-// The pages in use are drawn from all of them, so those of a sequence lie anywhere, in any order, with unused ones
-// between.
+// Those in use are drawn from all of them, so those of a sequence lie anywhere, in any order.
 
 // The shape as the function gets it.
 decode_shape wb_decode_shape(const wb_case *c);
@@ -196,7 +187,7 @@ typedef struct wb_pages {
     int *owner;   // [pages]: b * max_pages + column of the first entry that has this page; -1: nobody's
 } wb_pages;
 
-// Sizes below 1 count as 1, as in wb_case_tensors. Ends the program if there is no memory.
+// Sizes below 1 count as 1, as in wb_case_tensors.
 wb_pages wb_pages_make(const wb_case *c);
 void wb_pages_free(wb_pages *p);
 
@@ -217,8 +208,7 @@ static inline int wb_rank_with(const wb_case *c, int chunk)
 }
 int wb_rank_rows(const wb_case *c, int rank);
 
-// Of a whole tensor that of rank c->part - 1: all its rows, heads and batches in one dimension. It may have no
-// elements.
+// Of a whole tensor that of rank c->part - 1: rows, heads and batches in one dimension. It may be empty.
 wb_tensor wb_shard_of(const wb_case *c, const wb_tensor *whole);
 
 // Copies the rows of `rank` out of a whole tensor, or, `join`, into it.
@@ -238,12 +228,10 @@ size_t wb_board_room(const wb_problem *problem, const wb_case *c, const wb_tenso
 
 enum { WB_RANDOM_CASES = 8 };  // that a suite tries of a seed
 
-// Case n of this seed, n from 0, with no more than `most` multiplications in its products of matrices; if that is less
-// than its shape takes, batches, heads and then lengths become fewer.
+// Case n of this seed, n from 0, with at most `most` multiplications: else batches, heads and lengths become fewer.
 wb_case wb_random_case(const wb_problem *problem, uint64_t seed, int n, double most);
 
-// Does without a condition, takes the simplest value of one more field, or half of a length; false if step says nothing
-// of this case. From 0 to WB_SIMPLER - 1.
+// Leaves out a condition, simplifies a field, or halves a length; false if this step changes nothing.
 enum {
 #define WB_CONDITION(name, ...) WB_WITHOUT_##name,
 #include "case/conditions.inc"
@@ -252,9 +240,8 @@ enum {
 };
 bool wb_simpler_case(const wb_problem *problem, wb_case *c, int step);
 
-// A few cases of each problem for slow machines that look at every access (make sanitize-NN): every head size and with
-// it every kernel, lengths around the ends of tiles, several blocks, one lonely row. Printed one a line, as --case
-// takes them.
+// A few cases of each problem for builds that look at every access: every head size and with it every kernel, lengths
+// around the ends of tiles, several blocks, one lonely row. Printed one a line, as --case takes them.
 int wb_small_cases(const wb_problem *problem, wb_case cases[], int room);
 void wb_small_cases_print(const wb_problem *problem);
 

@@ -42,8 +42,7 @@ typedef struct wb_named_mask {
     int *table;  // what was drawn: of each token its document's first key, of each draft its parent; [masks, kv_len]
 } wb_named_mask;
 
-// Draws what the mask needs; ends the program if there is no memory. Then wb_named_mask_sees(&mask, b, i, j) may be
-// asked by many at a time.
+// Draws what the mask needs. Then wb_named_mask_sees(&mask, b, i, j) may be asked by many at a time.
 void wb_named_mask_draw(wb_named_mask *mask);
 void wb_named_mask_free(wb_named_mask *mask);
 wb_sees wb_named_mask_sees;

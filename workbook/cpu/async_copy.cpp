@@ -1,5 +1,4 @@
-// async_copy.cpp - cp.async. The source is read when the copy is issued; the bytes are kept, and reach shared memory
-// only when the thread waits for their group.
+// async_copy.cpp - cp.async. The source is read at once; the bytes arrive only when the thread waits for their group.
 #include "hooks.h"
 
 #include <cuda_pipeline.h>
@@ -49,8 +48,7 @@ void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t ze
     if (zeros > bytes)
         report("bad asynchronous copy", site, "%zu bytes are to be filled with zeros, but the copy has only %zu bytes",
                zeros, bytes);
-    const size_t to_past = reinterpret_cast<uintptr_t>(to) % bytes,
-                 from_past = reinterpret_cast<uintptr_t>(from) % bytes;
+    const size_t to_past = address_of(to) % bytes, from_past = address_of(from) % bytes;
     if (to_past || from_past)
         report("misaligned asynchronous copy", site,
                "both addresses of a copy of %zu bytes must be multiples of this size, but the destination is %zu bytes "
@@ -59,9 +57,9 @@ void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t ze
     if (!is_shared_address(*current, static_cast<char *>(to)))
         report("bad asynchronous copy", site, "the destination must be shared memory");
 
-    hook_async_issued(static_cast<char *>(to), static_cast<const char *>(from), bytes, bytes - zeros);
+    hook_async_issued(static_cast<char *>(to), chars(from), bytes, bytes - zeros);
     copy_queue &q = queue_of(me);
-    pending_copy c = {static_cast<char *>(to), static_cast<unsigned>(bytes), q.groups, {}};
+    pending_copy c = {static_cast<char *>(to), unsigned(bytes), q.groups, {}};
     memcpy(c.data, from, bytes - zeros);
     q.copies.push_back(c);
     memset(to, 0xff, bytes);

@@ -48,7 +48,7 @@ INTEGER(int)
 INTEGER(unsigned int)
 INTEGER(unsigned long long)
 
-CHANGES(int, unsigned, atomicSub, value, static_cast<unsigned>(x) - static_cast<unsigned>(value))
+CHANGES(int, unsigned, atomicSub, value, unsigned(x) - unsigned(value))
 CHANGES(unsigned int, unsigned, atomicSub, value, x - value)
 CHANGES(unsigned int, unsigned, atomicInc, limit, x >= limit ? 0 : x + 1)
 CHANGES(unsigned int, unsigned, atomicDec, limit, x == 0 || x > limit ? limit : x - 1)

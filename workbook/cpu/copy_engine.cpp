@@ -8,7 +8,7 @@ namespace cudacpu
 bool tensor_describe(tensor_box &map, const tensor_box &m)
 {
     const int row_bytes = m.D * m.bytes;
-    if (reinterpret_cast<uintptr_t>(m.base) % 16 || m.heads < 1 || m.N < 1 || m.rows < 1 || m.rows > 256) return false;
+    if (address_of(m.base) % 16 || m.heads < 1 || m.N < 1 || m.rows < 1 || m.rows > 256) return false;
     if (row_bytes < m.line || row_bytes % m.line) return false;
     if (m.box_heads < 1 || m.box_heads > 256 || (m.box_heads > 1 && row_bytes > m.line))
         return false;  // panels would stand inside of heads
@@ -24,17 +24,16 @@ static tile_rows whole(const void *tile, const tensor_box &m)
 static int box_bytes(const tensor_box &m) { return box_rows(m) * m.D * m.bytes; }
 static tile_rows lines(const void *at, int bytes) { return {at, 1, bytes, 0, bytes / 128}; }
 
-// f(place in shared memory, place in global memory or null) for each piece of 16 bytes. Beyond the ends of the tensor
-// there is nothing.
+// f(place in shared memory, place in global memory or, beyond the tensor, null) for each piece of 16 bytes.
 template <class F> static void each_piece(const void *tile, const tensor_box &m, int row, int head, F f)
 {
-    const char *line = static_cast<const char *>(tile);
+    const char *line = chars(tile);
     const int row_bytes = m.D * m.bytes, pieces = m.line / 16;
     for (int panel = 0; panel < row_bytes / m.line; panel++)
         for (int r = 0; r < box_rows(m); r++, line += m.line) {
             const int i = row + r % m.rows, h = head + r / m.rows;
             const bool inside = i >= 0 && i < m.N && h >= 0 && h < m.heads;
-            const long at = (static_cast<long>(h) * m.N + i) * row_bytes + panel * m.line;
+            const long at = (long(h) * m.N + i) * row_bytes + panel * m.line;
             const int exchanged = r * m.line / 128 % pieces;
             for (int piece = 0; piece < pieces; piece++)
                 f(line + (piece ^ exchanged) * 16, inside ? m.base + at + piece * 16 : nullptr);
@@ -43,7 +42,7 @@ template <class F> static void each_piece(const void *tile, const tensor_box &m,
 
 static void check_tile(const void *tile, int bytes, const tensor_box &m, call_site site)
 {
-    if (reinterpret_cast<uintptr_t>(tile) % 1024)
+    if (address_of(tile) % 1024)
         report("misaligned tile", site, "the address of %s must be a multiple of 1024", name_of(tile));
     if (bytes != box_bytes(m))
         report("box of another size", site, "%s has %d bytes, but a box of this tensor map has %d x %d x %d = %d bytes",
@@ -85,7 +84,7 @@ void copy_in(void *tile, int bytes, const tensor_box &map, int row, int head, ui
 
 static void check_bytes(const void *a, const void *b, int bytes, call_site site)
 {
-    if (reinterpret_cast<uintptr_t>(a) % 16 || reinterpret_cast<uintptr_t>(b) % 16 || bytes % 128 || bytes < 1)
+    if (address_of(a) % 16 || address_of(b) % 16 || bytes % 128 || bytes < 1)
         report("misaligned copy", site,
                "a copy of %d bytes: addresses must be multiples of 16 bytes, and sizes multiples of 128 bytes", bytes);
 }
@@ -94,7 +93,7 @@ void copy_bytes_in(void *to, const void *src, int bytes, uint64_t *arrived, call
 {
     const thread &me = engine_thread("send_with()", site);
     check_bytes(to, src, bytes, site);
-    const char *const source = static_cast<const char *>(src);
+    const char *const source = chars(src);
     begin_copy({lines(to, bytes), source, {}, 0, 0, bytes, signal_number(arrived, site), site}, me);
 }
 
@@ -172,7 +171,7 @@ static void add_floats(char *to, const char *from, size_t bytes)
 
 static void carry_out(const copy_from_shared &c)
 {
-    const char *const from = static_cast<const char *>(c.from.at);
+    const char *const from = chars(c.from.at);
     const size_t bytes = c.from.rows * c.from.line;
     if (c.target && c.add)
         add_floats(c.target, from, bytes);

@@ -1,7 +1,6 @@
 // editor.h - for editors alone (compile_commands.sh): clang's own CUDA mode over the layer's headers, so that a .cu
 // file is understood as it stands, launches included, where there is no CUDA Toolkit. Every function is for host and
-// device alike, as on the layer; but operator new and what can be thrown, which clang declares for the host
-// beforehand.
+// device alike, as on the layer; but operator new and what can be thrown, which clang declares for the host beforehand.
 #include <exception>
 #include <new>
 #define __CLANG_CUDA_WRAPPERS_NEW

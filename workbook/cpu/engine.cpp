@@ -25,7 +25,7 @@ static __thread engine *being_named;
 
 void name_part(const char *path, const void *at, size_t bytes)
 {
-    named_part p = {static_cast<const char *>(at), bytes, ""};
+    named_part p = {chars(at), bytes, ""};
     snprintf(p.name, sizeof p.name, "%s", path);
     being_named->parts.push_back(p);
 }
@@ -47,7 +47,7 @@ void shared_type(void (*name)(void *), void *at)
 const char *name_of(const void *where)
 {
     engine &e = engine_here();
-    const char *at = static_cast<const char *>(where);
+    const char *at = chars(where);
     if (e.parts.empty() && e.name_all) {
         being_named = &e;
         e.name_all(e.named);
@@ -121,9 +121,9 @@ void engine_block_begin(block &b)
     else
         for (unsigned i = 0; i < e.threads; i++) forget(e, e.know[i]);
     e.threads = b.thread_count;
-    e.warps = static_cast<int>(b.warp_count + 7) / 8 * 8;
+    e.warps = int(b.warp_count + 7) / 8 * 8;
     memset(e.barriers, 0, sizeof e.barriers);
-    const int share = REGISTERS / static_cast<int>(b.thread_count) / 8 * 8;
+    const int share = REGISTERS / int(b.thread_count) / 8 * 8;
     for (unsigned w = 0; w < WARPS; w++) {
         e.clock[w] = 1;
         e.issued[w] = e.waited[w] = 0;
@@ -178,7 +178,7 @@ void engine_thread_end(const thread &t)
 {
     engine &e = engine_here();
     if (!e.used) return;
-    if (recording) record_event({nullptr, nullptr, 0, 0, {nullptr, 0}});
+    if (recording) record_event({nullptr, nullptr, 0, 0, {}});
     for (const copy_from_shared &c : e.stores)
         if (c.thread == t.number && !c.done)
             report("returned too early", c.site,

@@ -1,12 +1,11 @@
 // engine.h - what runs on its own on a Hopper GPU, while threads go on: the copy engine, and the tensor cores of a
-// warpgroup. Everything is played as late as the hardware may. A copy is done only when no thread can go on and one
-// waits for its signal; until then its tile is NaN. A product is computed, for each warp, when that warp's
-// products_done makes it due; until then its result is NaN, and its factors are read then. So what is used without
-// having been waited for is wrong every time.
+// warpgroup. Everything is played as late as the hardware may: a copy when no thread can go on and one waits for its
+// signal, a product, for each warp, when its products_done makes it due. Until then tile and result are NaN, and
+// factors are read then. So what is used without having been waited for is wrong every time.
 //
-// What is right only because nothing here is preempted has to be found in another way: each thread knows what it can
-// know (clocks). An arrival at a signal or barrier publishes what a thread knows, a wait adds it. Whoever overwrites,
-// reads or sends a tile must know that those before have ended.
+// What is right only because nothing here is preempted is found by clocks, what each thread can know: an arrival at a
+// signal or barrier publishes that, a wait adds it. Whoever overwrites, reads or sends a tile must know that those
+// before have ended.
 #pragma once
 
 #include "hooks.h"
@@ -21,8 +20,7 @@ namespace cudacpu
 {
 enum { WARPS = MAX_THREADS / WARP, SIGNALS = 64, GROUP_WARPS = 4, BARRIERS = 16, REGISTERS = 65536 };
 
-// What a thread knows. at[w]: all that warp w did before it published for the at[w]-th time; at[WARPS + s]: how many
-// phases of signal s are over.
+// What a thread knows: of warp w all before it published for the at[w]-th time; of signal s phases, at[WARPS + s].
 struct alignas(32) clocks {
     unsigned at[WARPS + SIGNALS];
 };
@@ -147,11 +145,7 @@ struct engine {
 };
 
 engine &engine_here();
-inline int warp_number(const thread &t) { return static_cast<int>(t.number / WARP); }
-template <class Type, class Is> void erase_if(std::vector<Type> &all, Is is)
-{
-    all.erase(std::remove_if(all.begin(), all.end(), is), all.end());
-}
+inline int warp_number(const thread &t) { return int(t.number / WARP); }
 
 // ------------------------ engine.cpp
 // The running thread, and from here on the block counts as one that uses the engine.
@@ -193,8 +187,7 @@ tile_rows quarter(tile_rows r, int warp);  // a warp's rows of a left factor
 // A tile's other signal: "K.full[1]" where one is "K.empty[1]"; null: there is none.
 const char *last_wait(const signal_state &s);
 const signal_state *at_other_end(const engine &e, const signal_state &one, const char *end, const char *other);
-// Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may. Of `threads` in a
-// row each must know.
+// Thread t, or `threads` from it on, are about to overwrite, use or send these rows: a report if one cannot know that.
 void check_readers(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
 void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who, int threads = 1);
 void check_fences(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
@@ -212,9 +205,8 @@ bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there w
 void trap_early_reads(bool on);
 
 // ------------------------ record.cpp
-// What the running thread, or its whole warp, does: a row of the record (../timeline/README.md). event null: it ends,
-// and that is no row. phase, number: the phase that it is part of or waits for; number -1: none. amount: bytes,
-// operations or elements. box: which one of the tensor comes, counted by its rows.
+// What the running thread, or its whole warp, does: a row of the record (../timeline/README.md). event null: it ends.
+// phase, number (-1: none): what it is part of or waits for. amount: bytes, operations or elements. box: of the tensor.
 struct recorded {
     const char *event, *phase;
     long number, amount;

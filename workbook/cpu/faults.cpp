@@ -48,7 +48,7 @@ static bool is_stack_overflow(const block &b, const char *at)
     for (unsigned i = 0; i < b.fiber_count; i++)
         if (at < b.fibers[i].stack && at >= b.fibers[i].stack - page) return true;
     const fiber *own = b.running->own;  // a large array may reach over the page, into another thread's stack
-    return at < own->stack && at >= own->stack - static_cast<ptrdiff_t>(stack_bytes());
+    return at < own->stack && at >= own->stack - ptrdiff_t(stack_bytes());
 }
 
 // The processor noticed it before the address was looked at; but see __ubsan_handle_type_mismatch_v1 below.
@@ -150,16 +150,14 @@ void catch_faults()
 }
 
 // ------------------------ launches that take too long
-// A thread that spins until another one does something would spin for ever here, because nothing preempts it. So a
-// host thread that has computed for more than CUDACPU_TIMEOUT seconds in one launch is asked where it is, by SIGURG,
-// which is ignored where no kernel runs. Time in which others have the processor does not count. Who waits for a
-// worker's answer sends that signal too.
+// A thread that spins until another one does something would spin for ever here. So a host thread that has computed for
+// more than CUDACPU_TIMEOUT seconds of its own in one launch is asked where it is, by SIGURG, which is ignored where no
+// kernel runs. Who waits for a worker's answer sends that signal, too.
 
 static long asked_for = -1;
 extern "C" void wb_launch_seconds(long seconds) { asked_for = seconds; }  // for a test of this
 
-// Asks this host thread when it has computed for so many seconds more, and then each second, for it is not heard
-// between two blocks; or no longer.
+// Asks this host thread after so many seconds of its own, and then each second, for between blocks it does not hear.
 void watchdog(bool on)
 {
     static const long given = environment("CUDACPU_TIMEOUT", 120);
@@ -183,9 +181,8 @@ void watchdog(bool on)
 
 // ------------------------ misaligned accesses
 
-// A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop
-// there: with -fsanitize=alignment it announces each access whose address is no multiple of what its type asks for. No
-// instruction of a GPU asks for more than 16.
+// A compiler may copy a float4 in two halves, which no processor notices: with -fsanitize=alignment it announces each
+// access whose address is no multiple of what its type asks for. No instruction of a GPU asks for more than 16.
 struct announced_access {
     const char *file;
     int line, column;

@@ -1,5 +1,4 @@
-// fiber.cpp - the switch between two stacks: push the registers that a call must preserve, swap stack pointers, pop
-// the other's.
+// fiber.cpp - the switch between two stacks: push the registers that a call preserves, swap stack pointers, pop others.
 #include "fiber.h"
 
 #include <stdint.h>

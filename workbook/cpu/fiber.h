@@ -1,5 +1,4 @@
-// fiber.h - stacks that the scheduler switches between: one for each CUDA thread that is on its way, one for the host
-// thread.
+// fiber.h - stacks that the scheduler switches between: one for each CUDA thread under way, one for the host thread.
 //
 // x86-64 and AArch64 have a switch written by hand (fiber.cpp), which takes a few nanoseconds.
 #pragma once

@@ -213,7 +213,7 @@ static void check_touch(const work &k, const char *at, bool write, void *code)
         }
         const auto p = o->pages.find(page_of(at));
         if (p == o->pages.end()) continue;
-        const char *cell = at - reinterpret_cast<uintptr_t>(at) % CELL;
+        const char *cell = at - address_of(at) % CELL;
         const bool wrote = in_range(p->second.write, p->first, cell, cell + CELL),
                    read = in_range(p->second.read, p->first, cell, cell + CELL);
         if (wrote || (write && read)) report_works(k, *o, write, wrote, code);
@@ -306,8 +306,8 @@ void flight_wait(cudaStream_t stream, const flight_clock &event, void *code, voi
 
 // ------------------------ what happens
 
-// Of open device memory is closed what other work, not ordered with this kernel, writes, and cannot be written what it
-// reads. That stays so for the next kernel, since most have the same; null: nothing else may be closed.
+// Of open device memory closes what other work, not ordered with this kernel, writes, and locks what it reads; null:
+// opens it. It stays so for the next kernel, since most have the same.
 static void close_ranges(const work *w)
 {
     static std::vector<const flight_range *> closed;
@@ -370,15 +370,15 @@ static void perform(work &w)
         message.pieces = 1, message.at[0] = r.at, message.bytes[0] = r.bytes;
         note(w, message);
     }
-    // What the host waits for is ordered with all that is queued later. Of a kernel that is ordered with the other
-    // kernels, too, only those touches matter that meet messages and copies: all other pages are open.
+    // What the host waits for is ordered with all that is queued later. If it is with other kernels, too, only touches
+    // matter that meet messages and copies: all other pages are open.
     bool only_ranges = w.is_kernel && covers(clocks[HOST], w) && !w.row;
     for (const work *o : live) only_ranges = only_ranges && !(o->is_kernel && unordered(w, *o));
     if (w.is_kernel) running = &w, count_kernel(w);
     if (w.is_kernel && opened != only_ranges) close_ranges(nullptr), open_device_memory(opened = only_ranges);
     if (only_ranges) close_ranges(&w);
     for (int n = 0; n < w.held.pieces; n++)
-        hook_held(static_cast<const char *>(w.held.at[n]), w.held.bytes[n], n < w.held.inputs, w.name.c_str(), w.site);
+        hook_held(chars(w.held.at[n]), w.held.bytes[n], n < w.held.inputs, w.name.c_str(), w.site);
     w.run();
     w.run = nullptr;
     running = nullptr;
@@ -386,8 +386,7 @@ static void perform(work &w)
     if (only_ranges && !w.pages.empty()) close_ranges(nullptr);
     if (w.held.pieces) note(w, w.held);
     for (const auto &p : w.pages)
-        if (w.row && !w.row->keys)
-            w.row->cost += static_cast<double>(page_size()) * (!!p.second.read + !!p.second.write);
+        if (w.row && !w.row->keys) w.row->cost += double(page_size()) * (!!p.second.read + !!p.second.write);
 }
 
 // What the host knows to be over and nothing that is still to run may meet.
@@ -448,7 +447,7 @@ void flight_count(wb_asked &since)
     kernels = under_messages = messages = hidden = 0;
     since.bare = 0;
     for (size_t n = groups.size(); n-- > 0;)
-        if (!groups[n].hidden) since.bare = static_cast<unsigned>(n) + 1, since.bare_waited = groups[n].waited;
+        if (!groups[n].hidden) since.bare = unsigned(n) + 1, since.bare_waited = groups[n].waited;
 }
 
 extern "C" void wb_count_next(double flops, const wb_held *held)

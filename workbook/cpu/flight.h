@@ -1,11 +1,10 @@
 // flight.h - of several ranks: what is queued, what may still be under way, and who waits for it. Streams as clocks.
 //
 // In a process that is a rank (nccl.cpp) nothing that is put on a stream runs before the host waits for it, or
-// something does that the host waits for. Of each piece of work its stream's clock says what is over before it begins:
-// so much of every stream. Events carry clocks from stream to stream, waits of the host carry them to all that is
-// queued afterwards. Two pieces of work of which neither's clock covers the other may meet on a GPU; whether they touch
-// the same memory, and one of them writes, is told by the ranges of messages and copies and by the pages that kernels
-// touch. So a report depends on the program alone, never on when anything ran.
+// something does that the host waits for. A stream's clock says what of every stream is over before a piece of work
+// begins. Events carry clocks from stream to stream, waits of the host to all that is queued afterwards. Two pieces of
+// which neither's clock covers the other may meet on a GPU; whether they touch the same memory, and one writes, tell
+// the ranges of messages and copies and the pages that kernels touch. So a report depends on the program alone.
 #pragma once
 
 #include "hooks.h"

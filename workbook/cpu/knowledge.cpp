@@ -24,7 +24,7 @@ void join(const engine &e, clocks &mine, const clocks &other) { raise_all(mine, 
 
 void forget(const engine &e, clocks &all)
 {
-    memset(all.at, 0, sizeof(unsigned) * static_cast<size_t>(e.warps));
+    memset(all.at, 0, sizeof(unsigned) * size_t(e.warps));
     memset(all.at + WARPS, 0, sizeof(unsigned) * e.signals.size());
 }
 
@@ -38,7 +38,7 @@ void publish(engine &e, const thread &t, clocks &into)
 
 bool overlap(const tile_rows &x, const tile_rows &y)
 {
-    const auto first = [](const tile_rows &r) { return static_cast<const char *>(r.at) + r.row0 * r.line; };
+    const auto first = [](const tile_rows &r) { return chars(r.at) + r.row0 * r.line; };
     const auto end = [&](const tile_rows &r) { return first(r) + (r.panels - 1) * r.panel_bytes + r.rows * r.line; };
     if (first(x) >= end(y) || first(y) >= end(x)) return false;
     for (int i = 0; i < x.panels; i++)
@@ -109,7 +109,7 @@ void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site 
     for (const copy_to_shared &c : e.copies) {
         if (!overlap(c.to, what)) continue;
         const signal_state &s = e.signals[c.signal];
-        for (unsigned n = t.number; n < t.number + static_cast<unsigned>(threads); n++) {
+        for (unsigned n = t.number; n < t.number + unsigned(threads); n++) {
             const unsigned known = e.know[n].at[WARPS + c.signal], phase = c.done ? c.phase : s.phase;
             if (c.done && known > phase) continue;
             const signal_state *const empty = phase && known == phase ? at_other_end(e, s, "full", "empty") : nullptr;
@@ -159,7 +159,7 @@ void plain_access(const char *at, bool store, call_site site)
 {
     engine &e = engine_here();
     const thread &me = *current->running;
-    const tile_rows line = {at - reinterpret_cast<uintptr_t>(at) % 128, 1, 128, 0, 1};
+    const tile_rows line = {at - address_of(at) % 128, 1, 128, 0, 1};
     check_arrival(e, line, me, site, store ? "this store overwrites" : "this load reads");
     if (!store) return;
     check_readers(e, line, me, site, "this store");
@@ -172,7 +172,7 @@ void plain_access(const char *at, bool store, call_site site)
     if (mine)
         mine->unfenced |= lane_bit(me);
     else
-        e.writings.push_back({line, warp_number(me), lane_bit(me), 0, {nullptr, 0}});
+        e.writings.push_back({line, warp_number(me), lane_bit(me), 0, {}});
 }
 
 void writes_visible(call_site site)
@@ -191,8 +191,7 @@ struct blocks_of_lane {
     const uint32_t *x;
 };
 
-// Lane 4 g + t has of each block columns 2 t and 2 t + 1 of row g; lane 8 i + r says where column r of block i goes,
-// as a row.
+// Lane 4 g + t has of each block columns 2 t, 2 t + 1 of row g; lane 8 i + r says where column r of block i goes.
 static void store_for_warp(void **lanes, int)
 {
     const auto lane = [&](int n) { return static_cast<const blocks_of_lane *>(lanes[n]); };

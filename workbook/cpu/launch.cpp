@@ -1,5 +1,4 @@
-// launch.cpp - a launch: is it allowed, and who runs its blocks. Host threads take blocks in order until there are
-// none left.
+// launch.cpp - a launch: is it allowed, and who runs its blocks. Host threads take them in order.
 #include "engine.h"
 #include "flight.h"
 
@@ -13,8 +12,7 @@ extern "C" void *__libc_stack_end;
 
 namespace cudacpu
 {
-// The environment as it was when the program started: what a kernel's file puts there later, before main even, sets
-// nothing here.
+// The environment as it was when the program started: what a kernel's file puts there later sets nothing here.
 static const char *given_environment(const char *name)
 {
     static char all[1 << 17];
@@ -43,7 +41,7 @@ static int host_threads()
     static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
     return count < 1 || one_host_thread || flying || order || watching() || recording ? 1
            : count > 256                                                              ? 256
-                                                                                      : static_cast<int>(count);
+                                                                                      : int(count);
 }
 
 // ------------------------ what a launch may ask for
@@ -120,9 +118,8 @@ static cudaError_t allowed(const kernel &what, const launch_config &c)
 }
 
 // ------------------------ away from the host's stack
-// A kernel that is given a pointer to a variable of a host function reads it here as if nothing were wrong, and on a
-// GPU it crashes. So a launch runs on a stack of its own, and that of the process, from the launching function up to
-// main, may not be touched. Arguments of the program and its environment lie above.
+// A kernel that reads a variable of a host function would crash on a GPU. So a launch runs on a stack of its own, and
+// that of the process, from the launching function up to main, may not be touched.
 
 bool strict;  // wb_play_strictly()
 
@@ -199,8 +196,7 @@ static void run_blocks(job &j)
     const dim3 grid = j.config->grid;
     for (unsigned long n; (n = j.next_block++) < j.blocks;) {
         const unsigned long i = j.blocks < j.all ? chosen(n, j.all) : rearranged(n, j.blocks);
-        run_block(b, {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
-                      static_cast<unsigned>(i / grid.x / grid.y)});
+        run_block(b, {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / grid.x / grid.y)});
     }
     watchdog(false);
     current = nullptr;
@@ -243,11 +239,8 @@ static helpers &helpers_here()
 static void run_job(job &j)
 {
     const unsigned threads = j.config->block.x * j.config->block.y * j.config->block.z;
-    long wanted =
-        host_threads();  // each has a stack for every thread of its block, and a process may not have too many mappings
-    const long room = 24000 / static_cast<long>(threads);
-    if (wanted > room) wanted = room;
-    if (static_cast<unsigned long>(wanted) > j.blocks) wanted = j.blocks;
+    // Each has a stack for every thread of its block, and a process may not have too many mappings.
+    const long wanted = std::min({long(host_threads()), 24000l / threads, long(j.blocks)});
     if (wanted <= 1) {
         runners_under_way(1);
         run_blocks(j);
@@ -262,7 +255,7 @@ static void run_job(job &j)
         h.count++;
     }
     h.now = &j;
-    h.tickets = h.busy = h.count < wanted - 1 ? h.count : static_cast<int>(wanted) - 1;
+    h.tickets = h.busy = h.count < wanted - 1 ? h.count : int(wanted) - 1;
     runners_under_way(1 + h.tickets);
     for (int i = 0; i < h.tickets; i++) pthread_cond_signal(&h.work);
     pthread_mutex_unlock(&h.mutex);
@@ -316,7 +309,7 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
     {
         const std::lock_guard<std::mutex> one(launching);
         if (allowed(what, config) != cudaSuccess) return;
-        launched.launches++, launched.blocks = static_cast<uint64_t>(config.grid.x) * config.grid.y * config.grid.z;
+        launched.launches++, launched.blocks = uint64_t(config.grid.x) * config.grid.y * config.grid.z;
     }
     if (!few) return;
     const auto l = std::make_shared<queued_launch>(queued_launch{what, config, body, {}, argument_bytes});

@@ -1,5 +1,4 @@
-// layer.h - how the layer sees a launch: host threads run blocks, a block has warps, a warp has threads, a thread has
-// a fiber.
+// layer.h - how the layer sees a launch: host threads run blocks, these have warps, warps threads, threads a fiber.
 #pragma once
 
 #ifndef CUDACPU_LAYER
@@ -9,8 +8,7 @@
 
 #include "../layer_requests.h"
 
-#pragma GCC visibility push( \
-    default)  // what a kernel's file may name; all else of the layer is hidden from it (the Makefile's judge)
+#pragma GCC visibility push(default)  // what a kernel's file may name (build.mk, JUDGED)
 #include <cuda_pipeline.h>
 #include <atomic>
 #include <cuda_runtime.h>
@@ -35,23 +33,24 @@ enum {
     SHARED_BY_DEFAULT = 48 * 1024,  // bytes a block may use without asking
     SHARED_AT_MOST = 227 * 1024,    // after cudaFuncSetAttribute; the figures are an H200's
     SHARED_PER_MULTIPROCESSOR = 228 * 1024,
-    // Fewer than any GPU has, so that kernels which launch as many blocks as fit have enough work for each in small
-    // cases; always as many, so that they share it alike on every machine.
+    // Few, so that kernels which launch as many blocks as fit have work for each; on every machine as many.
     MULTIPROCESSORS = 4
 };
 
-// SHARED_AT_MOST, or less where WB_SHARED_KB says so: 64 is a GPU of sm_75, 99 one of sm_86, sm_89 or sm_120, 163 one
-// of sm_80.
+// SHARED_AT_MOST, or what WB_SHARED_KB says: 64 is a GPU of sm_75, 99 one of sm_86, sm_89 or sm_120, 163 one of sm_80.
 int shared_at_most();
 inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 inline size_t page_size()
 {
-    static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    static const size_t bytes = size_t(sysconf(_SC_PAGESIZE));
     return bytes;
 }
-inline char *page_of(const void *at)
+inline const char *chars(const void *at) { return static_cast<const char *>(at); }
+inline uintptr_t address_of(const void *at) { return reinterpret_cast<uintptr_t>(at); }
+inline char *page_of(const void *at) { return reinterpret_cast<char *>(address_of(at) & -page_size()); }
+template <class Type, class Is> void erase_if(std::vector<Type> &all, Is is)
 {
-    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(at) & -page_size());
+    all.erase(std::remove_if(all.begin(), all.end(), is), all.end());
 }
 bool blocks_run();  // wb_launch_few(): not none
 
@@ -196,8 +195,7 @@ bool watching();
 void watch_block();  // a block begins
 void watch_block_end();
 void watch_copied(const void *from, size_t bytes, call_site site);  // by the host
-bool watch_touched(const char *at,
-                   void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open
+bool watch_touched(const char *at, void *code);  // whether the page of this fault, by that instruction, is now open
 
 // ------------------------ runtime_api.cpp
 cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it

@@ -1,10 +1,9 @@
 // memory.cpp - device memory: memory of this machine that only kernels may touch.
 //
-// A buffer ends where a page begins that nobody may touch, so that running past its end is noticed at once (it ends at
-// a multiple of 256 bytes, as on a GPU, so fewer than 256 bytes may go unnoticed). Its bytes are 0xff at first: NaN.
-// Outside kernels and cudaMemcpy its own pages may not be touched either. Pages of a guard (../layer_requests.h) are
-// given memory when they are touched: most never are. Freed addresses are not handed out again as
-// long as there are others, unless somebody asks for them (../layer_requests.h).
+// A buffer ends, at a multiple of 256 bytes as on a GPU, where a page begins that nobody may touch. Its bytes are 0xff
+// at first: NaN. Outside kernels and cudaMemcpy its own pages may not be touched either. Pages of a guard
+// (../layer_requests.h) are given memory when they are touched: most never are. Freed addresses are not handed out
+// again as long as there are others, unless somebody asks for them (../layer_requests.h).
 #include "flight.h"
 
 #include <algorithm>
@@ -30,7 +29,7 @@ struct buffer {
 
 enum { ALIGNMENT = 256 };
 // Reserved, not used: 8 TiB, so that places lie 64 GiB apart, or less where addresses are limited.
-static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 43, FEWEST_ADDRESSES = static_cast<size_t>(1) << 28;
+static const size_t MOST_ADDRESSES = size_t(1) << 43, FEWEST_ADDRESSES = size_t(1) << 28;
 
 // One for the process, made by its first call and never destroyed, since kernels may run until the very end.
 struct device_memory {
@@ -55,7 +54,7 @@ struct lock : std::lock_guard<std::recursive_mutex> {
 
 size_t device_memory_limit()
 {
-    static const size_t bytes = static_cast<size_t>(environment("CUDACPU_MEM_MB", 8192)) << 20;
+    static const size_t bytes = size_t(environment("CUDACPU_MEM_MB", 8192)) << 20;
     return bytes;
 }
 
@@ -68,7 +67,7 @@ static void protect(buffer &x, int protection)
 // The buffer that holds this byte, freed ones last; null if there is none.
 static buffer *find(const void *pointer)
 {
-    const char *at = static_cast<const char *>(pointer);
+    const char *at = chars(pointer);
     buffer *found = nullptr;
     for (buffer &x : device().buffers)
         if (at >= x.at && at < x.at + x.bytes && (!found || !x.freed)) found = &x;
@@ -81,7 +80,7 @@ static const buffer *nearest(const char *at)
     const buffer *found = nullptr;
     ptrdiff_t distance = 0;
     for (const buffer &x : device().buffers) {
-        const ptrdiff_t past = at - x.tensor - static_cast<ptrdiff_t>(x.tensor_bytes) + 1;
+        const ptrdiff_t past = at - x.tensor - ptrdiff_t(x.tensor_bytes) + 1;
         const ptrdiff_t away = std::max({x.tensor - at, past, ptrdiff_t{0}});
         if (!found || away < distance || (away == distance && !x.freed)) found = &x, distance = away;
     }
@@ -90,11 +89,16 @@ static const buffer *nearest(const char *at)
 
 // ------------------------ allocate and free
 
+static bool meets(const buffer &x, const char *at, size_t bytes)
+{
+    return x.pages < at + bytes && x.pages + x.page_bytes > at;
+}
+
 static const buffer *in_the_way(const char *at, size_t bytes)
 {
     const buffer *found = nullptr;
     for (const buffer &x : device().buffers)
-        if (!x.freed && x.pages < at + bytes && x.pages + x.page_bytes > at) found = &x;
+        if (!x.freed && meets(x, at, bytes)) found = &x;
     return found;
 }
 
@@ -120,13 +124,13 @@ static char *find_room(size_t bytes)
         d.end = d.begin + addresses;
     }
     enum { PLACES = 64 };
-    const size_t room = static_cast<size_t>(d.end - d.begin) / (2 * PLACES) / page * page;  // in the second half
-    char *place = d.end - static_cast<size_t>(d.place + 1) * room;
+    const size_t room = size_t(d.end - d.begin) / (2 * PLACES) / page * page;  // in the second half
+    char *place = d.end - size_t(d.place + 1) * room;
     const bool placed = d.place >= 0 && d.place < PLACES && all <= room && !in_the_way(place, all);
     d.place = -1;
     if (placed) return place + page;
     for (int rounds = 0; rounds < 2;) {
-        if (all > static_cast<size_t>(d.end - d.next)) {
+        if (all > size_t(d.end - d.next)) {
             d.next = d.begin;
             rounds++;
             continue;
@@ -147,16 +151,12 @@ static void forget_freed(const char *pages, size_t bytes)
 {
     enum { MANY = 4096 };
     std::vector<buffer> &buffers = device().buffers;
-    size_t kept = 0, surplus = buffers.size() > MANY ? buffers.size() - MANY : 0;
-    for (const buffer &x : buffers) {
-        const bool reused = x.pages < pages + bytes && x.pages + x.page_bytes > pages;
-        if (x.freed && (reused || surplus)) {
-            if (surplus) surplus--;
-            continue;
-        }
-        buffers[kept++] = x;
-    }
-    buffers.resize(kept);
+    size_t surplus = buffers.size() > MANY ? buffers.size() - MANY : 0;
+    erase_if(buffers, [&](const buffer &x) {
+        const bool gone = x.freed && (surplus || meets(x, pages, bytes));
+        surplus -= gone && surplus;
+        return gone;
+    });
 }
 
 cudaError_t allocate(void **pointer, size_t bytes, bool managed, call_site site)
@@ -235,7 +235,7 @@ extern "C" void wb_open_memory(bool open) { open_device_memory(open); }
 static buffer *holder(const char *at)
 {
     for (buffer &x : device().buffers)
-        if (!x.freed && at >= x.pages && at < x.pages + x.page_bytes) return &x;
+        if (!x.freed && meets(x, at, 1)) return &x;
     return nullptr;
 }
 
@@ -261,12 +261,11 @@ bool guard_touched(const char *at, bool write)
 
 // ------------------------ copies
 
-// Whether [at, at + bytes), the destination or the source of a call, is device memory or, where it may be, host
-// memory. Says why not.
+// Whether [at, at + bytes), a call's destination or source, is device memory, or may be host memory. Says why not.
 static bool usable(const void *at, size_t bytes, bool on_device, const char *call, const char *role, call_site site)
 {
     const buffer *x = find(at);
-    const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
+    const size_t offset = x ? size_t(chars(at) - x->at) : 0;
     if (!on_device && x && !x->managed)
         refuse(call, site, cudaErrorInvalidValue, "the %s is device memory, but the copy's direction says host memory",
                role);
@@ -347,14 +346,14 @@ size_t buffer_bytes(const void *at)
 {
     const lock guard;
     const buffer *x = find(at);
-    return x && !x->freed ? static_cast<size_t>(x->at + x->bytes - static_cast<const char *>(at)) : 0;
+    return x && !x->freed ? size_t(x->at + x->bytes - chars(at)) : 0;
 }
 
 bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size)
 {
     const lock guard;
     const buffer *x = find(at);
-    const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
+    const size_t offset = x ? size_t(chars(at) - x->at) : 0;
     if (!x)
         snprintf(why, size, "the address is not in device memory");
     else if (x->freed)
@@ -414,7 +413,7 @@ bool describe_device_address(const char *at, char *text, size_t size)
     if (!x) return false;
     const size_t unit = x->is.element, from = at - x->tensor;
     const bool before = at < x->tensor, inside = !before && from < x->tensor_bytes, named = x->is.name;
-    const size_t away = before ? static_cast<size_t>(x->tensor - at) + unit - 1 : from - x->tensor_bytes;
+    const size_t away = before ? size_t(x->tensor - at) + unit - 1 : from - x->tensor_bytes;
     const size_t units = (inside ? from : away) / unit + (named && !before && !inside);
     std::string what = "the " + std::to_string(x->tensor_bytes) + " bytes of cudaMalloc at " + x->site.file + ":" +
                        std::to_string(x->site.line);
@@ -473,7 +472,7 @@ extern "C" size_t wb_open_guard(const void *buffer, bool behind)
     if (!x) return 0;
     const char *const from = behind ? x->at + x->bytes - x->behind : std::max(x->at, x->open);
     const char *const end = behind ? std::min(x->at + x->bytes, x->end) : x->at + x->before;
-    return end > from ? static_cast<size_t>(end - from) : 0;
+    return end > from ? size_t(end - from) : 0;
 }
 
 extern "C" void wb_constant(const void *at)

@@ -1,10 +1,8 @@
 // nccl.cpp - messages between ranks. All that ranks know of one another lies on a board in shared memory: their
 // messages, in groups, in the order of the calls, and what was sent. A group begins when what its streams have before
 // it is over, and is over when all partners of its messages have begun. So a deadlock is known, not timed out: all
-// ranks wait, no group is over, and no rank has anything else to run.
-//
-// Whoever runs as a rank can write on the board. It is as good as what ranks tell one another, and no verdict rests on
-// it.
+// ranks wait, no group is over, and no rank has anything else to run. A rank's code can write on the board, so no
+// verdict rests on it.
 #include "flight.h"
 #pragma GCC visibility push(default)
 #include <nccl.h>
@@ -17,10 +15,8 @@ namespace cudacpu
 {
 enum { RANKS = 16, MESSAGES = 4096, NAME = 64 };
 
-enum role : int {
-    BETWEEN_TWO,
-    OF_ALL
-};  // a message of ncclSend or ncclRecv, or one of those that a collective call is made of
+// A message of ncclSend or ncclRecv, or one of those that a collective call is made of.
+enum role : int { BETWEEN_TWO, OF_ALL };
 
 struct board_message {
     int group, peer, turn;  // the turn-th of its role from or to that peer
@@ -473,7 +469,7 @@ static void add_range(const call &c, const void *at, size_t bytes, bool write, i
 {
     char why[256];
     if (inside_one_buffer(at, bytes, why, sizeof why)) {
-        mine.open->ranges.push_back({static_cast<const char *>(at), bytes, write, c.name, c.site, peer, c.element});
+        mine.open->ranges.push_back({chars(at), bytes, write, c.name, c.site, peer, c.element});
         return;
     }
     nccl_alone();
@@ -505,7 +501,7 @@ static ncclResult_t of_all(const call &c, const collective &whole, char *all)
     for (int r = 0; r < c.comm->ranks; r++) {
         if (r == c.comm->rank) continue;
         add_part(c, true, whole.from, whole.bytes, r, OF_ALL);
-        add_part(c, false, all ? all + static_cast<size_t>(r) * whole.bytes : nullptr, whole.bytes, r, OF_ALL);
+        add_part(c, false, all ? all + size_t(r) * whole.bytes : nullptr, whole.bytes, r, OF_ALL);
     }
     return done();
 }
@@ -548,7 +544,7 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
         add_range(c, all, ranks * bytes, true, -1);
     }
     mine.sent += (ranks - 1) * bytes;
-    return of_all(c, {collective::GATHER, static_cast<const char *>(from), all, bytes, type, ncclSum, {}}, all);
+    return of_all(c, {collective::GATHER, chars(from), all, bytes, type, ncclSum, {}}, all);
 }
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -559,7 +555,7 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
         return refuse(site, "%s: only sums, maxima and means of float, double and unsigned are emulated", c.name);
     if (!may(c)) return ncclInvalidArgument;
     const size_t ranks = comm->ranks, bytes = count * size_of(type);
-    const char *given = static_cast<const char *>(from);
+    const char *given = chars(from);
     if (from != to) add_range(c, from, bytes, false, -1);
     add_range(c, to, bytes, true, -1);
     mine.sent += 2 * (ranks - 1) * bytes / ranks;

@@ -1,5 +1,4 @@
-// products.cpp - writes down the products of matrices: those of warps and of warpgroups, and for problem 01
-// OpenBLAS's, which pass through here.
+// products.cpp - writes down products of matrices: of warps, of warpgroups, and OpenBLAS's, which pass through here.
 #include "flight.h"
 
 #include <dlfcn.h>
@@ -27,14 +26,13 @@ static float *new_product(int walker, const matrices &m)
     const size_t depth = m.depth, length = WB_PRODUCT_HEAD + (rows + cols) * depth + 2 * rows * cols;
     float *to = room_for(length);
     if (!to) return nullptr;
-    const float head[WB_PRODUCT_HEAD] = {static_cast<float>(walker), static_cast<float>(m.rows),
-                                         static_cast<float>(m.cols), static_cast<float>(m.depth)};
+    const float head[WB_PRODUCT_HEAD] = {float(walker), float(m.rows), float(m.cols), float(m.depth)};
     return static_cast<float *>(memcpy(to, head, sizeof head)) + WB_PRODUCT_HEAD;
 }
 
 static float *copy(float *to, const float *from, int count)
 {
-    memcpy(to, from, sizeof *to * static_cast<size_t>(count));
+    memcpy(to, from, sizeof *to * size_t(count));
     return to + count;
 }
 
@@ -42,7 +40,7 @@ std::atomic<uint64_t> multiplied;
 
 float *product_begins(const matrices &m)
 {
-    if (current) multiplied += static_cast<uint64_t>(m.rows) * static_cast<uint64_t>(m.cols * m.depth);
+    if (current) multiplied += uint64_t(m.rows) * uint64_t(m.cols * m.depth);
     if (!record || !current || !current->running) return nullptr;
     const dim3 &grid = current->config->grid;
     const unsigned at = (current->index.z * grid.y + current->index.y) * grid.x + current->index.x;
@@ -63,8 +61,7 @@ extern "C" void wb_record_products(float *at, size_t count)
     if (at) at[0] = 0;
 }
 
-// As in cblas.h, whose enumerations are ints. Row major, the left factor as it is: what problem 01 asks for; all else
-// is passed on unseen.
+// As in cblas.h, whose enumerations are ints. What is not row major, with a left factor as it is, is passed on unseen.
 extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int layout, int transA, int transB, int rows,
                                                                          int cols, int depth, float alpha,
                                                                          const float *A, int lda, const float *B,
@@ -85,18 +82,17 @@ extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int lay
     float *to = nullptr;
     if (layout == ROW_MAJOR && transA == AS_IT_IS && rows > 0 && cols > 0 && depth > 0) {
         to = new_product(walker, m);
-        multiplied += static_cast<uint64_t>(rows) * static_cast<uint64_t>(cols) * static_cast<uint64_t>(depth);
+        multiplied += uint64_t(rows) * uint64_t(cols) * uint64_t(depth);
     }
     if (to) {
-        for (int i = 0; i < rows; i++) to = copy(to, A + static_cast<ptrdiff_t>(i) * lda, depth);
+        for (int i = 0; i < rows; i++) to = copy(to, A + ptrdiff_t(i) * lda, depth);
         for (int k = 0; k < depth; k++)
             for (int j = 0; j < cols; j++)
-                *to++ = transB == TRANSPOSED ? B[static_cast<ptrdiff_t>(j) * ldb + k]
-                                             : B[static_cast<ptrdiff_t>(k) * ldb + j];
+                *to++ = transB == TRANSPOSED ? B[ptrdiff_t(j) * ldb + k] : B[ptrdiff_t(k) * ldb + j];
         for (int i = 0; i < rows; i++)
-            for (int j = 0; j < cols; j++) *to++ = beta != 0 ? C[static_cast<ptrdiff_t>(i) * ldc + j] : 0;
+            for (int j = 0; j < cols; j++) *to++ = beta != 0 ? C[ptrdiff_t(i) * ldc + j] : 0;
     }
     next(layout, transA, transB, rows, cols, depth, alpha, A, lda, B, ldb, beta, C, ldc);
-    for (int i = 0; to && i < rows; i++) to = copy(to, C + static_cast<ptrdiff_t>(i) * ldc, cols);
+    for (int i = 0; to && i < rows; i++) to = copy(to, C + ptrdiff_t(i) * ldc, cols);
 }
 }

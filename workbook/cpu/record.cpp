@@ -1,11 +1,10 @@
-// record.cpp - what the warps of a block tell the engine, in the order in which they do: rows for a picture of time
-// (../timeline), and the proof that products run under the softmax. Only where somebody asked (../layer_requests.h):
-// else `recording` is false, and nothing is done.
+// record.cpp - what the warps of a block tell the engine, in their order: rows for a picture of time (../timeline), and
+// the proof that products run under the softmax. Unless somebody asked (../layer_requests.h) `recording` is false.
 //
 // Arithmetic is not seen, its result is: when a warp comes back to the engine and most elements of a product that
-// is done have changed, it has worked on them. A result of C = A B^T on which a warp works is taken for scores.
-// Where these stay as they are until the next product overwrites them, the work went elsewhere: then it was done
-// when as many numbers of some lanes' stacks changed, to others than the scores.
+// is done have changed, it has worked on them. A result of C = A B^T on which it works is taken for scores. Where these
+// stay until the next product overwrites them, it worked when as many numbers of some lanes' stacks changed, to others
+// than the scores.
 #include "engine.h"
 #include "flight.h"
 
@@ -56,13 +55,13 @@ static struct {
 
 static const char PRODUCT[] = "a product";  // the name of its phase, which warps wait for
 
-static long size_of(const product &p) { return static_cast<long>(p.of.cols) * p.of.depth; }
+static long size_of(const product &p) { return long(p.of.cols) * p.of.depth; }
 
 static bool of_this_block()
 {
     const dim3 grid = current->config->grid;
     const uint3 i = current->index;
-    return r.wanted < 0 || (static_cast<long>(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
+    return r.wanted < 0 || (long(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
 }
 
 // These scores have been worked on, here or elsewhere.
@@ -81,7 +80,7 @@ static void forget_result(std::vector<result> &all, size_t i)
         count_work(x, x.under);
     else if (x.scores && !any)
         r.needed += 2 * x.size;
-    all.erase(all.begin() + static_cast<long>(i));
+    all.erase(all.begin() + long(i));
 }
 
 static void forget_results()
@@ -94,7 +93,7 @@ void record_block_begin()
 {
     forget_results();
     r.in_block = of_this_block();
-    r.blocks = static_cast<long>(current->config->grid.z) * current->config->grid.y * current->config->grid.x;
+    r.blocks = long(current->config->grid.z) * current->config->grid.y * current->config->grid.x;
     r.met = 0;
     for (auto &of_warp : r.stacks)
         for (stack_seen &s : of_warp) s = {};
@@ -160,12 +159,11 @@ static bool runs_under(const engine &e, int w, const result &x)
     return 2 * in_flight >= x.size;
 }
 
-// How many numbers of a lane's stack, from `from` on, are others than they were, and none of x's, nor what stands
-// for a result in flight.
+// How many numbers of a lane's stack, from `from` on, have changed, to none of x's, nor to a result in flight.
 __attribute__((no_sanitize("address"))) static size_t changed_numbers(const stack_seen &s, const char *from,
                                                                       const result &x, size_t lane)
 {
-    const size_t half = static_cast<size_t>(x.cols) / 2;
+    const size_t half = size_t(x.cols) / 2;
     std::vector<uint32_t> none(half);
     memcpy(none.data(), &x.was[lane * half], half * 4);
     for (const product *p : engine_here().queue[warp_number(*current->running)]) none.push_back(p->tag);
@@ -179,8 +177,8 @@ __attribute__((no_sanitize("address"))) static size_t changed_numbers(const stac
     return changed;
 }
 
-// The running warp has come together in a call of the layer's: which scores it has worked on elsewhere since it
-// last did, and the stacks of some lanes as they are now, without the layer's own frames.
+// The running warp has come together in a call of the layer's: on which scores it has worked elsewhere, and the stacks
+// of some lanes as they are now, without the layer's own frames.
 __attribute__((no_sanitize("address"))) static void look_at_stacks()
 {
     enum { FRAMES = 256 };  // bytes, from what a lane brings to the call
@@ -193,7 +191,7 @@ __attribute__((no_sanitize("address"))) static void look_at_stacks()
         if (!x.scores || x.elsewhere) continue;
         size_t changed = 0;
         for (size_t n = 0; n < SAMPLED; n++) changed += changed_numbers(r.stacks[w][n], from[n], x, n * WARP / SAMPLED);
-        x.elsewhere = changed * 16 > static_cast<size_t>(SAMPLED * x.cols) * 5;
+        x.elsewhere = changed * 16 > size_t(SAMPLED * x.cols) * 5;
         x.under = x.elsewhere && runs_under(engine_here(), w, x);
         if (x.elsewhere) break;  // the oldest
     }
@@ -201,7 +199,7 @@ __attribute__((no_sanitize("address"))) static void look_at_stacks()
         const fiber &lane = *all.threads[n * WARP / SAMPLED].own;
         stack_seen &s = r.stacks[w][n];
         s.from = from[n];
-        s.words.resize(static_cast<size_t>(lane.stack + lane.bytes - s.from) / 4);
+        s.words.resize(size_t(lane.stack + lane.bytes - s.from) / 4);
         for (size_t k = 0; k < s.words.size(); k++) s.words[k] = reinterpret_cast<const uint32_t *>(s.from)[k];
     }
 }
@@ -222,13 +220,13 @@ static void find_work()
     for (size_t i = 0; i < r.results[w].size(); i++) {
         const result &x = r.results[w][i];
         if (x.gone) continue;
-        const size_t half = static_cast<size_t>(x.cols) / 2;
+        const size_t half = size_t(x.cols) / 2;
         size_t changed = 0;
         for (size_t lane = 0; lane < WARP; lane++) changed += count_changed(x.c[lane], &x.was[lane * half], half);
         if (changed * 2 <= WARP * half) continue;
         if (x.scores) count_work(x, runs_under(e, w, x));
         add_work(x);
-        r.results[w].erase(r.results[w].begin() + static_cast<long>(i--));
+        r.results[w].erase(r.results[w].begin() + long(i--));
     }
 }
 
@@ -266,7 +264,7 @@ void record_result(const product &p, call_site waited)
     for (size_t i = mine.size(); i-- > 0 && !p.of.onto;)
         if (mine[i].gone) forget_result(mine, i);
     result x = {{}, p.of.cols, size_of(p), p.number, !p.of.onto, waited, {}, false, false, false};
-    const size_t half = static_cast<size_t>(x.cols) / 2;
+    const size_t half = size_t(x.cols) / 2;
     x.was.resize(WARP * half);
     for (size_t lane = 0; lane < WARP; lane++) {
         x.c[lane] = p.c[lane];
@@ -276,7 +274,7 @@ void record_result(const product &p, call_site waited)
         stack_seen &s = r.stacks[warp_number(*current->running)][n];
         const char *c = reinterpret_cast<const char *>(p.c[n * WARP / SAMPLED]);
         if (c >= s.from && c + half * 4 <= s.from + 4 * s.words.size())
-            memcpy(&s.words[static_cast<size_t>(c - s.from) / 4], c, half * 4);
+            memcpy(&s.words[size_t(c - s.from) / 4], c, half * 4);
     }
     mine.push_back(x);
 }
@@ -311,9 +309,8 @@ void record_meeting(block &b)
 }
 
 // ------------------------ what a rank queues, in the order of the host's calls
-// Rows for a picture of what computes and what travels. A piece of work waits for what the clock of its stream names
-// (flight.h); its own phase is its rank, its stream and its number there. A message is a phase to which both ranks
-// arrive.
+// Rows for a picture of what computes and what travels. A piece of work waits for what its stream's clock names
+// (flight.h); its phase is its rank, stream and number. A message is a phase to which both ranks arrive.
 
 static bool queued;
 static std::deque<flight_row> &all_rows = *new std::deque<flight_row>;
@@ -427,7 +424,7 @@ extern "C" bool wb_record_end(void)
 extern "C" void wb_overlap_begin(void)
 {
     static bool begun;  // as wb_watch_pages
-    if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_begin() was called twice");
+    if (begun) report("a call reserved for the tests", {}, "wb_overlap_begin() was called twice");
     begun = recording = true;
     r.rows_wanted = false;
     r.wanted = -1;
@@ -436,11 +433,10 @@ extern "C" void wb_overlap_begin(void)
 
 extern "C" void wb_overlap_end(void)
 {
-    if (!recording) report("a call reserved for the tests", {nullptr, 0}, "wb_overlap_end() was called twice");
+    if (!recording) report("a call reserved for the tests", {}, "wb_overlap_end() was called twice");
     recording = false;
     forget_results();
-    if (!r.works)
-        report("no scores were seen", {nullptr, 0}, "no warp has worked on the result of a product C = A B^T");
+    if (!r.works) report("no scores were seen", {}, "no warp has worked on the result of a product C = A B^T");
     if (4 * r.under < 3 * r.works)
         report("too few products overlap the softmax", r.alone,
                "the warps worked on %ld tiles of scores, but a product of the same warp was in flight only during %ld "
@@ -451,9 +447,9 @@ extern "C" void wb_overlap_end(void)
     // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters
     // of them costs 2.375.
     if (8 * r.issued > 9 * r.needed)
-        report("products that no scores need", {nullptr, 0},
+        report("products that no scores need", {},
                "the products perform %.2f times as many operations as Q K^T and P V of all tiles of scores need",
-               static_cast<double>(r.issued) / static_cast<double>(r.needed));
+               double(r.issued) / double(r.needed));
 }
 
 extern "C" void wb_record_queued(bool from_here_on) { queued = from_here_on; }

@@ -171,8 +171,8 @@ void short_name(const char *function, char *name, size_t size)
     if (strncmp(function, "void ", 5) == 0) function += 5;
     for (const char *p = function; p < end; p++)
         if (*p == ' ' || *p == ':') function = p + 1;
-    if (end > function && static_cast<size_t>(end - function) < size && strncmp(function, "operator", 8) != 0)
-        snprintf(name, size, "%.*s", static_cast<int>(end - function), function);
+    if (end > function && size_t(end - function) < size && strncmp(function, "operator", 8) != 0)
+        snprintf(name, size, "%.*s", int(end - function), function);
 }
 
 struct object {
@@ -199,37 +199,37 @@ static int holds_code(dl_phdr_info *info, size_t, void *data)
     return 0;
 }
 
-FILE *ask_addr2line(const uintptr_t *codes, size_t count, const char *options)
+void each_line(const std::vector<uintptr_t> &codes, const line_seen &f)
 {
-    object o = {codes[0], "", 0};
-    if (!environment("CUDACPU_PLACES", 1) || !dl_iterate_phdr(holds_code, &o) || !o.path[0] || strchr(o.path, '\''))
-        return nullptr;
-    std::string command = std::string("addr2line ") + options + " -e '" + o.path + "' 2>/dev/null";
-    for (size_t i = 0; i < count; i++) {
+    object o = {codes.empty() ? 0 : codes[0], "", 0};
+    if (!o.code || !environment("CUDACPU_PLACES", 1) || !dl_iterate_phdr(holds_code, &o) || !o.path[0] ||
+        strchr(o.path, '\''))
+        return;
+    std::string command = std::string("addr2line -afCi -e '") + o.path + "' 2>/dev/null";
+    for (uintptr_t code : codes) {
         char address[20];
-        snprintf(address, sizeof address, " %lx", codes[i] - o.base);
+        snprintf(address, sizeof address, " %lx", code - o.base);
         command += address;
     }
-    return popen(command.c_str(), "r");
+    FILE *const answer = popen(command.c_str(), "r");
+    static char text[1 << 16], function[sizeof text];  // names of lambdas in templates are long
+    // For each address: itself, then pairs of function and file:line, callers of inlined code behind it.
+    for (size_t n = 0; answer && fgets(text, sizeof text, answer);) {
+        text[strcspn(text, "\n")] = 0;
+        n += strncmp(text, "0x", 2) == 0;
+        if (strncmp(text, "0x", 2) == 0) continue;
+        strcpy(function, text);
+        char *const colon = fgets(text, sizeof text, answer) ? strrchr(text, ':') : nullptr;
+        if (colon) *colon = 0, f(n - 1, function, text, atoi(colon + 1));
+    }
+    if (answer) pclose(answer);
 }
 
-// f(file, line) of the lines that this instruction came from, inlined calls included, innermost first; 0 where the
-// debug information was stripped.
-template <class F> static void each_line(uintptr_t code, F f)
-{
-    FILE *lines = ask_addr2line(&code, 1, "-i");
-    char text[1024];
-    while (lines && fgets(text, sizeof text, lines))
-        if (char *colon = strrchr(text, ':')) *colon = 0, f(text, atoi(colon + 1));
-    if (lines) pclose(lines);
-}
-
-// Prints those that are the student's; false if there are none. With `words` those of the words of tile.cuh and its
-// like instead.
+// Prints those that are the student's, or with `words` those of tile.cuh and its like; false if there are none.
 static bool print_lines(uintptr_t code, bool words)
 {
     int printed = 0;
-    each_line(code, [&](const char *file, int line) {
+    each_line({code}, [&](size_t, const char *, const char *file, int line) {
         if (line && is_students(file) && is_tile_vocabulary(file) == words && printed++ < 4) report_place({file, line});
     });
     return printed > 0;
@@ -237,7 +237,7 @@ static bool print_lines(uintptr_t code, bool words)
 
 void report_code(void *program_counter, bool callers)
 {
-    const uintptr_t code = reinterpret_cast<uintptr_t>(program_counter);
+    const uintptr_t code = address_of(program_counter);
     bool found = print_lines(code, false);
     if (found && !callers) return;
     // Not in the student's code, but called from there.
@@ -246,7 +246,7 @@ void report_code(void *program_counter, bool callers)
     int at = 0;
     while (at < count && frames[at] != program_counter) at++;
     for (int i = at + 1; i < count && i < at + 12; i++)
-        if (print_lines(reinterpret_cast<uintptr_t>(frames[i]) - 1, false)) {
+        if (print_lines(address_of(frames[i]) - 1, false)) {
             found = true;
             if (!callers) return;
         }
@@ -260,7 +260,7 @@ call_trace &called(int reached) { return traces[reached]; }
 int keep_trace(const call_trace &t)
 {
     traces.push_back(t);
-    return static_cast<int>(traces.size()) - 1;
+    return int(traces.size()) - 1;
 }
 
 call_site reached(call_site site)
@@ -278,13 +278,13 @@ call_site students(call_site site, int *from)
 {
     static char files[8][256];  // several may be on their way to be printed
     static int turn;
-    call_site last = {nullptr, 0};
+    call_site last = {};
     bool beyond = false;
     for (int n = 0; site.reached && n < CALLS && !beyond; n++) {
         const intptr_t code = called(site.reached).from[n];
-        const uintptr_t inside = reinterpret_cast<uintptr_t>(__executable_start + code) - 1;
+        const uintptr_t inside = address_of(__executable_start + code) - 1;
         if (!code) continue;
-        each_line(inside, [&](const char *text, int line) {
+        each_line({inside}, [&](size_t, const char *, const char *text, int line) {
             const char *file = from_here(text);
             const bool is = line && is_students(text) && strncmp(file, "workbook/", 9) != 0 && strlen(file) < 256;
             beyond |= last.file && !is;
@@ -306,13 +306,11 @@ call_site students(call_site site, int *from)
 const char *own_name(const kernel &what)
 {
     static char name[64];
-    const uintptr_t code = reinterpret_cast<uintptr_t>(what.address);
-    FILE *answer = code ? ask_addr2line(&code, 1, "-fC") : nullptr;
-    if (!answer) return what.name;
-    char text[2048] = "", at[512] = "?";  // in a stripped library the name is its neighbour's, and has no line
-    if (fgets(text, sizeof text, answer) && fgets(at, sizeof at, answer) && *at != '?')
-        short_name(text, name, sizeof name);
-    pclose(answer);
+    *name = 0;
+    // Of inlined calls the last is the kernel. In a stripped library the name is its neighbour's, and has no line.
+    each_line({address_of(what.address)}, [](size_t, const char *function, const char *file, int) {
+        if (*file != '?') short_name(function, name, sizeof name);
+    });
     const size_t length = strlen(name);  // as written it may have arguments of a template: they are worth more
     const char after = strncmp(what.name, name, length) == 0 ? what.name[length] : 'x';
     return !length || !after || after == '<' ? what.name : name;

@@ -42,9 +42,11 @@ int keep_trace(const call_trace &t);
 // A kernel's name, of one launched through a pointer too; as the launch wrote it where no other is to be had.
 const char *own_name(const kernel &what);
 
-// What addr2line answers about instructions of one program or library; null if it cannot be asked.
-FILE *ask_addr2line(const uintptr_t *codes, size_t count, const char *options);
-// Of its answers: a path below this directory without it; whether a file is one of the words that kernels are written
+// f(n, function, file, line) of the lines that the n-th of these instructions of one program or library came from,
+// inlined calls included, innermost first. Line 0 where the debug information was stripped.
+typedef std::function<void(size_t n, const char *function, const char *file, int line)> line_seen;
+void each_line(const std::vector<uintptr_t> &codes, const line_seen &f);
+// Of these: a path below this directory without it; whether a file is one of the words that kernels are written
 // in, and whether it is the student's, or such a one: not the layer's, not the compiler's.
 // "void tile_machine::store<16, 16>(float*, ...)" -> "store"; lambdas have no name to show.
 const char *from_here(const char *file);

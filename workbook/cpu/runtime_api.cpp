@@ -46,7 +46,7 @@ cudaError_t refuse(const char *call, call_site site, cudaError_t error, const ch
 cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
 {
     if (!blocks || threads < 1 || threads > MAX_THREADS) return set_error(cudaErrorInvalidValue);
-    const size_t by_threads = 2048 / static_cast<size_t>((threads + WARP - 1) / WARP * WARP);
+    const size_t by_threads = 2048 / size_t((threads + WARP - 1) / WARP * WARP);
     const size_t by_shared = SHARED_PER_MULTIPROCESSOR / (shared + 1024);  // a block costs 1 KB more than it asks for
     *blocks = (by_threads < by_shared ? by_threads : by_shared);
     if (*blocks > 32) *blocks = 32;
@@ -104,7 +104,7 @@ static int free_row()
         last = last % (STREAMS - 1) + 1;
         if (!rows[last]) return last;
     }
-    report("too many streams", {nullptr, 0}, "at most %d streams per rank are supported", STREAMS - 1);
+    report("too many streams", {}, "at most %d streams per rank are supported", STREAMS - 1);
 }
 
 int cudacpu::stream_number(cudaStream_t stream) { return stream ? stream->number : 0; }
@@ -185,7 +185,7 @@ cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMe
         return copy(to, from, bytes, kind, site);
     }
     const char *const call = stream ? "cudaMemcpyAsync()" : "cudaMemcpy()";
-    const char *const now = static_cast<const char *>(from);
+    const char *const now = chars(from);
     std::vector<flight_range> ranges;
     if (is_device_address(from)) ranges.push_back({now, bytes, false, call, site, -1});
     if (is_device_address(to)) ranges.push_back({static_cast<char *>(to), bytes, true, call, site, -1});
@@ -338,7 +338,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
-    queue("cudaLaunchHostFunc()", stream, {}, {nullptr, 0}, [=] { function(argument); });
+    queue("cudaLaunchHostFunc()", stream, {}, {}, [=] { function(argument); });
     return cudaSuccess;
 }
 
@@ -353,7 +353,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     event->recorded = __builtin_return_address(0);
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    event->seconds = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+    event->seconds = double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
     event->had_queued = stream && stream->had_queued;
     return cudaSuccess;
 }
@@ -369,6 +369,6 @@ cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(even
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
 {
     if (start->seconds == 0 || stop->seconds == 0) return set_error(cudaErrorInvalidResourceHandle);
-    *milliseconds = static_cast<float>((stop->seconds - start->seconds) * 1e3);
+    *milliseconds = float((stop->seconds - start->seconds) * 1e3);
     return cudaSuccess;
 }

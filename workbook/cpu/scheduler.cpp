@@ -1,5 +1,4 @@
-// scheduler.cpp - runs the threads of one block, one at a time, each until it has to wait for others. Nothing preempts
-// a thread.
+// scheduler.cpp - runs the threads of one block, one at a time, each until it has to wait. Nothing preempts a thread.
 #include "engine.h"
 
 __thread uint3 threadIdx, blockIdx;
@@ -11,33 +10,33 @@ __thread block *current;
 
 size_t stack_bytes()
 {
-    static const size_t bytes = static_cast<size_t>(environment("CUDACPU_STACK_KB", 256)) << 10;
+    static const size_t bytes = size_t(environment("CUDACPU_STACK_KB", 256)) << 10;
     return bytes;
 }
 
 block *new_block()
 {
     block *b = static_cast<block *>(calloc(1, sizeof(block)));
-    if (!b) report("out of host memory", {nullptr, 0}, "no memory to run a block");
+    if (!b) report("out of host memory", {}, "no memory to run a block");
     return b;
 }
 
-// Makes a page below a stack, which grows downwards, one that nobody may touch. By Linux 6.13 and later without a
-// mapping of its own for each: a worker has thousands of stacks, and these mappings cost more than they did work.
+// Makes a page below a stack one that nobody may touch; by Linux 6.13 and later without a mapping of its own, of which
+// a worker has thousands.
 static void guard(char *page, size_t bytes)
 {
     enum { GUARD_INSTALL = 102 };  // MADV_GUARD_INSTALL
     if (madvise(page, bytes, GUARD_INSTALL) != 0) mprotect(page, bytes, PROT_NONE);
 }
 
-// Makes more fibers: never as many as the block has threads when threads do not wait, since each then returns its own.
+// Fewer than the block has threads, if these do not wait: each returns its own.
 static void add_fibers(block &b)
 {
     enum { AT_ONCE = 32 };
     const size_t page = page_size(), each = page + stack_bytes();
     char *memory = static_cast<char *>(
         mmap(nullptr, AT_ONCE * each, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (memory == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no memory for the stacks of threads");
+    if (memory == MAP_FAILED) report("out of host memory", {}, "no memory for the stacks of threads");
     for (unsigned i = 0; i < AT_ONCE; i++, memory += each) {
         guard(memory, page);
         fiber &f = b.fibers[b.fiber_count++];
@@ -67,14 +66,14 @@ static void thread_main()
 long order;
 static uint32_t dice;
 
-void order_begin_launch() { dice = static_cast<uint32_t>(order) * 2654435761u | 1; }
+void order_begin_launch() { dice = uint32_t(order) * 2654435761u | 1; }
 
 static unsigned choose_lane(unsigned ready)  // which of these comes next; one bit
 {
     if (order == 0) return ready & -ready;
     if (order == 1) return 1u << (31 - __builtin_clz(ready));
     dice = dice * 1664525u + 1013904223u;
-    unsigned skip = (dice >> 16) % static_cast<unsigned>(__builtin_popcount(ready));
+    unsigned skip = (dice >> 16) % unsigned(__builtin_popcount(ready));
     while (skip--) ready &= ready - 1;
     return ready & -ready;
 }
@@ -229,7 +228,7 @@ void run_block(block &b, uint3 index)
 
 extern "C" void wb_run_in_order(long wanted)
 {
-    if (order) report("a call reserved for the tests", {nullptr, 0}, "wb_run_in_order() was called twice");
+    if (order) report("a call reserved for the tests", {}, "wb_run_in_order() was called twice");
     order = wanted;
 }
 }

@@ -3,9 +3,8 @@
 //   | guard page | room for dynamic shared memory, used from the right | guard page | static variables, used from the
 //   left | guard page |
 //
-// So a kernel that runs past the end of its dynamic shared memory touches a guard page. Between static variables are
-// gaps. All of it is NaN when a block starts, as a GPU computes it, 0x7fffffff: what is computed from it does not look
-// like an output that was not written (bytes 0xff).
+// Between static variables are gaps. All of it is NaN when a block starts, 0x7fffffff, as a GPU computes it: what comes
+// of it does not look like an output that was not written (bytes 0xff).
 #include "hooks.h"
 
 #include <wchar.h>
@@ -25,8 +24,7 @@ static void make_arena(block &b)
     const size_t page = page_size();
     char *at = static_cast<char *>(
         mmap(nullptr, 3 * page + dynamic_room() + static_room(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (at == MAP_FAILED)
-        report("out of host memory", {nullptr, 0}, "not enough host memory for the shared memory of a block");
+    if (at == MAP_FAILED) report("out of host memory", {}, "not enough host memory for the shared memory of a block");
     b.static_shared = at + 2 * page + dynamic_room();
     mprotect(at + page, dynamic_room(), PROT_READ | PROT_WRITE);
     mprotect(b.static_shared, static_room(), PROT_READ | PROT_WRITE);
@@ -51,8 +49,7 @@ void shared_memory_begin(block &b)
 
 static char *new_variable(block &b, const shared_variable &v)
 {
-    const size_t limit = b.config->shared > SHARED_BY_DEFAULT ? static_cast<size_t>(shared_at_most())
-                                                              : static_cast<size_t>(SHARED_BY_DEFAULT);
+    const size_t limit = b.config->shared > SHARED_BY_DEFAULT ? size_t(shared_at_most()) : size_t(SHARED_BY_DEFAULT);
     if (b.static_bytes + v.bytes > SHARED_BY_DEFAULT)
         report("too much static shared memory", v.site,
                "%s brings static shared memory to %zu bytes, but the limit is %d: use extern __shared__ and "
@@ -107,8 +104,7 @@ bool describe_shared_address(const block &b, const char *at, char *text, size_t 
                  b.dynamic_name ? b.dynamic_name : "dynamic shared memory");
     else if (at < b.static_shared)
         snprintf(text, size, "%td bytes %s extern __shared__ %s (%zu bytes)",
-                 at < b.dynamic_shared ? b.dynamic_shared - at
-                                       : at - b.dynamic_shared - static_cast<ptrdiff_t>(b.config->shared),
+                 at < b.dynamic_shared ? b.dynamic_shared - at : at - b.dynamic_shared - ptrdiff_t(b.config->shared),
                  at < b.dynamic_shared ? "before" : "past the end of", b.dynamic_name ? b.dynamic_name : "memory",
                  b.config->shared);
     else

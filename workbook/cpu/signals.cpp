@@ -1,5 +1,4 @@
-// signals.cpp - what threads of the engine wait for beside products: mbarriers, named barriers, a share of the register
-// file, and their turn among blocks.
+// signals.cpp - what threads wait for beside products: mbarriers, named barriers, registers, their turn among blocks.
 #include "engine.h"
 
 #include <mutex>
@@ -8,9 +7,8 @@ namespace cudacpu
 {
 // ------------------------ mbarriers: arrivals, promised bytes, phases
 
-enum : uint64_t {
-    MARK = 0x5167ull << 48
-};  // in the signal's own 8 bytes, with its number: shows that nobody overwrote it
+// In the signal's own 8 bytes, with its number: shows that nobody overwrote it.
+enum : uint64_t { MARK = 0x5167ull << 48 };
 
 signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const char *what)
 {
@@ -101,7 +99,7 @@ bool signal_is_over(const thread &, const void *word, long phase)
 {
     const uint64_t number = *static_cast<const uint64_t *>(word) ^ MARK;
     const engine &e = engine_here();
-    return number < e.signals.size() && (e.signals[number].phase & 1) != static_cast<unsigned>(phase);
+    return number < e.signals.size() && (e.signals[number].phase & 1) != unsigned(phase);
 }
 
 static void tell(const thread &t, const void *word, long phase, char *text, size_t size)
@@ -145,7 +143,7 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
 
 static bool barrier_is_over(const thread &, const void *barrier, long generation)
 {
-    return static_cast<const barrier_state *>(barrier)->generation != static_cast<unsigned>(generation);
+    return static_cast<const barrier_state *>(barrier)->generation != unsigned(generation);
 }
 
 static void tell_barrier(const thread &, const void *barrier, long, char *text, size_t size)
@@ -195,8 +193,7 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
 
 // ------------------------ registers
 // A block has what its launch took: equal shares, rounded down to 8 a thread. What a warp gives up comes back to that
-// pool; what one that has returned still held does not. Where several blocks share a multiprocessor a warp says so by
-// its first change.
+// pool; what one that has returned still held does not. A warp's first change says how many blocks share an SM.
 
 static bool pool_holds(const thread &, const void *, long more) { return engine_here().pool >= more * WARP; }
 
@@ -207,7 +204,7 @@ static void tell_pool(const thread &t, const void *, long more, char *text, size
              "for %ld more registers per thread (it has %d), but those that the block has left are only %d per thread "
              "of one warp; with %u threads, a launch can give each at most %d",
              more, e.registers[warp_number(t)], e.pool / WARP, current->thread_count,
-             REGISTERS / static_cast<int>(current->thread_count) / 8 * 8);
+             REGISTERS / int(current->thread_count) / 8 * 8);
 }
 
 struct registers_wanted {
@@ -261,10 +258,7 @@ static unsigned read(const void *counter)
     return __atomic_load_n(static_cast<const unsigned *>(counter), __ATOMIC_ACQUIRE);
 }
 
-static bool turn_has_come(const thread &, const void *counter, long turn)
-{
-    return read(counter) == static_cast<unsigned>(turn);
-}
+static bool turn_has_come(const thread &, const void *counter, long turn) { return read(counter) == unsigned(turn); }
 
 static void tell_turn(const thread &, const void *counter, long turn, char *text, size_t size)
 {
@@ -311,7 +305,7 @@ bool another_block_may_help(block &b)
     asleep.push_back(&b);
     const auto may_go_on = [](block *one) { return any_turn(*one, true); };
     while (!may_go_on(&b) &&
-           (asleep.size() < static_cast<size_t>(runners) || std::any_of(asleep.begin(), asleep.end(), may_go_on))) {
+           (asleep.size() < size_t(runners) || std::any_of(asleep.begin(), asleep.end(), may_go_on))) {
         lock.unlock();
         usleep(NAP);
         lock.lock();

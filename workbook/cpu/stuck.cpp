@@ -5,8 +5,7 @@ namespace cudacpu
 {
 enum whereabouts { RETURNED, PARKED, BARRIER_WAIT, WARP_WAIT };
 
-// Whose patience says why t does not go on: the lane that does the work for its warp may be parked within a warp
-// operation.
+// Whose patience says why t does not go on: it may be that of the lane that does the work for its warp.
 static const thread &speaker(const block &b, const thread &t)
 {
     const warp &w = b.warps[t.number / WARP];

@@ -1,5 +1,4 @@
-// tensor_cores.cpp - C += A B for a whole warp: what the lanes hold becomes three matrices of float32, and these are
-// multiplied. Before that, ldmatrix.
+// tensor_cores.cpp - C += A B for a whole warp, by three matrices of float32 that lanes fill; and ldmatrix.
 #include "hooks.h"
 
 namespace cudacpu
@@ -12,7 +11,7 @@ struct all_values {
     {
         for (int bits = 0; bits < 256; bits++) {
             const int exponent = bits >> 3 & 15, fraction = bits & 7;
-            float x = static_cast<float>(exponent ? 8 + fraction : fraction) / 512;
+            float x = float(exponent ? 8 + fraction : fraction) / 512;
             for (int e = 1; e < exponent; e++) x *= 2;
             if ((bits & 127) == 127) x = __builtin_nanf("");
             of[bits] = bits & 128 ? -x : x;
@@ -29,12 +28,12 @@ uint8_t to_e4m3(float x)
     const float a = fabsf(x);
     if (x != x) return 127;
     if (a >= 448) return sign | largest;
-    const int e = static_cast<int>(same_bits<uint32_t>(a) >> 23) - 126;  // a < 2^e
-    const int step = (e < -5 ? -5 : e) - 4;                              // neighbours are 2^step apart, 2^-9 at least
-    const float steps = same_bits<float>((127 - step) << 23);            // 2^-step
-    const float whole = a * steps + 0x1.8p23f;                           // to the nearest, of two the even one
+    const int e = int(same_bits<uint32_t>(a) >> 23) - 126;     // a < 2^e
+    const int step = (e < -5 ? -5 : e) - 4;                    // neighbours are 2^step apart, 2^-9 at least
+    const float steps = same_bits<float>((127 - step) << 23);  // 2^-step
+    const float whole = a * steps + 0x1.8p23f;                 // to the nearest, of two the even one
     // 8 to 15 of them with the leading bit, fewer where step is -9; 16 carry into the exponent.
-    return sign | ((step + 9) * 8 + static_cast<int>(whole - 0x1.8p23f));
+    return sign | ((step + 9) * 8 + int(whole - 0x1.8p23f));
 }
 
 // ------------------------ products
@@ -47,7 +46,7 @@ static float *room(size_t count)
     if (count > size) {
         free(at);
         at = static_cast<float *>(aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64));
-        if (!at) report("out of host memory", {nullptr, 0}, "no memory for a matrix product");
+        if (!at) report("out of host memory", {}, "no memory for a matrix product");
         size = count;
     }
     return at;
@@ -56,11 +55,18 @@ static float *room(size_t count)
 static float low(uint32_t pair) { return same_bits<float>(pair << 16); }  // a bf16 is the upper half of a float
 static float high(uint32_t pair) { return same_bits<float>(pair & 0xffff0000u); }
 
+// f(two of the lane's numbers of C, where they are in the matrix).
+template <class F> static void each_two(const matrices &m, float *c, int lane, F f)
+{
+    for (int r = lane / 4; r < m.rows; r += 16)
+        for (int n = lane % 4 * 2; n < m.cols; n += 8)
+            for (int i = 0; i < 2; i++, c += 2) f(c, m.c + (r + i * 8) * m.cols + n);
+}
+
 static void take(const matrices &m, const warp_product &p, int lane)
 {
     const int g = lane / 4, t = lane % 4 * 2;
     const uint32_t *a = p.a, *b = p.b;
-    const float *c = p.c;
     for (int k = 0; k < m.depth; k += 16) {
         for (int r = 0; r < m.rows; r += 16)
             for (int i = 0; i < 4; i++, a++) {
@@ -73,24 +79,12 @@ static void take(const matrices &m, const warp_product &p, int lane)
                 at[0] = low(*b), at[m.cols] = high(*b);
             }
     }
-    for (int r = 0; r < m.rows; r += 16)
-        for (int n = 0; n < m.cols; n += 8)
-            for (int i = 0; i < 4; i += 2, c += 2) {
-                float *at = m.c + (r + g + i / 2 * 8) * m.cols + n + t;
-                at[0] = c[0], at[1] = c[1];
-            }
+    each_two(m, p.c, lane, [](const float *c, float *at) { at[0] = c[0], at[1] = c[1]; });
 }
 
 static void give(const matrices &m, const warp_product &p, int lane)
 {
-    const int g = lane / 4, t = lane % 4 * 2;
-    float *c = p.c;
-    for (int r = 0; r < m.rows; r += 16)
-        for (int n = 0; n < m.cols; n += 8)
-            for (int i = 0; i < 4; i += 2, c += 2) {
-                const float *at = m.c + (r + g + i / 2 * 8) * m.cols + n + t;
-                c[0] = at[0], c[1] = at[1];
-            }
+    each_two(m, p.c, lane, [](float *c, const float *at) { c[0] = at[0], c[1] = at[1]; });
 }
 
 // Eight numbers at a time, whatever the processor has for that.
@@ -98,8 +92,7 @@ typedef float eight __attribute__((vector_size(32)));
 typedef int eight_ints __attribute__((vector_size(32)));
 
 // How the tensor cores add up products of e4m3, as a model: 32 of them and what was there in one go, each cut, toward
-// 0, to KEPT bits of the largest. With it sums are off as an H200's are (problems/16/README.md has both), but not by
-// the same bits.
+// 0, to KEPT bits of the largest. Sums are off as an H200's are (problems/16/README.md), not by the same bits.
 constexpr int KEPT = 14, FRACTION = 23, BIAS = 127;
 static inline __attribute__((always_inline)) void multiply_cutting(const matrices &m)
 {
@@ -178,7 +171,7 @@ static bool is_wide() { return false; }
 
 static bool rows_are_alike(const float *x, int rows, int cols)
 {
-    return !memcmp(x, x + cols, sizeof *x * static_cast<size_t>((rows - 1) * cols));
+    return !memcmp(x, x + cols, sizeof *x * size_t((rows - 1) * cols));
 }
 
 void multiply(const matrices &m)
@@ -190,16 +183,15 @@ void multiply(const matrices &m)
         multiply_wide(some);
     else
         multiply_matrices(some);
-    for (int row = some.rows; row < m.rows; row++)
-        memcpy(m.c + row * m.cols, m.c, sizeof *m.c * static_cast<size_t>(m.cols));
+    for (int row = some.rows; row < m.rows; row++) memcpy(m.c + row * m.cols, m.c, sizeof *m.c * size_t(m.cols));
 }
 
 void multiply(void **products, int count)
 {
     const warp_product &one = *static_cast<warp_product *>(products[0]);
     matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 8 * one.cols, 16 * one.depth};
-    const size_t a = static_cast<size_t>(m.rows) * m.depth, b = static_cast<size_t>(m.depth) * m.cols;
-    const size_t c = static_cast<size_t>(m.rows) * m.cols;
+    const size_t a = size_t(m.rows) * m.depth, b = size_t(m.depth) * m.cols;
+    const size_t c = size_t(m.rows) * m.cols;
     m.a = room(a + b + c);
     m.b = m.a + a;
     m.c = m.b + b;
@@ -207,10 +199,10 @@ void multiply(void **products, int count)
     for (int lane = 0; lane < count; lane++) {
         const warp_product &p = *static_cast<warp_product *>(products[lane]);
         if (p.rows != one.rows || p.cols != one.cols || p.depth != one.depth)
-            report("bad product", {nullptr, 0}, "the lanes of a warp multiply matrices of different sizes");
+            report("bad product", {}, "the lanes of a warp multiply matrices of different sizes");
         take(m, p, lane);
     }
-    hook_product(m, {nullptr, 0});
+    hook_product(m, {});
     float *record = product_begins(m);
     multiply(m);
     product_ends(record, m);
@@ -249,7 +241,7 @@ static void count_passes(const matrix_request *const *rows, int lane0)
     for (int i = 0; i < BLOCK_ROWS; i++) {
         uint64_t in_group = 1, other = 0;
         for (int j = 0; j < i; j++) {
-            const uintptr_t apart = static_cast<uintptr_t>(rows[i]->row - rows[j]->row);
+            const uintptr_t apart = uintptr_t(rows[i]->row - rows[j]->row);
             if (!apart) in_group = 0;
             if (!apart) break;
             if (apart / ROW_BYTES % GROUPS == 0) in_group++, other = j;
@@ -258,8 +250,8 @@ static void count_passes(const matrix_request *const *rows, int lane0)
     }
     fetches++, passes += needed;
     if (needed == 1) return;
-    const uint64_t lanes = (static_cast<uint64_t>(lane0) + pair[0]) << 5 | (static_cast<uint64_t>(lane0) + pair[1]);
-    const uint64_t this_one = needed << 42 | static_cast<uint64_t>(rows[0]->site.line) << 10 | lanes;
+    const uint64_t lanes = (uint64_t(lane0) + pair[0]) << 5 | (uint64_t(lane0) + pair[1]);
+    const uint64_t this_one = needed << 42 | uint64_t(rows[0]->site.line) << 10 | lanes;
     uint64_t w = worst;  // of several as bad that of the last line: the same whichever thread comes first
     while (this_one > w && !worst.compare_exchange_weak(w, this_one)) {}
 }
@@ -267,7 +259,7 @@ static void count_passes(const matrix_request *const *rows, int lane0)
 static void check_row(thread &t, const matrix_request &r)
 {
     const unsigned lane = t.number % WARP;
-    const size_t past = reinterpret_cast<uintptr_t>(r.row) % ROW_BYTES;
+    const size_t past = address_of(r.row) % ROW_BYTES;
     block &b = *current;
     b.running = &t;
     const bool dynamic = r.row >= b.dynamic_shared && r.row + ROW_BYTES <= b.dynamic_shared + b.config->shared;
@@ -306,7 +298,7 @@ static void load_transposed(void **lanes, int count) { load(lanes, count); }
 // Two functions, so that lanes that call one do not meet lanes that call the other.
 void load_matrices(uint32_t *to, const void *row, bool transposed, call_site site)
 {
-    matrix_request mine = {to, static_cast<const char *>(row), transposed, site, __builtin_return_address(0)};
+    matrix_request mine = {to, chars(row), transposed, site, __builtin_return_address(0)};
     warp_call(transposed ? load_transposed : load, &mine, site);
 }
 }

@@ -1,5 +1,4 @@
-// warp.cpp - shuffles, votes, reductions and calls of a whole warp. A lane that arrives waits; the last one does the
-// work for all.
+// warp.cpp - shuffles, votes, reductions and calls of a whole warp. The last lane that arrives does the work for all.
 #include "engine.h"
 
 namespace cudacpu
@@ -32,8 +31,8 @@ static int source_lane(const warp_request &r, int own)
     const unsigned by = r.argument;
     switch (r.operation) {
     case SHUFFLE: return first + (r.argument & (r.width - 1));
-    case SHUFFLE_UP: return by <= static_cast<unsigned>(own - first) ? own - r.argument : own;
-    case SHUFFLE_DOWN: return by <= static_cast<unsigned>(last - own) ? own + r.argument : own;
+    case SHUFFLE_UP: return by <= unsigned(own - first) ? own - r.argument : own;
+    case SHUFFLE_DOWN: return by <= unsigned(last - own) ? own + r.argument : own;
     default: return (own ^ r.argument) >= 0 && (own ^ r.argument) <= last ? own ^ r.argument : own;
     }
 }
@@ -64,7 +63,7 @@ static uint64_t vote(const warp &w, unsigned lanes, warp_operation operation)
 
 static uint32_t combine(warp_operation operation, uint32_t x, uint32_t y)
 {
-    const int32_t a = static_cast<int32_t>(x), c = static_cast<int32_t>(y);
+    const int32_t a = int32_t(x), c = int32_t(y);
     switch (operation) {
     case MIN_INT: return a < c ? x : y;
     case MAX_INT: return a > c ? x : y;
@@ -89,7 +88,7 @@ static void call(warp &w, unsigned lanes, const warp_request &any)
     void *pointers[WARP];
     int count = 0;
     for (unsigned lane : each(lanes))
-        pointers[count++] = reinterpret_cast<void *>(static_cast<uintptr_t>(w.threads[lane].request.value));
+        pointers[count++] = reinterpret_cast<void *>(uintptr_t(w.threads[lane].request.value));
     any.function(pointers, count);
 }
 
@@ -165,7 +164,7 @@ void warp_call(void (*f)(void **, int), void *mine, call_site site)
     thread &me = running_thread("an operation of the whole warp", site);
     me.code = __builtin_return_address(0);
     me.site = site;
-    me.request = {CALL, 0xffffffffu, 0, WARP, reinterpret_cast<uintptr_t>(mine), 0, f};
+    me.request = {CALL, 0xffffffffu, 0, WARP, address_of(mine), 0, f};
     arrive(me);
 }
 

@@ -1,20 +1,14 @@
-// warpgroup_products.cpp - products that run on. Each warp of a group keeps its own queue of them, and computes its
-// sixteen rows of one when its own products_done makes it due, from the factors as they are then. Until then the
-// result is NaN.
-//
-// C may be a variable that has ended when the product is due. So nothing is written there unless all of it is as it
-// was left.
+// warpgroup_products.cpp - products that run on. Each warp of a group has its own queue of them, and computes its
+// sixteen rows of one when its products_done makes it due, from the factors as they are then. Until then the result is
+// NaN. C may be a variable that has ended by then: nothing is written there unless all of it is as it was left.
 #include "engine.h"
 
 #include <ucontext.h>
 
 namespace cudacpu
 {
-enum {
-    MOST = 256,
-    ROWS = 16,
-    TAG = 0x7fa00000
-};  // rows and columns of a factor; rows of a warp; bits of a signalling NaN
+// Rows and columns of a factor; rows of a warp; bits of a signalling NaN.
+enum { MOST = 256, ROWS = 16, TAG = 0x7fa00000 };
 
 // ------------------------ what a product finds, was it changed?
 
@@ -23,7 +17,7 @@ FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint
 {
     enum { LANES = 64 };
     uint32_t sum[LANES] = {};
-    const char *p = static_cast<const char *>(at);
+    const char *p = chars(at);
     for (; bytes >= sizeof sum; p += sizeof sum, bytes -= sizeof sum) {
         uint32_t x[LANES];
         memcpy(x, p, sizeof x);
@@ -41,15 +35,12 @@ FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint
 static uint64_t hash_rows(const tile_rows &r, uint64_t h)
 {
     for (int panel = 0; panel < r.panels; panel++)
-        h = hash_bytes(static_cast<const char *>(r.at) + panel * r.panel_bytes + r.row0 * r.line, r.rows * r.line, h);
+        h = hash_bytes(chars(r.at) + panel * r.panel_bytes + r.row0 * r.line, r.rows * r.line, h);
     return h;
 }
 
 // Registers of a lane that hold A.
-static size_t weights_of(const product_request &q)
-{
-    return q.weights ? static_cast<size_t>(q.depth / (q.e4m3 ? 8 : 4)) : 0;
-}
+static size_t weights_of(const product_request &q) { return q.weights ? size_t(q.depth / (q.e4m3 ? 8 : 4)) : 0; }
 
 static bool weights_are_as_issued(const product &p)
 {
@@ -82,7 +73,7 @@ static int unpack(const char *at, int bytes, bool e4m3, float *to)
     for (int i = 0; 2 * i < bytes && !e4m3; i++) {
         uint16_t x;
         memcpy(&x, at + 2 * i, sizeof x);
-        to[i] = same_bits<float>(static_cast<uint32_t>(x) << 16);
+        to[i] = same_bits<float>(uint32_t(x) << 16);
     }
     return e4m3 ? bytes : bytes / 2;
 }
@@ -93,7 +84,7 @@ static void unpack_row(const tile_rows &tile, bool e4m3, int row, int cols, floa
 {
     const int pieces = tile.line / 16, all = cols * (e4m3 ? 1 : 2) / 16, exchanged = row * tile.line / 128 % pieces;
     for (int c = 0; c < all; c++) {
-        const char *line = static_cast<const char *>(tile.at) + c / pieces * tile.panel_bytes + row * tile.line;
+        const char *line = chars(tile.at) + c / pieces * tile.panel_bytes + row * tile.line;
         to += unpack(line + (c % pieces ^ exchanged) * 16, 16, e4m3, to);
     }
 }
@@ -178,8 +169,8 @@ static void left_of(const product &p, int w, float *left)
 }
 
 // ------------------------ arithmetic on the result of a product that is not done
-// The result is a signalling NaN until then, and on x86-64 arithmetic on one traps: so the read has a line. Elsewhere
-// it is found when somebody writes there, or as NaN in the outputs.
+// It is a signalling NaN, and on x86-64 arithmetic on one traps: so the read has a line. Elsewhere it is found when
+// somebody writes there, or as NaN in the outputs.
 
 #ifdef __x86_64__
 enum { INVALID = 1, INVALID_MASKED = 1 << 7 };  // of MXCSR
@@ -187,7 +178,7 @@ enum { INVALID = 1, INVALID_MASKED = 1 << 7 };  // of MXCSR
 void trap_early_reads(bool on)
 {
     const unsigned csr = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(on ? csr & ~static_cast<unsigned>(INVALID_MASKED | INVALID) : csr | INVALID_MASKED);
+    __builtin_ia32_ldmxcsr(on ? csr & ~unsigned(INVALID_MASKED | INVALID) : csr | INVALID_MASKED);
 }
 
 // The tag of a product in flight among these bytes; null if there is none.
@@ -196,7 +187,7 @@ static const product *tagged(const void *at, size_t bytes)
     const engine &e = engine_here();
     for (size_t i = 0; i + 4 <= bytes; i += 4)
         for (const product *p : e.queue[warp_number(*current->running)])
-            if (!memcmp(static_cast<const char *>(at) + i, &p->tag, 4)) return p;
+            if (!memcmp(chars(at) + i, &p->tag, 4)) return p;
     return nullptr;
 }
 
@@ -290,7 +281,7 @@ static void issue_for_warp(void **lanes, int count)
     product *p = e.idle.empty() ? new product() : e.idle.back();
     if (!e.idle.empty()) e.idle.pop_back();
     p->of = q;
-    e.multiplied += static_cast<uint64_t>(ROWS) * static_cast<uint64_t>(q.cols) * static_cast<uint64_t>(q.depth);
+    e.multiplied += uint64_t(ROWS) * uint64_t(q.cols) * uint64_t(q.depth);
     p->number = ++e.issued[w];
     p->tag = TAG | (p->number & 0xfffff);
     p->next = nullptr;
@@ -321,7 +312,7 @@ static void issue_for_warp(void **lanes, int count)
     for (size_t lane = 0; lane < WARP; lane++) {
         const product_request &mine = *static_cast<product_request *>(lanes[lane]);
         p->weights[lane] = mine.weights;
-        memcpy(&p->saved[lane * static_cast<size_t>(q.cols / 2)], mine.c, static_cast<size_t>(q.cols) * 2);
+        memcpy(&p->saved[lane * size_t(q.cols / 2)], mine.c, size_t(q.cols) * 2);
         fill(mine.c, q.cols / 2, p->tag);
         if (q.weights) memcpy(&p->weights_issued[lane * weights], mine.weights, weights * 4);
     }
@@ -363,8 +354,7 @@ static void check_unchanged(const product &p, int w)
                    w);
 }
 
-// Lane 4 g + t has, of each 8 columns, columns 2 t and 2 t + 1 of row g, then of row g + 8: f(its four, two in row g,
-// two in row g + 8).
+// Lane 4 g + t has, of each 8 columns, 2 t and 2 t + 1 of rows g and g + 8: f(its four, two in row g, two in g + 8).
 template <class F> static void each_four(float *c, int cols, int lane, F f)
 {
     float *upper = c + lane / 4 * cols + lane % 4 * 2, *lower = upper + 8 * cols;
@@ -387,7 +377,7 @@ static void compute(engine &e, product &p, int w)
     bool idle[ROWS / 4 * MOST / 16];  // 0 x NaN is not 0
     const bool leave_out = idle_of_left(left, q.depth, idle) && right.finite;
     const int half = q.cols / 2;
-    memset(c, 0, sizeof(float) * static_cast<size_t>(ROWS * q.cols));
+    memset(c, 0, sizeof(float) * size_t(ROWS * q.cols));
     for (int lane = 0; lane < WARP && q.onto; lane++)
         each_four(c, q.cols, lane, [&, from = &p.saved[lane * half]](int n, float *x, float *y) {
             memcpy(x, from + n, 8), memcpy(y, from + n + 2, 8);
@@ -414,7 +404,7 @@ static bool all_issued(const thread &t, const void *, long number)
     const engine &e = engine_here();
     const int first = warp_number(t) / GROUP_WARPS * GROUP_WARPS;
     for (int i = 0; i < GROUP_WARPS; i++)
-        if (e.issued[first + i] < static_cast<unsigned>(number)) return false;
+        if (e.issued[first + i] < unsigned(number)) return false;
     return true;
 }
 
@@ -426,7 +416,7 @@ static void tell_product(const thread &t, const void *, long number, char *text,
     int n = snprintf(text, size, "for product %ld of its group (line %d), which has not been issued by warp", number,
                      site.line);
     for (int i = 0; i < GROUP_WARPS; i++)
-        if (e.issued[first + i] < static_cast<unsigned>(number)) n += snprintf(text + n, size - n, " %d", first + i);
+        if (e.issued[first + i] < unsigned(number)) n += snprintf(text + n, size - n, " %d", first + i);
 }
 
 struct products_due {
@@ -441,7 +431,7 @@ static bool another_came(const thread &t, const void *, long number)
     const engine &e = engine_here();
     const int w = warp_number(t), first = w / GROUP_WARPS * GROUP_WARPS;
     for (int i = first; i < first + GROUP_WARPS; i++)
-        if (i != w && e.waited[i] >= static_cast<unsigned>(number)) return true;
+        if (i != w && e.waited[i] >= unsigned(number)) return true;
     return false;
 }
 
@@ -485,11 +475,11 @@ static void wait_for_warp(void **lanes, int)
     engine &e = engine_here();
     const int w = warp_number(*current->running);
     const products_due due = *static_cast<products_due *>(lanes[0]);
-    const long due_number = static_cast<long>(e.issued[w]) - due.pending;
+    const long due_number = long(e.issued[w]) - due.pending;
     if (recording) record_wait(due_number > 0 ? due_number : 0, due.site);
     e.waited[w]++;
     check_same_wait(e, due, w);
-    while (static_cast<int>(e.queue[w].size()) > due.pending) {
+    while (int(e.queue[w].size()) > due.pending) {
         product *p = e.queue[w].front();
         wait_until(all_issued, tell_product, nullptr, p->number, due.site);
         compute(e, *p, w);

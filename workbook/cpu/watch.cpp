@@ -1,13 +1,11 @@
-// watch.cpp - who reads which keys, whatever is done with them: pages of the watched tensors may not be touched, the
-// first touch faults, is noted, and opens its page. A page that no query in hand may need ends the process with a
-// report.
+// watch.cpp - who reads which keys: pages of the watched tensors may not be touched, the first touch faults, is noted,
+// and opens its page. A page that no query in hand may need ends the process with a report.
 //
 // Queries are in hand once a page of theirs (Q, or O) was touched: the last few tiles of each host thread, since a
-// block or a thread may take one tile after the other, prefetch, or give its warps rows apart; of a block with many
-// threads as many rows as threads, since each may have a row. Keys that none of them needs were read ahead, of the
-// tile of queries that comes next, or in vain: the next shows it, or the block's end. With each new tile all pages
-// close again. So do they at each block's begin; launches run on one host thread here. Pages of keys that two heads
-// share are never closed.
+// block may take one tile after the other, prefetch, or give its warps rows apart; of a block with many threads as many
+// rows, since each may have one. Keys that none of them needs were read ahead, for the next tile of queries, or in
+// vain: that tile shows it, or the block's end. With each new tile, and each block, all pages close again, but for
+// those of keys that two heads share. Launches run on one host thread here.
 #include "report.h"
 
 namespace cudacpu
@@ -16,6 +14,7 @@ enum { TENSORS = 8, SETS = 4, MOST_SETS = MAX_THREADS / WB_NEAR, HANDS = 64, NOT
 
 struct row_range {
     int first, last;
+    row_range with(row_range o) const { return {std::min(first, o.first), std::max(last, o.last)}; }
 };
 
 static wb_watch watch;
@@ -30,7 +29,7 @@ static struct {
     void *code;     // that touched them
 } noted[2][NOTED];  // of queries, of keys: pages that the block has touched, one of all heads that have these rows
 static int noted_count[2];
-static bool queries_came;  // since keys were read ahead; both ways, since the block began
+static bool queries_came;  // since keys were read ahead
 
 bool watching() { return count > 0; }
 
@@ -40,7 +39,7 @@ static void judge_share()
     for (int k = 0; k < count; k++)
         if (tensors[k].keys) pages += tensors[k].bytes / page_size();
     if (2 * in_block * watch.shares > 3 * pages)
-        report("a block reads more than its share", {nullptr, 0},
+        report("a block reads more than its share", {},
                "this block reads %ld of %ld pages of keys (limit %ld) while other blocks have nothing to do", in_block,
                pages, 3 * pages / (2 * watch.shares));
 }
@@ -49,12 +48,12 @@ static void judge_share()
 // heads, too: both. Returns how many ranges.
 static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2])
 {
-    const char *begin = static_cast<const char *>(t.at), *end = begin + t.bytes, *after = page + page_size();
+    const char *begin = chars(t.at), *end = begin + t.bytes, *after = page + page_size();
     const bool alone = t.keys || watch.on_host;
     if (after <= begin || page >= end || (alone && (page < begin || after > end))) return 0;
-    const size_t head = t.row_bytes * static_cast<size_t>(t.rows);
-    const size_t from = page < begin ? 0 : static_cast<size_t>(page - begin);
-    const size_t to = static_cast<size_t>((after < end ? after : end) - begin) - 1, between = to / head - from / head;
+    const size_t head = t.row_bytes * size_t(t.rows);
+    const size_t from = page < begin ? 0 : size_t(page - begin);
+    const size_t to = size_t((after < end ? after : end) - begin) - 1, between = to / head - from / head;
     if (between && alone) return 0;
     const int first = from % head / t.row_bytes, last = to % head / t.row_bytes;
     rows[0] = {first, between ? t.rows - 1 : last};
@@ -65,7 +64,7 @@ static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2]
 static void protect_pages(int protection)
 {
     for (int k = 0; k < count; k++) {
-        const char *end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
+        const char *end = chars(tensors[k].at) + tensors[k].bytes;
         row_range rows[2];
         char *from = nullptr, *page = page_of(tensors[k].at);
         for (;; page += page_size()) {
@@ -136,10 +135,7 @@ static void note(bool keys, row_range rows, bool ahead, void *code)
 static row_range extent(bool keys)
 {
     row_range all = {INT_MAX, -1};
-    for (int n = 0; n < noted_count[keys]; n++) {
-        const row_range rows = noted[keys][n].rows;
-        all = {rows.first < all.first ? rows.first : all.first, rows.last > all.last ? rows.last : all.last};
-    }
+    for (int n = 0; n < noted_count[keys]; n++) all = all.with(noted[keys][n].rows);
     return all;
 }
 
@@ -222,14 +218,13 @@ static void take_in_hand(row_range rows)
 {
     const int h = my_hand(), pages = 2 * (rows.last - rows.first + 1);
     row_range *mine = in_hand[h];
-    const int threads = current ? static_cast<int>(current->thread_count) : 0;
+    const int threads = current ? int(current->thread_count) : 0;
     const int most = threads > SETS * WB_NEAR ? threads / WB_NEAR : SETS;
     queries_came = true;
     for (int n = 0; n < sets[h]; n++) {
-        const int first = rows.first < mine[n].first ? rows.first : mine[n].first;
-        const int last = rows.last > mine[n].last ? rows.last : mine[n].last;
-        if (last - first >= WB_NEAR + pages) continue;
-        mine[n] = {first, last};
+        const row_range both = mine[n].with(rows);
+        if (both.last - both.first >= WB_NEAR + pages) continue;
+        mine[n] = both;
         return;
     }
     memmove(mine + 1, mine, (MOST_SETS - 1) * sizeof *mine);
@@ -259,9 +254,8 @@ bool watch_touched(const char *at, void *code)
         if (watch.shares)
             judge_share();
         else if (watch.both_ways) {
-            queries_came |= !tensors[k].keys;
-            if (ranges == 1) note(tensors[k].keys, rows[0], true, code);
-        } else if (tensors[k].keys)
+            if (ranges == 1) note(keys, rows[0], true, code);
+        } else if (keys)
             take_keys(rows[0], code);
         else
             for (int n = 0; n < ranges; n++) take_in_hand(rows[n]);
@@ -274,9 +268,9 @@ bool watch_touched(const char *at, void *code)
 
 void watch_copied(const void *from, size_t bytes, call_site site)
 {
-    const char *at = static_cast<const char *>(from);
+    const char *at = chars(from);
     for (int k = 0; k < count; k++) {
-        const char *keys = static_cast<const char *>(tensors[k].at);
+        const char *keys = chars(tensors[k].at);
         if (tensors[k].keys && at < keys + tensors[k].bytes && at + bytes > keys)
             report("keys were copied", site, "a copy reads these keys whether a query attends to them or not");
     }
@@ -285,23 +279,23 @@ void watch_copied(const void *from, size_t bytes, call_site site)
 extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int number)
 {
     static bool begun;  // once in a process: who ended it early cannot begin another
-    if (begun) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_pages() was called twice");
+    if (begun) report("a call reserved for the tests", {}, "wb_watch_pages() was called twice");
     begun = true;
     catch_faults();
     watch = *how;
     count = number;
-    memcpy(tensors, what, static_cast<size_t>(number) * sizeof *tensors);
+    memcpy(tensors, what, size_t(number) * sizeof *tensors);
     if (watch.on_host) protect_pages(PROT_NONE);
 }
 
 extern "C" void wb_watch_end(void)
 {
-    if (!count) report("a call reserved for the tests", {nullptr, 0}, "wb_watch_end() was called twice");
+    if (!count) report("a call reserved for the tests", {}, "wb_watch_end() was called twice");
     open_device_memory(true);
     judge_noted();
     open_device_memory(false);
     if (watch.on_host) protect_pages(PROT_READ | PROT_WRITE);
-    if (!touched) report("keys were never read", {nullptr, 0}, "no page of K or V was read");
+    if (!touched) report("keys were never read", {}, "no page of K or V was read");
     count = 0;
     hands = 0;
     touched = 0;

@@ -39,8 +39,7 @@ static void expect_row_sum(const worker_run *run, expected *y)
     free(w);
 }
 
-// Under a mask as data the tiles are known, so that what may show is, too: a query is excused if its tile's lists name
-// a tile that has one of these keys, in any of the masks.
+// Under a mask as data a query is excused if its tile's lists name a tile that has one of these keys, in any mask.
 static void excused_by_lists(const worker_run *run, bool *excused)
 {
     const wb_case *c = &run->c;
@@ -88,8 +87,7 @@ void expect_excused(const worker_run *run, bool *excused)
 
 void expect_excused_keys(const worker_run *run, bool *excused) { excuse_near(run, true, excused); }
 
-// Where V of a head is NaN nothing is judged of its own rows but L. Several heads of O, its like, delta and dsinks,
-// which has those of all sequences in one, are one of V's.
+// Where V of a head is NaN nothing is judged of its rows, which may be several heads', but L. dsinks has one sequence.
 static void excuse_head(const worker_run *run, int k, const expected *e)
 {
     const attention_shape *s = &run->c.shape;
@@ -134,31 +132,28 @@ static void expect_forward(const worker_run *run, expected *O, expected *L, doub
     double *sinks = worker_numbers(run, "sink_logits");
     const wb_named_mask *mask = problem->signature == WB_BLOCK_MASK ? &wb_case_mask_of(&run->c)->named : NULL;
     const int heads = s->batch * s->q_heads, D = s->head_dim;
-    const double work = 2.0 * heads * D * wb_case_visible_pairs(problem, &run->c);
-    const int every = 1 + (int)(work / budget);
+    const int parts = problem->signature == WB_RING ? 2 * run->c.ranks : 0;
+    const int every = 1 + (int)(2.0 * heads * D * wb_case_visible_pairs(problem, &run->c) / budget);
 
-#pragma omp parallel for collapse(2) schedule(dynamic, 16)
-    for (int bh = 0; bh < heads; bh++)
-        for (int i = 0; i < s->q_len; i++) {
-            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-            const bool judged = is_judged(run, i + bh, every) || (mask && sees_nothing(mask, bh / s->q_heads, i));
-            if (!judged) {
-                leave_out(O, L, row, D);
-                continue;
-            }
-            const oracle_mask named = {wb_named_mask_sees, mask, mask ? bh / s->q_heads % mask->masks : 0};
-            oracle_attention_row(&(oracle_inputs){problem, s, Q, K, V, sinks, .mask = mask ? &named : NULL},
-                                 bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row], tolerance, &largest, NULL);
-            const int parts = run->problem->signature == WB_RING ? 2 * run->c.ranks : 0;
-            for (int d = 0; d < D; d++) {
-                const double abs_V = tolerance[d];
-                tolerance[d] = tolerance_O(want[d], abs_V, largest, D, s->kv_len, type);
-                if (parts) tolerance[d] += tolerance_parts_O(abs_V, L->want[row], parts);
-            }
-            L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
-            if (parts) L->tolerance[row] += tolerance_parts_L(L->want[row], parts);
+#pragma omp parallel for schedule(dynamic, 16)
+    for (size_t row = 0; row < (size_t)heads * (size_t)s->q_len; row++) {
+        const int i = (int)(row % (size_t)s->q_len), bh = (int)(row / (size_t)s->q_len), b = bh / s->q_heads;
+        double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
+        if (!is_judged(run, i + bh, every) && !(mask && sees_nothing(mask, b, i))) {
+            leave_out(O, L, row, D);
+            continue;
         }
+        const oracle_mask named = {wb_named_mask_sees, mask, mask ? b % mask->masks : 0};
+        oracle_attention_row(&(oracle_inputs){problem, s, Q, K, V, sinks, .mask = mask ? &named : NULL}, b,
+                             bh % s->q_heads, i, want, &L->want[row], tolerance, &largest, NULL);
+        for (int d = 0; d < D; d++) {
+            const double abs_V = tolerance[d];
+            tolerance[d] = tolerance_O(want[d], abs_V, largest, D, s->kv_len, type);
+            if (parts) tolerance[d] += tolerance_parts_O(abs_V, L->want[row], parts);
+        }
+        L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
+        if (parts) L->tolerance[row] += tolerance_parts_L(L->want[row], parts);
+    }
     excuse_queries(run, O);
     free(Q), free(K), free(V), free(sinks);
 }
@@ -169,7 +164,7 @@ static void fill_forward_inputs(const worker_run *run)
     void *const any = (void *)256;
     if (wb_check_backward(run->problem->name, any, any, any, any, any, any, any, any, any, any, &run->c.shape) != WB_OK)
         return;
-    const int at[2] = {wb_tensor_named(run->tensors, run->count, "O"), wb_tensor_named(run->tensors, run->count, "L")};
+    const int at[2] = {worker_named(run, "O"), worker_named(run, "L")};
     expected is[2] = {room_for(run->tensors[at[0]].count), room_for(run->tensors[at[1]].count)};
     expect_forward(run, &is[0], &is[1], INFINITY);
     for (int k = 0; k < 2; free(is[k].want), free(is[k].tolerance), k++)
@@ -196,8 +191,7 @@ static void set_gradients(expected *e, size_t row, const oracle_sum *sum, int D,
     }
 }
 
-// Where V or dO is NaN. What the oracle says is NaN is not judged, nor are the rows of `e` that are excused; in each
-// head there are `rows` of them.
+// Where V or dO is NaN. What the oracle says is NaN is not judged, nor are excused rows of `e`, a head's `rows` each.
 static void excuse_gradients(expected *e, size_t count, const bool *excused, int rows, int D)
 {
     for (size_t k = 0; k < count; k++)
@@ -226,7 +220,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
 {
     const attention_shape *s = &run->c.shape;
     expected *dQ = &outputs[0], *dK = &outputs[1], *dV = &outputs[2];
-    expected *delta = &outputs[wb_tensor_named(run->tensors, run->count, "delta")];
+    expected *delta = &outputs[worker_named(run, "delta")];
     double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V"),
            *O = worker_numbers(run, "O"), *L = worker_numbers(run, "L"), *dO = worker_numbers(run, "dO"),
            *sinks = worker_numbers(run, "sink_logits");
@@ -234,33 +228,32 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     const double work = 16.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     // which results may be NaN where V or dO is, a row says that is computed
     const int every = run->c.nan_keys || run->c.nan_queries ? 1 : 1 + (int)(work / expect_budget), D = s->head_dim;
-    const int q_heads = s->batch * s->q_heads, kv_heads = s->batch * s->kv_heads, group = s->q_heads / s->kv_heads;
+    const size_t Nq = (size_t)s->q_len, Nk = (size_t)s->kv_len, batch = (size_t)s->batch;
+    const double terms = (double)(s->q_heads / s->kv_heads) * s->q_len;  // of a key
 
-#pragma omp parallel for collapse(2) schedule(dynamic, 16)
-    for (int bh = 0; bh < q_heads; bh++)
-        for (int i = 0; i < s->q_len; i++) {
-            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            const bool left_out = !is_judged(run, i + bh, every);
-            oracle_sum sum[WB_MAX_HEAD_DIM], of_delta = {0};
-            memset(sum, 0, sizeof sum);
-            if (!left_out) oracle_backward_query(&in, bh / s->q_heads, bh % s->q_heads, i, sum, &of_delta);
-            set_gradients(dQ, row, sum, D, s->kv_len, left_out);
-            delta->want[row] = of_delta.value;
-            delta->tolerance[row] = left_out ? INFINITY : tolerance_delta(of_delta.size, D);
-        }
-#pragma omp parallel for collapse(2) schedule(dynamic, 16)
-    for (int bh = 0; bh < kv_heads; bh++)
-        for (int j = 0; j < s->kv_len; j++) {
-            const size_t row = (size_t)bh * (size_t)s->kv_len + (size_t)j;
-            const bool left_out = !is_judged(run, j + bh, every);
-            oracle_sum of_dK[WB_MAX_HEAD_DIM], of_dV[WB_MAX_HEAD_DIM];
-            memset(of_dK, 0, sizeof of_dK), memset(of_dV, 0, sizeof of_dV);
-            if (!left_out) oracle_backward_key(&in, bh / s->kv_heads, bh % s->kv_heads, j, of_dK, of_dV);
-            set_gradients(dK, row, of_dK, D, (double)group * s->q_len, left_out);
-            set_gradients(dV, row, of_dV, D, (double)group * s->q_len, left_out);
-        }
+#pragma omp parallel for schedule(dynamic, 16)
+    for (size_t row = 0; row < batch * (size_t)s->q_heads * Nq; row++) {
+        const int bh = (int)(row / Nq), i = (int)(row % Nq);
+        const bool left_out = !is_judged(run, i + bh, every);
+        oracle_sum sum[WB_MAX_HEAD_DIM], of_delta = {0};
+        memset(sum, 0, sizeof sum);
+        if (!left_out) oracle_backward_query(&in, bh / s->q_heads, bh % s->q_heads, i, sum, &of_delta);
+        set_gradients(dQ, row, sum, D, s->kv_len, left_out);
+        delta->want[row] = of_delta.value;
+        delta->tolerance[row] = left_out ? INFINITY : tolerance_delta(of_delta.size, D);
+    }
+#pragma omp parallel for schedule(dynamic, 16)
+    for (size_t row = 0; row < batch * (size_t)s->kv_heads * Nk; row++) {
+        const int bh = (int)(row / Nk), j = (int)(row % Nk);
+        const bool left_out = !is_judged(run, j + bh, every);
+        oracle_sum of_dK[WB_MAX_HEAD_DIM], of_dV[WB_MAX_HEAD_DIM];
+        memset(of_dK, 0, sizeof of_dK), memset(of_dV, 0, sizeof of_dV);
+        if (!left_out) oracle_backward_key(&in, bh / s->kv_heads, bh % s->kv_heads, j, of_dK, of_dV);
+        set_gradients(dK, row, of_dK, D, terms, left_out);
+        set_gradients(dV, row, of_dV, D, terms, left_out);
+    }
     for (int h = 0; sinks && h < s->q_heads; h++) {
-        expected *dsinks = &outputs[wb_tensor_named(run->tensors, run->count, "dsinks")];
+        expected *dsinks = &outputs[worker_named(run, "dsinks")];
         oracle_sum sum;
         oracle_backward_sink(&in, h, &sum);
         dsinks->want[h] = sum.value;
@@ -274,7 +267,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
 static void dequantise(const worker_run *run, const char *scales, double *cache)
 {
     double *scale = worker_numbers(run, scales);
-    const size_t *dim = run->tensors[wb_tensor_named(run->tensors, run->count, "K")].dim;
+    const size_t *dim = run->tensors[worker_named(run, "K")].dim;
     for (size_t row = 0; scale && row < dim[0] * dim[1] * dim[2]; row++) {
         const size_t h = row % dim[2], r = row / dim[2] % dim[1], page = row / dim[2] / dim[1];
         for (size_t d = 0; d < dim[3]; d++)
@@ -287,8 +280,8 @@ static void dequantise(const worker_run *run, const char *scales, double *cache)
 static void expect_decode(const worker_run *run, expected *O, expected *L)
 {
     const decode_shape shape = wb_decode_shape(&run->c), *s = &shape;
-    const int *table = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "page_table"));
-    const int *kv_len = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "kv_len"));
+    const int *table = (const int *)original_tensor(run, worker_named(run, "page_table"));
+    const int *kv_len = (const int *)original_tensor(run, worker_named(run, "kv_len"));
     double *Q = worker_numbers(run, "Q"), *K = worker_numbers(run, "K"), *V = worker_numbers(run, "V");
     dequantise(run, "K_scale", K), dequantise(run, "V_scale", V);
     const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len;  // rows that read the same keys
@@ -327,7 +320,7 @@ static double *dequantise_fp8(const worker_run *run, const char *name)
     const bool Q = *name == 'Q';
     const size_t D = (size_t)s->head_dim, N = (size_t)(Q ? s->q_len : s->kv_len);
     const size_t heads = (size_t)s->batch * (size_t)(Q ? s->q_heads : s->kv_heads);
-    const int bytes = wb_tensor_named(run->tensors, run->count, name);
+    const int bytes = worker_named(run, name);
     float *x = allocate(heads * N * D * sizeof *x);
     double *values = allocate(heads * N * D * sizeof *values);
     wb_dequantise_fp8(x, *name, (const uint8_t *)original_tensor(run, bytes),
@@ -337,8 +330,7 @@ static double *dequantise_fp8(const worker_run *run, const char *name)
     return values;
 }
 
-// Of each tile of a head what V's numbers are, with their signs and without its power of two, in the tiles before it:
-// [heads, tiles + 1, D].
+// The sizes of V's numbers, without powers of two, summed over the tiles before each: [heads, tiles + 1, D].
 static double *sizes_before(const double *V, const double *units, size_t heads, size_t Nk, size_t D)
 {
     const size_t tiles = (size_t)wb_fp8_tiles((int)Nk);
@@ -359,7 +351,7 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
 {
     const attention_shape *s = &run->c.shape;
     double *Q = dequantise_fp8(run, "Q"), *K = dequantise_fp8(run, "K"), *V = dequantise_fp8(run, "V");
-    const int of_V = wb_tensor_named(run->tensors, run->count, "V_exponent");
+    const int of_V = worker_named(run, "V_exponent");
     double *units = allocate(run->tensors[of_V].count * sizeof *units);  // the power of two of each tile of V
     for (size_t t = 0; t < run->tensors[of_V].count; t++)
         units[t] = ldexp(1, ((const int8_t *)original_tensor(run, of_V))[t]);
@@ -368,43 +360,42 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
     const oracle_inputs in = {run->problem, s, Q, K, V, .mask = NULL};
     const double work = 3.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
+    const size_t Nq = (size_t)s->q_len, Nk = (size_t)s->kv_len;
 
-#pragma omp parallel for collapse(2) schedule(dynamic, 16)
-    for (int bh = 0; bh < heads; bh++)
-        for (int i = 0; i < s->q_len; i++) {
-            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-            if (!is_judged(run, i + bh, every)) {
-                leave_out(O, L, row, D);
-                continue;
-            }
-            const size_t Nk = (size_t)s->kv_len, head = (size_t)(bh / (s->q_heads / s->kv_heads));
-            const double *unit = units + head * tiles;
-            double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM], top = 0, lost = 0, exponent = 0;
-            oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row], tolerance, &largest, P);
-            for (size_t j = 0; j < Nk; j++) top = fmax(top, P[j] * unit[j / WB_FP8_KEYS]);
-            for (size_t t = 0; t * WB_FP8_KEYS < Nk; t++) exponent = fmax(exponent, fabs(log2(unit[t])));
-            // all keys of whole tiles, but for those whose weight is 0, and the rest
-            const size_t seen = s->causal && (size_t)i < Nk ? (size_t)i + 1 : Nk, whole = seen / WB_FP8_KEYS;
-            memcpy(steps, sizes + (head * (tiles + 1) + whole) * (size_t)D, (size_t)D * sizeof *steps);
-            for (size_t j = 0; j < seen; j++) {
-                const double per_unit = 1 / unit[j / WB_FP8_KEYS];
-                const double *v = V + (head * Nk + j) * (size_t)D, way = (P[j] != 0) - (j / WB_FP8_KEYS < whole);
-                if (P[j] * unit[j / WB_FP8_KEYS] < 0x1p-128 * top) lost += P[j];
-                for (int d = 0; d < D && way != 0; d++) steps[d] += way * fabs(v[d]) * per_unit;
-            }
-            for (int d = 0; d < D; d++)
-                tolerance[d] =
-                    tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, D, s->kv_len, run->c.levels);
-            L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, exponent, D, s->kv_len);
-            free(P);
+#pragma omp parallel for schedule(dynamic, 16)
+    for (size_t row = 0; row < (size_t)heads * Nq; row++) {
+        const int bh = (int)(row / Nq), i = (int)(row % Nq);
+        double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
+        if (!is_judged(run, i + bh, every)) {
+            leave_out(O, L, row, D);
+            continue;
         }
+        const size_t head = (size_t)(bh / (s->q_heads / s->kv_heads));
+        const double *unit = units + head * tiles;
+        double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM], top = 0, lost = 0, exponent = 0;
+        oracle_attention_row(&in, bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row], tolerance, &largest, P);
+        for (size_t j = 0; j < Nk; j++) top = fmax(top, P[j] * unit[j / WB_FP8_KEYS]);
+        for (size_t t = 0; t * WB_FP8_KEYS < Nk; t++) exponent = fmax(exponent, fabs(log2(unit[t])));
+        // all keys of whole tiles, but for those whose weight is 0, and the rest
+        const size_t seen = s->causal && (size_t)i < Nk ? (size_t)i + 1 : Nk, whole = seen / WB_FP8_KEYS;
+        memcpy(steps, sizes + (head * (tiles + 1) + whole) * (size_t)D, (size_t)D * sizeof *steps);
+        for (size_t j = 0; j < seen; j++) {
+            const double per_unit = 1 / unit[j / WB_FP8_KEYS];
+            const double *v = V + (head * Nk + j) * (size_t)D, way = (P[j] != 0) - (j / WB_FP8_KEYS < whole);
+            if (P[j] * unit[j / WB_FP8_KEYS] < 0x1p-128 * top) lost += P[j];
+            for (int d = 0; d < D && way != 0; d++) steps[d] += way * fabs(v[d]) * per_unit;
+        }
+        for (int d = 0; d < D; d++)
+            tolerance[d] =
+                tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, D, s->kv_len, run->c.levels);
+        L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, exponent, D, s->kv_len);
+        free(P);
+    }
     excuse_queries(run, O);
     free(Q), free(K), free(V), free(units), free(sizes);
 }
 
-// A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or
-// left out has none.
+// A tolerance that is no number would let anything pass: only what is excused or left out has none.
 static void insist_on_tolerances(const worker_run *run, int k, const expected *e)
 {
     const bool excuses = run->c.nan_keys > 0 || run->c.nan_queries > 0 || run->c.nan_head > 0;

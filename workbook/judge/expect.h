@@ -10,10 +10,7 @@ void expect_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
 extern double expect_budget;
 
 typedef struct expected {
-    double *want,
-        // an element each; a tolerance of infinity: not computed (see expect_budget), any finite number passes; a
-        // tolerance of NaN: anything passes, NaN too
-        *tolerance;
+    double *want, *tolerance;  // an element each; infinite: not computed, any finite number passes; NaN: anything does
 } expected;
 
 // Is `got` element i? NaN is not, and what should be infinite is that alone.
@@ -24,17 +21,14 @@ static inline bool expected_is(const expected *e, size_t i, double got)
     return isfinite(got) && fabs(got - e->want[i]) <= e->tolerance[i];
 }
 
-// For every output tensor k of the run, from the inputs that the worker never saw. Free want and tolerance. A query is
-// excused when V of some keys is NaN and a kernel of tiles may rightly have met them: if one of the queries less than
-// EXCUSED before or after it sees a key that lies less than EXCUSED before or after one of them. That holds for tiles
-// of up to EXCUSED queries and EXCUSED keys, wherever they start. excused: [q_len].
+// A query is excused when V of some keys is NaN and a kernel of tiles may rightly have met them: if a query less than
+// EXCUSED from it sees a key less than EXCUSED from one of them. So tiles may have EXCUSED queries and keys, wherever
+// they start. excused: [q_len]. Where dO of queries is NaN, keys, [kv_len], are excused in the same way.
 enum { EXCUSED = 128 };
 void expect_excused(const worker_run *run, bool *excused);
-
-// The same the other way round, when dO of some queries is NaN: a key is excused if one less than EXCUSED from it is
-// seen by a query less than EXCUSED from them. excused: [kv_len].
 void expect_excused_keys(const worker_run *run, bool *excused);
 
+// For every output tensor k of the run, from the inputs that the worker never saw. Free want and tolerance.
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS]);
 
 // By which one number all that is wrong of output k is off; NaN: by none.

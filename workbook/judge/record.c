@@ -2,15 +2,12 @@
 // what they come to (score/outcome.h) on the descriptor that WB_TOLD numbers, a row once a test has ended; without
 // one, what has failed on stderr. Criterion is the language of tests and reads the command line.
 //
-// A test is a fork of this process, in which no test ever ran, so it finds everything loaded. Criterion's own runner,
-// whose functions these replace, would start the program anew for each, load its thirty libraries, and talk to it by
-// sockets and shared memory under names that anybody can tell.
+// A test is a fork of this process, in which no test ever ran. Criterion's own runner, whose functions these replace,
+// would start the program anew for each, load its thirty libraries, and talk to it under names that anybody can tell.
 //
-// A failure's message may begin with the row's fields `given` and `finding`, each with RECORD_ABOUT (record.h) behind
-// it. With " names" behind the number no test is run: each is a row of the record, as if it had been skipped.
-//
-// Who only asks whether all tests pass (--fail-fast, and no record) has them run one after the other in this process,
-// with one worker for most of their cases.
+// A failure's message may begin with the row's `given` and `finding`, each with RECORD_ABOUT (record.h) behind it. With
+// " names" behind the number no test is run: each is a row as if it had been skipped. Who only asks whether all pass
+// (--fail-fast, and no record) has them run in this process, with one worker for most of their cases.
 #include "record.h"
 
 #include "score/outcome.h"
@@ -25,7 +22,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 // What a test has said, in memory that it shares with this process.
@@ -141,8 +137,7 @@ int git_libgit2_shutdown(void) { return 0; }
 
 // ------------------------ rows
 
-// Where a test stands in the source: the harness counts them (harness.h), since those of a suite may stand in several
-// files; of other suites it is the line.
+// Where a test stands in the source: by the count of the harness (harness.h), or by its line.
 static int place_of(const struct criterion_test *test)
 {
     const size_t counted = (size_t)test->data->data;
@@ -158,13 +153,6 @@ static void write_row(const struct criterion_test *test, result_status status, d
         results_write(record, &row);
     else if (status != RESULT_OK)
         fprintf(stderr, "%s  %s\n%s\n", result_words[status], test->name, said->text);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 // A test has ended, and how.
@@ -183,7 +171,7 @@ static void conclude(running *job, int status)
                   signal || code || said->failed ? RESULT_FAIL
                   : said->skipped                ? RESULT_SKIP
                                                  : RESULT_OK,
-                  now() - job->begun, said);
+                  seconds_now(CLOCK_MONOTONIC) - job->begun, said);
     munmap(said, sizeof *said);
     job->pid = 0, job_count--;
 }
@@ -203,8 +191,8 @@ static void start(const struct criterion_test *test, const struct criterion_suit
 {
     running *job = jobs;
     while (job->pid) job++;
-    *job =
-        (running){test, 0, now(), mmap(NULL, sizeof(told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    void *const said = mmap(NULL, sizeof(told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    *job = (running){test, 0, seconds_now(CLOCK_MONOTONIC), said};
     fflush(NULL);
     job->pid = job->said == MAP_FAILED ? -1 : fork();
     if (job->pid < 0) abort();

@@ -13,7 +13,6 @@ enum { RECORD_GAVE_UP = 99 };
 // The same of one that could not judge since the machine was too busy: to be tried again, alone.
 enum { RECORD_STARVED = 98 };
 
-// Whether all tests run in this process, one after the other (record.c). What a test does at its end is then put off
-// until all have passed.
+// Whether all tests run in this process (record.c). What a test does at its end is then put off until all have passed.
 extern bool record_together;
 void record_at_end(void (*end)(void));

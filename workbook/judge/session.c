@@ -46,9 +46,8 @@ static void keep_coverage(const session *s)
     if (to) fwrite(counted.gcda, 1, counted.bytes, to), fclose(to);
 }
 
-// On two of the processors that there are, as wherever this is proved: what threads write side by side, gcc's counters
-// above all, costs each of them seconds of its own where there are more. The key of 02 took 4 s of one processor for
-// 102,199 rows, and 71 of 16, in the same time.
+// On two of the processors, as wherever this is proved: what threads write side by side, gcc's counters above all,
+// costs each of them seconds of its own. The key of 02 took 4 s of one processor for 102,199 rows, and 71 of 16.
 static void take_two_processors(void)
 {
     setenv("CUDACPU_THREADS", "2", 0);
@@ -102,8 +101,7 @@ bool session_start(session *s, const char *path)
     return true;
 }
 
-// Who sleeps while another works for the same case waits for that one: the time in which all of them sleep is the first
-// one's. Only now and then: most cases have ended before, and who is looked up in /proc costs more to end.
+// The time in which all sleep is the first one's. Only now and then: who is looked up in /proc costs more to end.
 static bool look(const session_turn turns[], int count, bool asleep)
 {
     if (spent_now() < turns[0].s->own.looked + 0.2) return false;
@@ -157,8 +155,7 @@ static void take_finding(const session *s, session_said *said)
         if (*c != '\t' && ((unsigned char)*c < 32 || *c == 127)) *c = '?';
 }
 
-// Whether the process has ended. It is left to be waited for, so that its number stays its own until its group is
-// killed.
+// Whether the process has ended. It is left to be waited for, so that its number stays its own.
 static bool has_ended(const session *s)
 {
     siginfo_t info = {.si_pid = 0};
@@ -191,16 +188,14 @@ static wb_stage stage_of(const session_turn *turn)
                                                                                                  : WB_STAGE_STARTING;
 }
 
-// Whether the first of two that have no answer is the more likely reason: who has not come as far, or worked harder
-// meanwhile.
+// Whether the first of two without an answer is the more likely reason: it has not come as far, or worked harder.
 static bool holds_up(const session_turn *a, const session_turn *b)
 {
     const wb_stage of_a = stage_of(a), of_b = stage_of(b);
     return of_a != of_b ? of_a < of_b : a->s->own.cpu - a->s->before > b->s->own.cpu - b->s->before;
 }
 
-// Gives them the case and waits for their answers: WB_NO_ANSWER if one did not come in time, WB_ANSWER_NEVER if one
-// ended instead: *whose.
+// Gives them the case and waits for their answers. WB_NO_ANSWER: one did not come in time, WB_ANSWER_NEVER: one ended.
 static wb_answer ask(const session_turn turns[], int count, const wb_problem *problem, int board, session_outcome *how,
                      int *whose)
 {
@@ -238,8 +233,7 @@ static wb_answer ask(const session_turn turns[], int count, const wb_problem *pr
     }
 }
 
-// A kernel of the CPU execution layer that goes on and on says where it is, and ends (cpu/faults.cpp). All else ignores
-// this signal.
+// A kernel of the CPU layer that goes on and on says where it is, and ends (cpu/faults.cpp). All else ignores it.
 static void ask_where(const session_turn *turn)
 {
     enum { LOOKS = 500 };  // of 10 ms

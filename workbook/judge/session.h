@@ -1,6 +1,5 @@
-// session.h - one worker process: started, asked case after case over a socket, ended. Nothing that it does can hang or
-// harm the process that judges it: every wait has an end, by the worker's own time (spent.h), and what it prints is
-// kept up to a fixed size.
+// session.h - one worker process: started, asked case after case over a socket, ended. It can neither hang nor harm who
+// judges it: every wait has an end, by the worker's own time (spent.h), and what it prints is kept up to a fixed size.
 #pragma once
 
 #include "worker/exchange.h"
@@ -17,10 +16,7 @@ typedef struct session {
     double before;   // what it had cost when the case under way began, and
     double since;    // when that was, and
     double limit;    // how many seconds of its own it has for it
-    size_t
-        // after session_end: the most memory that it, or a process of its own, had resident, as the kernel counted; not
-        // less than what the judge had when it started it
-        peak;
+    size_t peak;     // after session_end: the most memory that it, or a child, had resident; at first it is the judge's
 } session;
 
 typedef struct session_said {
@@ -42,8 +38,7 @@ int session_memory(size_t bytes);
 // Starts the program; false, with errno, if the system cannot.
 bool session_start(session *s, const char *path);
 
-// Tells it to end, and waits for that as for a case; ends it and whatever it started, if they have not, or at once if
-// that is how it is to be. *status: how it ended, as of waitpid.
+// Tells it to end, waits for that as for a case, unless `at_once`, and ends whatever it started. *status: of waitpid.
 session_outcome session_end(session *s, bool at_once, session_said *said, int *status);
 
 // Writes in one sentence how a worker ended that got as far as this stage of its case, and returns it.
@@ -57,8 +52,8 @@ typedef struct session_turn {
     session_said *said;
 } session_turn;
 
-// All of that: gives them the case, and a board if that is not -1, and waits for all answers; the first that does not
-// answer as it should ends all of them. Their time is one: that of all processors, and time in which all of them slept.
-// Returns "" or what happened instead in one sentence, in `ending`; and to which of them, *whose.
+// Gives them the case, and a board if that is not -1, and waits for all answers; the first that does not answer as it
+// should ends all of them. Their time is one: that of all processors, and that in which all slept. Returns "" or, in
+// `ending`, what happened instead; and to which of them, *whose.
 const char *session_serve(const session_turn turns[], int count, const wb_problem *problem, int board, char ending[256],
                           session_outcome *how, int *whose);

@@ -1,22 +1,15 @@
 #include "spent.h"
 
+#include "score/outcome.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-double spent_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+double spent_now(void) { return seconds_now(CLOCK_MONOTONIC); }
 
 typedef struct tree {
     double cpu;  // of all processes, and of those that they have waited for

@@ -1,6 +1,6 @@
 // spent.h - what a process has cost, with all that it has started, in seconds of its own: processor time, and time in
-// which all of them slept. Time in which it waited for a processor is not its own, so a busy machine takes nothing from
-// anybody. Where the system does not tell (no /proc), seconds are those of a clock.
+// which all slept. Waiting for a processor costs nothing, so a busy machine takes nothing from anybody. Where there is
+// no /proc, seconds are those of a clock.
 //
 // What cases cost is noted in a file, a line each, "SECONDS WORD": tests run in processes of their own and share it.
 #pragma once
@@ -20,8 +20,7 @@ typedef struct spent_time {
 
 double spent_now(void);  // seconds, of a clock that only goes forward
 
-// Adds what was spent since the last look; `asleep`: also the time since then if all of them sleep now, at most
-// SPENT_LOOK seconds.
+// Adds what was spent since the last look; `asleep`: also the time, up to SPENT_LOOK seconds, if all of them sleep now.
 #define SPENT_LOOK 0.25
 void spent_look(spent_time *s, pid_t root, bool asleep);
 void spent_add(spent_time *s, double cpu);  // it has cost so much processor time by now
@@ -32,9 +31,8 @@ typedef struct spent_notes {
     bool starved;  // there is one with the word "starved": who got no time
 } spent_notes;
 
-// Runs a command, "SECONDS", its words, and null, that may cost so many seconds of its own, with all that it starts,
-// and returns its exit status (128 + n after signal n); SPENT_LATE when it was stopped since it had used them up;
-// SPENT_STARVED when it was stopped since the machine gave it too few of them, and a sentence says how many. What it
+// Runs a command, "SECONDS", its words, and null, and returns its exit status (128 + n after signal n); SPENT_LATE if
+// it was stopped since it had used them up; SPENT_STARVED, and a sentence, if the machine gave it too few of them. Its
 // cost is noted in the file WB_SPENT, if there is one.
 enum { SPENT_STARVED = 75, SPENT_LATE = 124 };
 int spent_within(char **given);

@@ -1,5 +1,4 @@
-// tolerance.h - how far a right answer may be from the oracle: bounds from the arithmetic, the only tolerances in the
-// workbook.
+// tolerance.h - how far a right answer may be from the oracle, by its arithmetic: the only tolerances in the workbook.
 //
 // u is the unit roundoff of a format: 2^-24 for float32, 2^-8 for bfloat16. A sum of n terms, in any order, is off by
 // at most n u times the sum of their absolute values (Higham 2002, chapter 4). Tensor cores may truncate where a CPU
@@ -17,9 +16,8 @@
 static inline double tolerance_logit(double largest, int D) { return U_FLOAT * (D + 16) * largest + 0x1p-22; }
 
 // An element of O. A logit that is off by e changes each weight, numerator and denominator, by a factor of 1 + e at
-// most, hence
-// 2 e abs_V, where abs_V is the sum over j of P[j] |V[j, d]|. Weights are rounded to bf16 before they meet V, the
-// result is rounded once more. The sum itself has Nk terms in float32.
+// most: hence 2 e abs_V, with abs_V the sum over j of P[j] |V[j, d]|. Weights are rounded to bf16 before they meet V,
+// the result once more. The sum has Nk terms in float32.
 static inline double tolerance_O(double O, double abs_V, double largest, int D, int Nk, wb_type type)
 {
     const double rounding = type == WB_BFLOAT16 ? U_BF16 * (1 + U_BF16) * ((O < 0 ? -O : O) + abs_V) : 0;
@@ -51,10 +49,9 @@ static inline double tolerance_fp8_logit(double largest, int D)
     return 0x1p-16 * (D > 128 ? D : 128) * largest + 0x1p-22;
 }
 
-// An element of O: the weights are rounded to e4m3, by up to 2^-4 of themselves. Below 2^-6 that is 2^-10, whatever
-// they are; and the largest, with
-// the power of two of its tile of V, is 2^3 at least. steps: that largest times the sum over keys of |V[j, d]| without
-// these powers.
+// An element of O: the weights are rounded to e4m3, by up to 2^-4 of themselves; below 2^-6 by 2^-10, whatever they
+// are, where the largest, with the power of two of its tile of V, is 2^3 at least. steps: that largest times the sum
+// over keys of |V[j, d]| without these powers.
 static inline double tolerance_fp8_O(double O, double abs_V, double steps, double lost, double largest, int D, int Nk,
                                      int levels)
 {
@@ -95,8 +92,7 @@ static inline double tolerance_dsink(double size, double exponent, double cancel
 static inline double tolerance_delta(double terms, int D) { return U_FLOAT * (D + 2) * terms + 1e-30; }
 
 // y of weighted_row_sum: the 32 lanes of a warp share a row, so the longest chain of additions has cols / 32 links, and
-// a few
-// more for the reduction. terms: the sum of |x w|. Products of two bf16 are exact in float32.
+// a few for the reduction. terms: the sum of |x w|. Products of two bf16 are exact in float32.
 static inline double tolerance_row_sum(double terms, int cols)
 {
     return U_FLOAT / 2 * (cols / 32 + 48) * terms + 1e-30;

@@ -23,9 +23,8 @@ const char *worker_path(void)
     _exit(RECORD_GAVE_UP);
 }
 
-// A suite gives up after a few cases without an answer, instead of waiting for each, and when its cases have used up
-// WB_PROBLEM_SECONDS together: then no more are run. Where one got nothing of the machine, nothing is known, and
-// nothing more is asked. All of that is noted in the file WB_SPENT.
+// A suite gives up after a few cases without an answer, and when its cases have used up WB_PROBLEM_SECONDS together; or
+// when one got nothing of the machine. All of that is noted in the file WB_SPENT.
 enum { PATIENCE = 3 };
 
 // Why the next case is not run, or null.
@@ -147,8 +146,7 @@ bool worker_finish(worker_kind kind, worker_run *last)
     return true;
 }
 
-// Of all ranks, as if it were one: what the first has to say with whom something went wrong, and the most that any
-// needed.
+// Of all ranks, as if it were one: what the first with whom something went wrong says, and the most that any needed.
 static void join(worker_run *run)
 {
     wb_exchange *x = worker_exchange(run);
@@ -177,8 +175,7 @@ static void join(worker_run *run)
     }
 }
 
-// Has the workers run the case, and reads what they left in their files. Says in `run` what went wrong, if anything
-// did.
+// Has the workers run the case, and reads what they left in their files.
 static void serve(worker_run *run, worker_kind kind, const int files[], int board)
 {
     session_turn turns[WB_MOST_RANKS] = {{0}};
@@ -207,8 +204,7 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
     if (run->parts) join(run);
 }
 
-// Memory for the tensors, and what is in it before the call. It is kept for the next case: to be given new pages each
-// time would cost more than to fill them.
+// Memory for the tensors, kept for the next case since new pages cost more than to fill them; and its first contents.
 void worker_lay_out(worker_run *run)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);

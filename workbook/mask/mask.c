@@ -36,8 +36,7 @@ static void print_count(const wb_picture *p)
 
 // ------------------------ a table for plots/mask.gp
 
-// Of a mask a row "title N BR BC", and a row for each rectangle: its first and last edge of keys, those of queries, and
-// what it is.
+// Of a mask a row "title N BR BC", and a row for each rectangle: its edges of keys, of queries, and what it is.
 typedef enum rectangle { COMPUTED, VISIBLE, FULL } rectangle;
 static void write_rectangle(FILE *f, int j, int j1, int i, int i1, rectangle what)
 {

@@ -27,8 +27,7 @@ wb_tile_kind wb_tile_kind_of(const wb_picture *p, int i0, int j0, long *visible)
     return *visible == (long)(i1 - i0) * p->BC ? WB_TILE_FULL : WB_TILE_MASKED;
 }
 
-// The picture is drawn character by character; `repeat` characters a key where there is room, so that tiles look
-// square.
+// The picture is drawn character by character, two a key where there is room: tiles look square.
 typedef struct canvas {
     char *text;
     size_t size, used;
@@ -74,8 +73,8 @@ size_t wb_picture_print(const wb_picture *p, char *text, size_t size)
     const int rows = unit((Nq - 1) / p->max_rows + 1, p->BR);   // queries a line
     const int cols = unit((Nk - 1) / p->max_width + 1, p->BC);  // keys a character
     const int repeat = cols == 1 && 2 * Nk <= p->max_width ? 2 : 1;
-    const bool tiles =
-        p->BR > 0 && p->BR % rows == 0 && p->BC % cols == 0;  // lines between them fall between characters
+    // Lines between tiles fall between characters.
+    const bool tiles = p->BR > 0 && p->BR % rows == 0 && p->BC % cols == 0;
 
     // The numbers of the keys, where there is room for them.
     char head[WIDEST];

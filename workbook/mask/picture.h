@@ -20,15 +20,13 @@ typedef struct wb_picture {
     const int *wrong;            // [q_len]: rows to be marked on the right; null: none
     int nan_from, nan_keys;      // keys to be marked with N
     const char *indent;          // stands before each line
-    int max_rows,
-        max_width;  // characters; longer sequences are drawn several queries a line and several keys a character
+    int max_rows, max_width;     // in characters, which stand for several queries or keys of longer sequences
 } wb_picture;
 
 // The kind of the tile of queries i0 ... i0 + BR - 1 and keys j0 ... j0 + BC - 1; `visible`: how many pairs it shows.
 wb_tile_kind wb_tile_kind_of(const wb_picture *p, int i0, int j0, long *visible);
 
 // Writes the picture to `text`, as much as fits, each line ended with a newline. Returns its length.
-//   #  the query sees the key      .  it does not, but the tile is computed      +  some of the pairs do that stand in
-//      one character
+//   #  the query sees the key      .  it does not, but the tile is computed      +  some pairs of a character do
 //      blank: a tile that is skipped
 size_t wb_picture_print(const wb_picture *p, char *text, size_t size);

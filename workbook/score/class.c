@@ -15,8 +15,7 @@ static void print_cell(const char *text)
     if (quoted) putchar('"');
 }
 
-// Whether a spreadsheet would take what begins so for a formula: = + - @, their full-width forms, any of them after a
-// semicolon.
+// Whether a spreadsheet would take what begins so for a formula.
 static bool begins_formula(const char *name)
 {
     static const char *const signs[] = {
@@ -26,14 +25,11 @@ static bool begins_formula(const char *name)
     return false;
 }
 
-// Of a name control characters, what utf8_invisible tells, bytes that are not UTF-8 and "%" as %0A; with a ' in front
-// of what begins_formula.
+// Of a name controls, utf8_invisible ones, bytes that are not UTF-8 and "%" as %0A; a ' before what begins_formula.
 static void print_name(const char *name)
 {
     char *text;
-    size_t size;
-    FILE *to = open_memstream(&text, &size);
-    if (!to) grades_give_up("memory");
+    FILE *const to = text_in_memory(&text);
     if (begins_formula(name)) fputc('\'', to);
     for (int length; *name; name += length ? length : 1) {
         length = utf8_length(name);

@@ -1,6 +1,7 @@
 #include "score/gaps.h"
 
 #include "score/grades.h"
+#include "score/safe_text.h"
 
 #include <sha256.h>
 #include <sys/stat.h>
@@ -42,9 +43,8 @@ static bool marked(const char *line, const char *mark)
 static size_t up_to(const char *text, const char *mark, bool with)
 {
     const char *line = text;
-    while (*line && !marked(line, mark)) line += strcspn(line, "\n"), line += *line == '\n';
-    if (with) line += strcspn(line, "\n"), line += *line == '\n';
-    return (size_t)(line - text);
+    while (*line && !marked(line, mark)) line = next_line(line);
+    return (size_t)((with ? next_line(line) : line) - text);
 }
 
 static int lines_in(const char *text, size_t length)
@@ -177,12 +177,10 @@ static void say_changed(FILE *to, FILE *lines, const char *a, size_t of_a, const
 char *gaps_given(const wb_problem *p, const char *file, char **lines)
 {
     char *text = NULL, *numbers = NULL;
-    size_t size, length;
     char *const mine = any_editors(grades_read_file("%s", file));
     char *const skeleton = grades_read_file("%s", gaps_skeleton(p));
     const char *a = mine, *b = skeleton;
-    FILE *const to = open_memstream(&text, &size), *const both = open_memstream(&numbers, &length);
-    if (!to || !both) abort();
+    FILE *const to = text_in_memory(&text), *const both = text_in_memory(&numbers);
     for (int line = 1; *a && *b;) {
         const size_t of_a = up_to(a, "//{", true), of_b = up_to(b, "//{", true);
         say_changed(to, both, a, of_a, b, of_b, line);
@@ -211,12 +209,10 @@ const gap *gaps_first(const gap *gaps, int count)
 char *gaps_sentence(const wb_problem *p)
 {
     char *text = NULL;
-    size_t size;
     gap gaps[MAX_GAPS];
     const int count = gaps_of(p, gaps);
     const gap *const first = gaps_first(gaps, count);
-    FILE *const to = open_memstream(&text, &size);
-    if (!to) abort();
+    FILE *const to = text_in_memory(&text);
     for (int i = 0; i < count; i++)
         if (gaps[i].untouched) fprintf(to, "%s%s", &gaps[i] == first ? "  not written yet: " : ", ", gaps[i].name);
     if (first) fprintf(to, "  (make hint-%02d)\n", p->number);

@@ -5,8 +5,7 @@
 
 #include <stddef.h>
 
-// The student's file of a problem, "problems/03/flash_forward.cu", or that of another folder; false, and "", if there is
-// none.
+// The student's file of a problem, "problems/03/flash_forward.cu", or that of another folder; false, and "": none.
 bool gaps_file(const wb_problem *p, char file[64]);
 bool gaps_file_in(const char *folder, const wb_problem *p, char *file, size_t size);
 
@@ -31,12 +30,11 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS]);
 // The first that is untouched, or null.
 const gap *gaps_first(const gap *gaps, int count);
 
-// A line that names the gaps that are as shipped, and what else keeps code from running; "" if there is nothing. To be
-// freed by the caller.
+// A line that names the gaps as shipped, and what else keeps code from running, or "". The caller frees it.
 char *gaps_sentence(const wb_problem *p);
 
-// A line that says where a file differs from the skeleton outside of its gaps; "" if it does not, or has other gaps. To
-// be freed by the caller. *lines, unless null: where each such part begins and ends, " 19 82".
+// A line that says where a file differs from the skeleton outside of its gaps; "" if it does not, or has other gaps.
+// *lines, unless null: where each such part begins and ends, " 19 82".
 char *gaps_given(const wb_problem *p, const char *file, char **lines);
 
 // A file with the skeleton as it was shipped; "" if it is not to be had. What shipped.sh finds is kept.

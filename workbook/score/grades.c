@@ -14,6 +14,12 @@ void grades_give_up(const char *what)
     exit(2);
 }
 
+const char *setting(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : otherwise;
+}
+
 // ------------------------ reading
 
 static char *trimmed(char *text)

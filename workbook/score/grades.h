@@ -1,9 +1,8 @@
 // grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
 //
 // A folder of records (build/grade) holds the outcome of each problem, NN.json (outcome.h), and, of a submission,
-// 00.note if there is something to say of it as a whole. Any of them may be missing. A checkpoint is earned if each of
-// its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table does not
-// allow for one (if:).
+// 00.note. Any may be missing. A checkpoint is earned if each of its tests is known to have passed: a missing line or
+// file earns nothing, nor does a SKIP where the table does not allow for one (if:).
 #pragma once
 
 #include "problems.h"
@@ -32,14 +31,14 @@ extern outcome grades_records[WB_PROBLEMS];  // by the problem's number
 checkpoint *grades_next(checkpoint *c, int number);
 #define EACH_CHECKPOINT(c, number) for (checkpoint *c = NULL; (c = grades_next(c, number));)
 
-// Reads the checkpoints of all problems and the records of a folder, and decides what is earned. Ends the program with
-// a sentence and status 2 if checkpoints cannot be read.
+// Reads the checkpoints of all problems and the records of a folder, and decides what is earned.
 void grades_read(const char *folder);
 void grades_give_up(const char *what) __attribute__((noreturn));  // with errno's sentence
 
-// The first FILE_LIMIT bytes of a file, to be freed by the caller; ends with 0, zeros in it become '?'. "" if it is
-// none or not there.
+// The first FILE_LIMIT bytes of a file, to be freed by the caller; zeros in it become '?'. "" if there is no such file.
 char *grades_read_file(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+const char *setting(const char *name, const char *otherwise);  // of the environment; empty is none
 
 const char *grades_word(const result *r);  // "passed", "failed" or "not run", which a SKIP is, too
 bool grades_ran(int number);               // a suite has run to a verdict: the state is "passed" or "failed"

@@ -1,5 +1,4 @@
-// hint.c - make hint-NN: a hint for one gap, from problems/NN/hints.txt, in which a section "== name" has three
-// paragraphs.
+// hint.c - make hint-NN: a hint for one gap, of three in a section "== name" of problems/NN/hints.txt.
 #include "score/score.h"
 
 #include <ctype.h>
@@ -69,9 +68,7 @@ static void print_hint(const wb_problem *p, const char *name, int level)
 int score_hint(char **given)
 {
     const wb_problem *p = score_problem(given[0]);
-    const char *wanted = getenv("GAP"), *level_text = getenv("LEVEL");
-    if (!wanted) wanted = "";
-    if (!level_text || !*level_text) level_text = "1";
+    const char *const wanted = setting("GAP", ""), *const level_text = setting("LEVEL", "1");
     gap gaps[MAX_GAPS];
     char file[64];
     const int number = p->number, count = gaps_of(p, gaps), level = *level_text - '0';

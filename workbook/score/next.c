@@ -77,10 +77,10 @@ int score_predicted(char **given)
     const question q = question_must(p);
     if (!given[1]) return printf("%s\n", q.text) < 0;
     const double counted = counted_in(&q, given[1]);
-    const char *guess = getenv("GUESS");
+    const char *const guess = setting("GUESS", NULL);
     char *end, number[32];
     snprintf(number, sizeof number, "%.4g", counted);
-    if (!guess || !*guess) {  // for a proof: whether the answer begins with it
+    if (!guess) {  // for a proof: whether the answer begins with it
         printf("%s, and the answer: %s\n", number, q.why);
         return strncmp(q.why, number, strlen(number)) != 0 || strspn(q.why + strlen(number), "0123456789") > 0;
     }
@@ -130,8 +130,7 @@ static void show_more(void)  // for who has passed all that is required
         say("reading", "make diff-03: the reference solution; make test-03 IMPL=solutions; solutions/*/variants");
 }
 
-// The test that keeps the next checkpoint, null if it is known of none, and how to run what shows it: its case, if one
-// is recorded.
+// The test that keeps the next checkpoint, or null, and how to run what shows it: its case, if one is recorded.
 static const char *missing_test(const standing *s, char how[256])
 {
     const result *r = NULL;
@@ -164,9 +163,9 @@ static int now(void)
     gap gaps[MAX_GAPS];
     char how[256];
     standing_read(OWN_RECORDS);
-    const char *wanted = getenv("P");
+    const char *const wanted = setting("P", NULL);
     bool any = standing_next(none, &s);
-    if (wanted && *wanted) s = standing_of(score_problem(wanted)), any = true;
+    if (wanted) s = standing_of(score_problem(wanted)), any = true;
     if (!any) {
         printf("Everything has passed. ");
         grades_print_total(stdout);
@@ -176,7 +175,7 @@ static int now(void)
     }
     const int number = s.problem->number;
     const bool failed = strcmp(s.state, "failed") == 0;
-    if (s.problem->group != WB_REQUIRED && !(wanted && *wanted)) {
+    if (s.problem->group != WB_REQUIRED && !wanted) {
         printf("All required problems have passed.\n\n");
         show_more();
         printf("\n");
@@ -218,10 +217,10 @@ static int now(void)
 
 int score_next(char **given)
 {
-    const char *wanted = getenv("P");
+    const char *const wanted = setting("P", NULL);
     const int status = now();
     (void)given;
-    ask(wanted && *wanted ? score_problem(wanted) : NULL);
+    ask(wanted ? score_problem(wanted) : NULL);
     return status;
 }
 

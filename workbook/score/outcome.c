@@ -155,7 +155,7 @@ bool outcome_read(const char *path, outcome *o)
     char *const text = read_all(path, &is);
     cJSON *const root = text ? cJSON_Parse(text) : NULL, *row;
     *o = (outcome){.state = known_state(string(root, "state")), .began = number(root, "began")};
-    if (!o->began) o->began = (double)is.st_mtim.tv_sec + 1e-9 * (double)is.st_mtim.tv_nsec;
+    if (!o->began) o->began = seconds_of(is.st_mtim);
     for (const field *t = of_problem; t->name; t++)
         if (!(*text_at(o, t) = strdup(string(root, t->name)))) abort();
     cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(root, "tests")) results_take(&o->results, row);
@@ -164,9 +164,8 @@ bool outcome_read(const char *path, outcome *o)
     return text;
 }
 
-static void add(cJSON *object, const char *name, const char *text)
+void outcome_add(cJSON *object, const char *name, const char *text)
 {
-    if (!text || !*text) return;
     char *const clean = safe_text(text, PLAIN);
     cJSON_AddStringToObject(object, name, clean);
     free(clean);
@@ -177,7 +176,8 @@ bool outcome_write(const char *path, const outcome *o)
     cJSON *const root = cJSON_CreateObject(), *const tests = cJSON_CreateArray();
     cJSON_AddStringToObject(root, "state", o->state);
     cJSON_AddNumberToObject(root, "began", o->began);
-    for (const field *t = of_problem; t->name; t++) add(root, t->name, *text_at(o, t));
+    for (const field *t = of_problem; t->name; t++)
+        if (*text_at(o, t) && **text_at(o, t)) outcome_add(root, t->name, *text_at(o, t));
     for (int i = 0; i < o->results.count; i++) {
         result row = o->results.rows[i];
         row.message = safe_text(row.message, PLAIN);

@@ -6,12 +6,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+static inline double seconds_of(struct timespec t) { return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec; }
+static inline double seconds_now(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return seconds_of(t);
+}
 
 // ------------------------ tests
 
-// What the tests of a suite come to. A test program says it a row a line, each a JSON object, as the record has them,
-// as soon as a test has ended, so in the order in which they end. A last line says {"end": true}: without it the run
-// was ended from outside, or, with "starved" in its place, the machine was too busy for it.
+// What the tests of a suite come to. A test program says it a row a line, JSON as in the record, as soon as a test has
+// ended. A last line says {"end": true}, or "starved" if the machine was too busy: without it the run was cut off.
 typedef enum result_status { RESULT_OK, RESULT_FAIL, RESULT_SKIP, RESULT_STATUSES } result_status;
 
 typedef struct result {
@@ -71,3 +79,6 @@ typedef struct outcome {
 // All texts are "" where there is nothing; false if there is no such file.
 bool outcome_read(const char *path, outcome *o);
 bool outcome_write(const char *path, const outcome *o);
+
+// A text that nobody trusts, to an object of JSON.
+void outcome_add(struct cJSON *object, const char *name, const char *text);

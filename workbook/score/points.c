@@ -84,13 +84,6 @@ static void write_report(FILE *f, const char *folder)
 
 // ------------------------ results.json, as Gradescope reads it
 
-static void add_text(cJSON *object, const char *name, const char *text)
-{
-    char *const clean = safe_text(text, PLAIN);
-    cJSON_AddStringToObject(object, name, clean);
-    free(clean);
-}
-
 __attribute__((format(printf, 3, 4))) static void add_format(cJSON *object, const char *name, const char *format, ...)
 {
     char text[1024];
@@ -98,7 +91,7 @@ __attribute__((format(printf, 3, 4))) static void add_format(cJSON *object, cons
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    add_text(object, name, text);
+    outcome_add(object, name, text);
 }
 
 static void list_test(const char *test, const result *r, void *context)
@@ -117,15 +110,13 @@ static void add_test(cJSON *tests, const wb_problem *p, const char *title, const
     cJSON_AddNumberToObject(test, "max_score", p->group ? 0 : points);  // of a bonus the points come on top
     cJSON_AddStringToObject(test, "status", earned ? "passed" : "failed");
     cJSON_AddStringToObject(test, "visibility", "visible");
-    add_text(test, "output", output);
+    outcome_add(test, "output", output);
 }
 
 static void add_checkpoint(cJSON *tests, const wb_problem *p, const checkpoint *c, const char *state)
 {
     char *output;
-    size_t size;
-    FILE *f = open_memstream(&output, &size);
-    if (!f) grades_give_up("JSON");
+    FILE *const f = text_in_memory(&output);
     fprintf(f, "%s\n", state);
     grades_each_test(c, list_test, f);
     if (strcmp(c->needs, "-") != 0) fprintf(f, "needs: %s\n", c->needs);
@@ -138,14 +129,12 @@ static void add_checkpoint(cJSON *tests, const wb_problem *p, const checkpoint *
 static void write_gradescope(FILE *to, const char *folder)
 {
     cJSON *const root = cJSON_CreateObject();
-    char *note = grades_read_file("%s/00.note", folder), *output;
-    size_t size;
-    FILE *f = open_memstream(&output, &size);
-    if (!f) grades_give_up("JSON");
+    char *const note = grades_read_file("%s/00.note", folder), *output;
+    FILE *const f = text_in_memory(&output);
     fputs(note, f);
     grades_print_total(f);
     fclose(f);
-    add_text(root, "output", output);
+    outcome_add(root, "output", output);
     cJSON_AddStringToObject(root, "output_format", "text");
     free(note);
     free(output);

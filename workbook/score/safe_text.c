@@ -70,13 +70,25 @@ void write_form(FILE *f, text_form form, const char *format, ...)
     va_end(arguments);
 }
 
+FILE *text_in_memory(char **text)
+{
+    static size_t size;  // nobody asks
+    FILE *const f = open_memstream(text, &size);
+    if (!f) abort();
+    return f;
+}
+
 char *safe_text(const char *text, text_form form)
 {
     char *result = NULL;
-    size_t size;
-    FILE *f = open_memstream(&result, &size);
-    if (!f) abort();
+    FILE *const f = text_in_memory(&result);
     write_text(f, text, form);
     if (fclose(f) || !result) abort();
     return result;
+}
+
+const char *next_line(const char *line)
+{
+    line += strcspn(line, "\n");
+    return line + (*line == '\n');
 }

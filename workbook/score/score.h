@@ -30,8 +30,7 @@ const wb_problem *score_problem(const char *number);
 
 typedef struct standing {
     const wb_problem *problem;
-    const char
-        *state;  // "no file", "not started" for a file as shipped, whatever was recorded, "not tested", or the record's
+    const char *state;  // "no file", "not started" for a file as shipped, "not tested", or the record's
     score points;
     bool changed;     // saved after its last tests began, and with another sum
     bool unfinished;  // it fails, and some of its gaps are as shipped
@@ -49,6 +48,5 @@ const char *standing_word(const standing *s);
 // In a few words what to do: "the causal mask", "changed since: make test-05".
 void standing_step(const standing *s, char step[256]);
 
-// What is to be done first: of those of the problems in `wanted` that are not done, else of those behind the last of
-// them, else of all. False if all are done.
+// What is to be done first: of the problems `wanted`, else of those behind them, else of all. False if all are done.
 bool standing_next(const bool wanted[WB_PROBLEMS], standing *next);

@@ -9,8 +9,7 @@ static bool saved_since(const char *file, const outcome *o)
     char sum[SHA256_DIGEST_STRING_LENGTH];
     struct stat mine;
     if (stat(file, &mine)) return false;
-    return (double)mine.st_mtim.tv_sec + 1e-9 * (double)mine.st_mtim.tv_nsec > o->began &&
-           !(SHA256File(file, sum) && strcmp(o->sum, sum) == 0);
+    return seconds_of(mine.st_mtim) > o->began && !(SHA256File(file, sum) && strcmp(o->sum, sum) == 0);
 }
 
 standing standing_of(const wb_problem *p)

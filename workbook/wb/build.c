@@ -12,8 +12,7 @@
 
 // ------------------------ make
 
-// One make builds here at a time, and says whose turn it is (loop/alone.sh). The lock is an open file of this process
-// and of what it starts.
+// One make builds here at a time (loop/alone.sh). The lock is an open file of this process and of what it starts.
 static int lock_build(void)
 {
     char holder[64] = "";

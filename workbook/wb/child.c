@@ -1,6 +1,7 @@
 #include "wb/child.h"
 
 #include "score/grades.h"
+#include "score/safe_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 enum { MOST = 8 };
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 static volatile pid_t running[MOST];
 static volatile sig_atomic_t interrupt;
 static void (*end_of_all)(void);
@@ -25,7 +27,6 @@ static void on_signal(int signal)
 
 void child_interrupted(void (*end)(void))
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     end_of_all = end;
     for (int i = 0; i < 3; i++) sigaction(signals[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
 }
@@ -64,7 +65,6 @@ pid_t child_start(const child *c)
     const pid_t pid = fork();
     if (pid < 0) grades_give_up(c->words[0]);
     if (pid == 0) {
-        static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         for (int i = 0; i < 3 && !c->call; i++) signal(signals[i], SIG_DFL);
         memset((void *)running, 0, sizeof running), end_of_all = quit;
         for (char *const *e = c->environment; e && *e; e++) putenv(*e);
@@ -107,9 +107,9 @@ char *child_read(int from, void (*seen)(const char *line))
 {
     FILE *const in = fdopen(from, "r");
     char *line = NULL, *text = NULL;
-    size_t room = 0, size;
-    FILE *const to = open_memstream(&text, &size);
-    if (!in || !to) grades_give_up("memory");
+    size_t room = 0;
+    FILE *const to = text_in_memory(&text);
+    if (!in) grades_give_up("memory");
     for (ssize_t n; (n = getline(&line, &room, in)) > 0 || (ferror(in) && errno == EINTR);) {
         clearerr(in);
         for (ssize_t i = 0; i < n; i++)

@@ -1,5 +1,4 @@
-// child.h - other programs: started, listened to, ended. An interrupt (INT, TERM, HUP) goes to those that run; what is
-// to be said then, child_interrupted says, once they have ended.
+// child.h - other programs: started, listened to, ended. An interrupt (INT, TERM, HUP) goes to those that run.
 #pragma once
 
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 // sanitize.c - wb sanitize: runs each problem on a few small cases in a build that looks at every access, and prints
-// the first report. CASE names one case instead.
-// Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; 3 if the machine was too
-// busy to tell, or, after a failure, it took too long.
+// the first report. CASE names one case instead. Exit status: 0 nothing found, 1 something found, or it does not
+// compile; 2 if CASE is none; 3 if the machine was too busy to tell, or, after a failure, it took too long.
 //
 //   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 //   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
 #include "judge/spent.h"
 #include "layer_requests.h"
+#include "score/safe_text.h"
 #include "score/score.h"
 #include "wb/child.h"
 #include "wb/test.h"
@@ -87,7 +87,7 @@ static char *awk(const char *program, const char *text, char *one, char *two)
 static char *lines_of(const char *text, int most, const char *before)
 {
     char *all = "";
-    for (; *text && most-- > 0; text += strcspn(text, "\n"), text += *text == '\n')
+    for (; *text && most-- > 0; text = next_line(text))
         all = text_of("%s%s%.*s\n", all, before, (int)strcspn(text, "\n"), text);
     return all;
 }
@@ -97,9 +97,7 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
 {
     struct stat source, built;
     if (stat(file, &source) || stat(ordinary, &built)) return;
-    if ((double)source.st_mtim.tv_sec + 1e-9 * (double)source.st_mtim.tv_nsec >
-        (double)built.st_mtim.tv_sec + 1e-9 * (double)built.st_mtim.tv_nsec)
-        return;  // saved meanwhile
+    if (seconds_of(source.st_mtim) > seconds_of(built.st_mtim)) return;  // saved meanwhile
     const char *const here = printed;
     try_worker(ordinary, given);
     const char *const there = printed;
@@ -108,7 +106,7 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
     if (!*unset) try_worker(ordinary, given);  // the order of atomics is a matter of chance, too
     if (!*unset && strcmp(there, printed) != 0) return;
     char *places = "", *record = "an uninitialised variable\t";
-    for (int n = 0; n < 4 && *unset; n++, unset += strcspn(unset, "\n"), unset += *unset == '\n') {
+    for (int n = 0; n < 4 && *unset; n++, unset = next_line(unset)) {
         const int number = (int)strcspn(unset, " "), length = (int)strcspn(unset, "\n");
         places = text_of("%s   declared without a value at %s:%.*s\n               |%.*s\n", places, file, number,
                          unset, length - number, unset + number);
@@ -128,7 +126,7 @@ static void look_at_kernel(const wb_problem *p, const char *file, const char *wo
     char *const by_kernel = strdup(found);
     busy = status == SPENT_STARVED || (after && status == SPENT_LATE);
     if (busy) return;
-    for (const char *line = raw; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    for (const char *line = raw; *line; line = next_line(line)) {
         const char *const at = strncmp(line, "cudacpu: ", 9) == 0 ? line + 9 : line;
         report = text_of("%s%s%.*s\n", report, at > line ? "sanitize: " : "", (int)strcspn(at, "\n"), at);
     }

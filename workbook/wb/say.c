@@ -8,7 +8,6 @@
 
 static FILE *report;
 static char *text;
-static size_t size;
 
 void say(const char *format, ...)
 {
@@ -47,11 +46,7 @@ void say_now(const char *format, ...)
     va_end(arguments);
 }
 
-void say_begin(void)
-{
-    report = open_memstream(&text, &size);
-    if (!report) abort();
-}
+void say_begin(void) { report = text_in_memory(&text); }
 
 char *say_end(void)
 {

@@ -1,7 +1,6 @@
 // suite.c - says what a suite comes to: the first failure in full as soon as its test has ended, then, when all have, a
-// line a test in the order of the source, simple cases first. Of later failures one more is told in full, all of them
-// if VERBOSE=1 is set. The last line of a suite is "N passed, N failed, N skipped", and behind it, where a suite gave
-// up, ", N not run": these are failures in the record.
+// line a test in the order of the source. Of later failures one more is told in full, all if VERBOSE=1 is set. The last
+// line is "N passed, N failed, N skipped", and, where a suite gave up, ", N not run": failures in the record.
 #include "wb/suite.h"
 
 #include "judge/spent.h"
@@ -28,8 +27,7 @@ void suite_clean(void)
 
 static void make_scratch(void)
 {
-    const char *folder = getenv("TMPDIR");
-    snprintf(spent_path, sizeof spent_path, "%s/suite-XXXXXX", folder && *folder ? folder : "/tmp");
+    snprintf(spent_path, sizeof spent_path, "%s/suite-XXXXXX", setting("TMPDIR", "/tmp"));
     const int file = mkstemp(spent_path);
     if (file < 0) grades_give_up(spent_path);
     close(file);
@@ -65,8 +63,8 @@ static pid_t start(const suite_run *run, int told, int errors)
 {
     char jobs[32], *words[64] = {(char *)run->program, jobs};
     int count = 2;
-    const char *wanted = getenv("JOBS");
-    snprintf(jobs, sizeof jobs, "-j%ld", wanted && *wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN));
+    const char *const wanted = setting("JOBS", NULL);
+    snprintf(jobs, sizeof jobs, "-j%ld", wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN));
     if (run->first) strcpy(jobs, "-j1"), words[count++] = "--fail-fast";
     for (char **o = run->options; o && *o && count < 63; o++) words[count++] = *o;
     started = run, telling = told;
@@ -86,9 +84,8 @@ static void say_errors(FILE *errors, int status)
     if (status > 128) say("  the test program died of signal %d (%s)\n", status - 128, strsignal(status - 128));
 }
 
-// Runs it to its end; the caller frees what its tests came to. Returns false if that is not of a whole run. Unless all
-// has passed, what the program said on stderr is then said, indented. What its cases cost is noted in the file
-// WB_SPENT, if there is one.
+// Runs it to its end; the caller frees what its tests came to. False if that is not of a whole run. Unless all has
+// passed, what the program said on stderr is then said. What its cases cost is noted in the file WB_SPENT.
 static bool listen_to(const suite_run *run, results *r)
 {
     int ends[2];
@@ -163,11 +160,10 @@ static int number_of(const char *program)
 static void print_message(const result *row, bool all)
 {
     char *message = safe_text(row->message, PLAIN);
-    for (const char *line = message, *end; *line; line = end) {
-        end = line + strcspn(line, "\n");
-        if (end > line) say("        %.*s\n", (int)(end - line), line);
+    for (const char *line = message; *line; line = next_line(line)) {
+        const int length = (int)strcspn(line, "\n");
+        if (length) say("        %.*s\n", length, line);
         if (!all) break;
-        end += *end == '\n';
     }
     free(message);
 }
@@ -180,10 +176,9 @@ static void print_in_full(const suite *s, const result *row)
     if (!*row->given) return;
     // The test asks again what it has asked; its case, whether the results are right.
     const bool is_case = strcmp(row->test, "given_case") == 0;
-    const char *seed = getenv("WB_UNTIL") ? "the_instructors" : getenv("SEED");
+    const char *const seed = getenv("WB_UNTIL") ? "the_instructors" : setting("SEED", "");
     if (number && !is_case)
-        say("          test again  make test-%02d TEST=%s%s%s\n", number, row->test, seed && *seed ? " SEED=" : "",
-            seed ? seed : "");
+        say("          test again  make test-%02d TEST=%s%s%s\n", number, row->test, *seed ? " SEED=" : "", seed);
     if (number)
         say("          %s  make test-%02d CASE=%s\n", is_case ? "test again" : "its case  ", number, row->given);
     say("          by hand     %s --case %s\n", s->shown ? s->shown : s->run.worker, row->given);
@@ -214,8 +209,7 @@ static void show_progress(const results *r, void *context)
     if (terminal) fprintf(stderr, "\r  %d tests done \r", r->count);
 }
 
-// One more name on the line that holds `column` characters of names with this word, or on a new one. Returns the new
-// column.
+// One more name on the line that holds `column` characters of names with this word, or on a new one. The new column.
 static int print_name(const result *row, const char *word, bool goes_on, int column)
 {
     enum { WIDTH = 100 };
@@ -240,12 +234,11 @@ static void print_not_run(const results *r)
     if (column) say("\n");
 }
 
-// A line a test. Where much has failed, names stand side by side, so that what is printed in full stays on the screen.
+// A line a test; where much has failed names side by side, so that what is in full stays on the screen.
 static void print_suite(const screen *s, const results *r)
 {
     enum { MUCH = 6 };
-    const char *text = getenv("VERBOSE");
-    const bool verbose = text && *text, brief = !verbose && count(r).of[RESULT_FAIL] > MUCH;
+    const bool verbose = setting("VERBOSE", NULL), brief = !verbose && count(r).of[RESULT_FAIL] > MUCH;
     int in_full = verbose ? r->count : s->early ? 1 : 2, column = 0;
     bool shortened = false;
     for (int i = 0, last = -1; i < r->count; i++) {

@@ -23,8 +23,8 @@ typedef struct suite {
     const char *shown;   // the worker that "by hand" names; null: run.worker
 } suite;
 
-// 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 it could not be judged, since the
-// machine was too busy. The caller frees the results, which private cases join.
+// 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 the machine was too busy to judge
+// it. The caller frees the results, which private cases join.
 int suite_run_all(suite *s, results *r);
 
 const result *suite_failure(const results *r, bool with_case);  // the first (that has a case); null: there is none

@@ -3,9 +3,8 @@
 // something fails or does not compile, 2 if the machinery could not run, 3 if something could not be judged, since the
 // machine was too busy.
 //
-// Everything is kept in build/grade (build/BACKEND/IMPL/grade for another IMPL): NN.json of each problem
-// (score/outcome.h), and of all together scores.tsv, report.txt and results.json (Gradescope). These are written
-// whatever happens, an interrupt too.
+// build/grade (build/BACKEND/IMPL/grade for another IMPL) keeps NN.json of each problem (score/outcome.h), and of all
+// scores.tsv, report.txt and results.json (Gradescope), written whatever happens, an interrupt too.
 //
 //   SANITIZE=1       a problem passes only if the check build (sanitize.c) finds nothing either, and promises are won
 //                    only then; 0: not asked, even after a failure
@@ -54,12 +53,6 @@ char *text_of(const char *format, ...)
     if (vasprintf(&text, format, arguments) < 0) abort();
     va_end(arguments);
     return text;
-}
-
-const char *setting(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : otherwise;
 }
 
 static bool is(const char *name) { return strcmp(setting(name, "0"), "0") != 0; }
@@ -207,26 +200,25 @@ static const char *compile(attempt *a)
 // What does not come so far as to be tested: its state, else null.
 static const char *prepare(attempt *a)
 {
-    const char *const test = getenv("TEST");
+    const char *const test = setting("TEST", NULL);
     if (!*a->file) {
         say("  there is no %s.cu or %s.c in %s/%s\n", a->problem->name, a->problem->name, run.impl, a->number);
         return "not started";
     }
-    const bool mine = strcmp(run.impl, "problems") == 0;
-    if (mine && gaps_are_shipped(a->file)) {
+    if (run.mine && gaps_are_shipped(a->file)) {
         say("  not started: open %s, and read problems/%s/README.md\n", a->file, a->number);
         return "not started";
     }
-    if (mine && !run.builder) a->outcome->sum = (char *)sum_of(a->file);
+    if (run.mine && !run.builder) a->outcome->sum = (char *)sum_of(a->file);
     if (has_zero(a->file)) {
         say("  %s is not UTF-8 but UTF-16, as some editors of Windows write it: save it as UTF-8\n", a->file);
         return "compile error";
     }
     const char *const state = compile(a);
     if (state) return state;
-    if (mine) a->unwritten = gaps_sentence(a->problem);
+    if (run.mine) a->unwritten = gaps_sentence(a->problem);
     say("%s", a->unwritten);
-    if (!test || !*test) return NULL;
+    if (!test) return NULL;
     results names;
     char *const program = text_of("%s/tests/%s_test", run.out, a->number), *all = "";
     suite_names(program, &names);
@@ -239,17 +231,12 @@ static const char *prepare(attempt *a)
     return "could not run";
 }
 
-// What a pass does not say, until make sanitize-NN has found nothing in the same source (sanitize.c).
+// What a pass does not say, until make sanitize-NN has found nothing in the same source.
 static void praise(const attempt *a)
 {
     if (!run.own || is("SANITIZE")) return;
-    char sum[80] = "";
-    FILE *const found_clean = fopen(text_of("%s/clean.%s", run.record, a->number), "r");
-    if (found_clean) {
-        if (fscanf(found_clean, "%79s", sum) != 1) *sum = 0;
-        fclose(found_clean);
-    }
-    if (strcmp(sum, a->outcome->sum) != 0)
+    const char *const clean_sum = grades_read_file("%s/clean.%s", run.record, a->number);
+    if (strncmp(clean_sum, a->outcome->sum, SHA256_DIGEST_STRING_LENGTH - 1) != 0)
         say("  the results are correct; races were not checked (make sanitize-%s checks every access)\n", a->number);
 }
 
@@ -258,15 +245,11 @@ static void tell_coverage(const attempt *a, const char *state)
 {
     int ended;
     if (!*run.counted || run.one || (strcmp(state, "failed") == 0 && !run.builder)) return;
-    const char *const shipped = strcmp(run.impl, "problems") == 0 ? gaps_skeleton(a->problem) : "";
-    char *const words[] = {"workbook/loop/coverage.sh",
-                           text_of("%s/counted", run.work),
-                           (char *)a->file,
-                           (char *)a->problem->name,
-                           (char *)(*shipped ? shipped : "/dev/null"),
-                           (char *)run.builder,
-                           "gcov",
-                           NULL};
+    const char *const shipped = run.mine ? gaps_skeleton(a->problem) : "";
+    char *const counted = text_of("%s/counted", run.work), *const name = text_of("%s", a->problem->name);
+    char *const file = text_of("%s", a->file), *const skeleton = text_of("%s", *shipped ? shipped : "/dev/null");
+    char *const words[] = {"workbook/loop/coverage.sh", counted, file, name, skeleton,
+                           (char *)run.builder,         "gcov",  NULL};
     a->outcome->coverage = child_output(&(child){.words = words}, &ended, NULL);
     say_plain("  ", a->outcome->coverage);
 }
@@ -372,10 +355,8 @@ static void describe(outcome *o)
 static void test_one(const wb_problem *p)
 {
     outcome o;
-    struct timespec begun;
     outcome_read("", &o);
-    clock_gettime(CLOCK_REALTIME, &begun);
-    o.began = (double)begun.tv_sec + 1e-9 * (double)begun.tv_nsec;
+    o.began = seconds_now(CLOCK_REALTIME);
     attempt a = {.problem = p, .unwritten = "", .outcome = &o};
     snprintf(a.number, sizeof a.number, "%02d", p->number % 100);
     snprintf(a.worker, sizeof a.worker, "%s/%s/%s%s_worker", run.out, run.impl, a.number, run.counted);
@@ -424,13 +405,13 @@ static void begin(char **given)
     run.backend = given[0], run.impl = given[1];
     if (given_case) unsetenv("TEST");
     run.one = given_case ? given_case : test;
-    const bool mine = strcmp(run.impl, "problems") == 0;
-    run.own = mine && !run.builder && !run.one;
+    run.mine = strcmp(run.impl, "problems") == 0;
+    run.own = run.mine && !run.builder && !run.one;
     snprintf(run.out, sizeof run.out, "build/%s", run.backend);
     if (run.one)
         snprintf(run.record, sizeof run.record, "%s/%s/one_case", run.out, run.impl);
     else if (!*run.record)
-        snprintf(run.record, sizeof run.record, mine ? "build/grade" : "%s/%s/grade", run.out, run.impl);
+        snprintf(run.record, sizeof run.record, run.mine ? "build/grade" : "%s/%s/grade", run.out, run.impl);
     run.counted = "";
     if (is("COVERAGE")) {
         const char *const kit = setting("GRADE_SCRATCH", NULL);  // a grader's tools are the kit's
@@ -474,8 +455,8 @@ int wb_test(char **given)
     all_numbers = list;
     make_folders();
     child_interrupted(interrupted);
-    const bool mine = strcmp(run.impl, "problems") == 0, cpu = strcmp(run.backend, "cpu") == 0;
-    printf("FlashAttention workbook: %s%s/ on %s\n", mine ? "your code, " : "", run.impl,
+    const bool cpu = strcmp(run.backend, "cpu") == 0;
+    printf("FlashAttention workbook: %s%s/ on %s\n", run.mine ? "your code, " : "", run.impl,
            cpu ? "the CPU execution layer (no GPU needed)" : "the GPU");
     const long until = atol(setting("WB_UNTIL", "0"));
     for (char **at = list; *at; at++) {

@@ -1,9 +1,9 @@
-// test.h - one problem on its way through make test: what all of its stages know. A stage a file: build.c compiles it,
-// suite.c runs its suite, explain.c looks for the cause of a failure, test.c goes through them and keeps the outcome.
+// test.h - one problem on its way through make test, a stage a file: build.c compiles it, suite.c runs its suite,
+// explain.c looks for the cause of a failure, test.c goes through them and keeps the outcome.
 #pragma once
 
 #include "problems.h"
-#include "score/outcome.h"
+#include "score/grades.h"
 
 // What all problems of a run have in common.
 typedef struct wb_run {
@@ -14,6 +14,7 @@ typedef struct wb_run {
     const char *builder;  // of a grader (class/grade_build.sh); null: there is none
     const char *one;      // CASE or TEST: a single case or test is tried, and not recorded; null: all is
     const char *counted;  // "_counted": the worker counts what runs of its source (COVERAGE=1); "": it does not
+    bool mine;            // the files of problems/, and
     bool own;             // the student's own work, tested by themselves
     bool watched;         // by make watch: an interrupt ends the run without a word
 } wb_run;
@@ -30,20 +31,18 @@ typedef struct attempt {
 
 // NAME=value, or a path: text in memory, never freed.
 char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *setting(const char *name, const char *otherwise);  // of the environment; empty is none
 
-// Makes these programs of `backend`, as far as they are not made, and returns what make said; *status: how it ended.
-// What is compiled for the first time takes a while: unless `quiet`, that is said.
+// Makes these programs of `backend`, and returns what make said; *status: how it ended. Unless `quiet`, a wait is told.
 char *build_programs(const char *backend, char *const programs[], bool quiet, int *status);
 // Compiles the attempt: what the compiler said is in its outcome. make's status.
 int build(attempt *a);
-// Of what a compiler said the first error whole, of the others a line each; or, if it did not fail, its warnings.
+// Of what a compiler said the first error whole, of others a line each; or its warnings.
 char *build_brief(const char *log, bool failed);
 
 // After a failure: says its cause, if it can be named, and a change that fixes it.
 void explain(attempt *a);
 
-// What the check build finds of a case, to stdout; given: BACKEND, IMPL, NN, CASE, and a descriptor for what it is of
+// What the check build finds of a case; given: BACKEND, IMPL, NN, CASE, and a descriptor for what it is of
 // (layer_requests.h). In a process of its own.
 int sanitize_after(char **given);  // sanitize.c
 // The same of several cases; given: BACKEND, IMPL, NN.

@@ -1,5 +1,4 @@
-// wb.c - the program behind make test, watch, next, progress, hint and report, and behind grading: its commands. It
-// runs in the workbook's root.
+// wb.c - the program behind make test, watch, next, progress, hint and report, and behind grading: its commands.
 #include "judge/spent.h"
 #include "score/score.h"
 #include "wb/child.h"

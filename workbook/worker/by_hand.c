@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char *data_of(const laid_case *l, int k) { return l->at + l->zones[k].start + l->zones[k].data; }
+static char *data_of(const laid_case *l, int k) { return zone_data(l->at, &l->zones[k]); }
 
 static float value_at(const wb_tensor *tensor, const char *data, size_t i)
 {

@@ -8,6 +8,10 @@
 extern void openblas_set_num_threads(int count) __attribute__((weak));
 extern void omp_set_num_threads(int count) __attribute__((weak));
 
+// A moment's work that cannot fail.
+#define DOES(name, ...) \
+    static wb_status name(__attribute__((unused)) wb_run *r) { return __VA_ARGS__, WB_OK; }
+
 // ------------------------ the machine
 
 // How many threads a case may ask for. OpenBLAS tries without end to get a buffer where addresses have run out: each of
@@ -30,13 +34,8 @@ static wb_status set_threads(wb_run *r)
 }
 
 static bool on_layer(const wb_run *r) { return r->c && wb_have_processors; }
-static wb_status set_layer(wb_run *r)
-{
-    wb_have_processors(r->c->processors);
-    wb_have_shared_kb(r->c->shared_kb);
-    wb_launch_few(r->c->dry ? 0 : ~0u);
-    return WB_OK;
-}
+DOES(set_layer, wb_have_processors(r->c->processors), wb_have_shared_kb(r->c->shared_kb),
+     wb_launch_few(r->c->dry ? 0 : ~0u))
 
 // ------------------------ late inputs
 
@@ -173,12 +172,7 @@ static bool is_watched(const wb_run *r)
     const wb_signature takes = r->problem->signature;
     return wb_watch_pages && r->c->watched && (r->c->shape.causal || takes == WB_BLOCK_MASK || takes == WB_DECODE);
 }
-static wb_status end_watch(wb_run *r)
-{
-    (void)r;
-    wb_watch_end();
-    return WB_OK;
-}
+DOES(end_watch, wb_watch_end())
 
 // ------------------------ what else the layer looks at
 
@@ -195,40 +189,16 @@ static wb_status begin_constants(wb_run *r)
 }
 
 static bool is_overlapped(const wb_run *r) { return wb_overlap_begin && r->c->overlapped && !r->is_rank; }
-static wb_status begin_overlap(wb_run *r)
-{
-    (void)r;
-    wb_overlap_begin();
-    return WB_OK;
-}
-static wb_status end_overlap(wb_run *r)
-{
-    (void)r;
-    wb_overlap_end();
-    return WB_OK;
-}
+DOES(begin_overlap, wb_overlap_begin())
+DOES(end_overlap, wb_overlap_end())
 
 static bool has_order(const wb_run *r) { return wb_run_in_order && r->c->order; }
-static wb_status begin_order(wb_run *r)
-{
-    wb_run_in_order(r->c->order);
-    return WB_OK;
-}
+DOES(begin_order, wb_run_in_order(r->c->order))
 
 // The record is the last tensor, behind those of the function, and stays where it is.
 static bool has_record(const wb_run *r) { return wb_record_products && r->c->products; }
-static wb_status begin_record(wb_run *r)
-{
-    const wb_zone *z = &r->zones[r->count];
-    wb_record_products((float *)(r->shared + z->start + z->data), (size_t)r->c->products);
-    return WB_OK;
-}
-static wb_status end_record(wb_run *r)
-{
-    (void)r;
-    wb_record_products(NULL, 0);
-    return WB_OK;
-}
+DOES(begin_record, wb_record_products((float *)zone_data(r->shared, &r->zones[r->count]), (size_t)r->c->products))
+DOES(end_record, wb_record_products(NULL, 0))
 
 // ------------------------ the table
 

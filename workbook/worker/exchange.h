@@ -5,23 +5,21 @@
 //
 // The test fills inputs, and outputs as the case says; the worker copies them to buffers of its own, calls the
 // function, and copies all back, so that a changed input shows. Guards lie in the worker's buffers alone, NaN, and it
-// says what of them has been written (overrun); in the file nobody touches their room, which takes no memory.
+// says what of them has been written (overrun); in the file their room takes no memory.
 //
-// How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded
-// with zeros, and with it a descriptor of that case's memory, a file whose size is sealed; where several ranks run a
-// case, each is a worker with a case and a memory of its own, and a second descriptor is of what they share, the board
-// (layer_requests.h). The worker maps it, runs the case, prints out what is buffered, unmaps, and answers with one
-// byte: how many cases it had run before, modulo 256. Where the socket ends, the worker exits with 0. The test reads
-// the memory when the answer has come, once, into a copy that it judges.
+// A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded with zeros, and
+// a descriptor of that case's memory, a file whose size is sealed; of several ranks each is a worker with a case and a
+// memory of its own, and a second descriptor is of the board that they share (layer_requests.h). The worker runs the
+// case, prints out what is buffered, and answers with one byte: how many cases it had run before, modulo 256. Then the
+// test reads the memory, once, into a copy that it judges. Where the socket ends, the worker exits with 0.
 //
-// The function under test shares a process with the worker's end of all that, so nothing that comes from there is
-// believed: the test takes every size from the case, waits for nothing without a deadline, and sends a worker away
-// that answers unasked or with another byte. Who answers early is judged by the memory as it then is.
+// The function under test shares a process with the worker's end, so nothing that comes from there is believed: the
+// test takes every size from the case, waits for nothing without a deadline, and sends a worker away that answers
+// unasked or with another byte. Who answers early is judged by the memory as it then is.
 //
-// Between two cases the worker forgets the last message, starts the counters of device memory anew and gives every
-// buffer back. What it cannot reset is the process: its peak of resident memory (so host_bytes means something in a
-// worker's first case alone), and whatever the function keeps. That a function keeps something is the test's to
-// notice: see harness.h.
+// Between two cases the worker starts the counters of device memory anew and gives every buffer back. What it cannot
+// reset is the peak of the process's resident memory (so host_bytes means something in a first case alone), and what
+// the function keeps: that is the test's to notice (harness.h).
 #pragma once
 
 #include "layer_requests.h"
@@ -54,9 +52,9 @@ typedef struct wb_zone {
     size_t start, bytes;
     size_t data;  // the tensor's own first byte, from `start`
 } wb_zone;
+static inline char *zone_data(char *memory, const wb_zone *z) { return memory + z->start + z->data; }
 
-// How many bytes past a multiple of 256 tensor k of `count` begins (wb_case's offset). Nothing but its type says where
-// it may lie.
+// How many bytes past a multiple of 256 tensor k of `count` begins (wb_case's offset).
 static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int offset)
 {
     const size_t align = wb_tensor_alignment(t), n = (size_t)(offset / 16);
@@ -75,15 +73,13 @@ bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int b
 typedef enum wb_answer { WB_NO_ANSWER, WB_ANSWERED, WB_ANSWER_DAMAGED, WB_ANSWER_NEVER } wb_answer;
 wb_answer wb_exchange_answered(int socket, int number);
 
-// The worker's end: waits for a case; returns the file, which the caller closes, or -1 if there are no more cases.
-// board: the same, -1: none.
+// The worker's end: waits for a case; returns the file, which the caller closes, or -1. board: the same, -1: none.
 int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int *board);
 void wb_exchange_answer(int socket, int number);
 
-// How often each branch of the function's own source ran in this process, as gcc counts it. A worker that is built so
-// (build.mk, COUNTED) writes it after each case to descriptor 4, where that is a file of COVERAGE_ROOM bytes: the test
-// gave it, and reads it when the worker has ended. The function could write there what it likes (class/threats.md), as
-// to descriptor 5, where a report says what it is of (wb_report_to).
+// How often each branch of the function's own source ran, as gcc counts it: what a worker that is built so (build.mk,
+// COUNTED) writes after each case to descriptor 4, if the test gave it that file, of COVERAGE_ROOM bytes. The function
+// could write there what it likes (class/threats.md), as to 5, where a report says what it is of (wb_report_to).
 enum { COVERAGE_FILE = 4, FINDING_FILE, COVERAGE_ROOM = 1 << 20 };
 typedef struct wb_counted {
     uint64_t bytes;                               // of what follows; 0: nothing was counted

@@ -16,8 +16,7 @@ void *run_address(const wb_case *c, const char *tensor, char *zone, size_t data)
     return strcmp(c->null, tensor) == 0 ? NULL : zone + data;
 }
 
-// Memory of which the first `filled` bytes are NaN, on the device or, for a problem on the host, from malloc; with
-// guards of so many bytes.
+// Memory, on the device or from malloc, of which the first `filled` bytes are NaN; with guards of so many bytes.
 static wb_status new_memory(bool on_host, void **buffer, size_t bytes, size_t filled, int place, size_t before,
                             size_t behind)
 {
@@ -54,8 +53,7 @@ static wb_status look_around(wb_exchange *x, bool on_host, const char *buffer, s
     return status;
 }
 
-// Whether nothing may be read behind a tensor of a cache that is cut (case.h): where the CPU layer has a guard page
-// behind it.
+// Whether nothing may be read behind a tensor of a cache that is cut (case.h): the CPU layer has a guard page there.
 static bool ends(const wb_case *c, const wb_tensor *t)
 {
     return wb_what_was_asked && (wb_case_cut(c, t) || (c->cut && t->type == WB_INT32));
@@ -75,7 +73,7 @@ wb_status run_new_buffer(const wb_run *r, int k, bool filled, int place, void **
     const wb_status status = new_memory(on_host, buffer, room, r->exact ? z->data : bytes, place,
                                         r->exact ? 0 : z->data, r->exact ? 0 : behind(r, k));
     if (status != WB_OK || !filled || r->bytes[k] == 0) return status;
-    const char *from = r->shared + z->start + z->data;
+    const char *from = zone_data(r->shared, z);
     char *to = (char *)*buffer + z->data;
     if (!on_host) return wb_copy_to_device(to, from, r->bytes[k]);
     memcpy(to, from, r->bytes[k]);
@@ -113,7 +111,7 @@ static wb_status end_buffers(wb_run *r)
     wb_status status = WB_OK;
     for (int k = 0; k < r->count && status == WB_OK; k++) {
         const wb_zone *z = &r->zones[k];
-        char *const own = (char *)r->buffers[k] + z->data, *const to = r->shared + z->start + z->data;
+        char *const own = (char *)r->buffers[k] + z->data, *const to = zone_data(r->shared, z);
         if (fetched && on_host) memcpy(to, own, r->bytes[k]);
         if (fetched && !on_host) status = wb_copy_to_host(to, own, r->bytes[k]);
         if (ran && status == WB_OK)
@@ -252,8 +250,8 @@ static void wait_for_all(wb_run *r)
     if (r->is_rank && x->status == WB_OK && r->stream) run_inputs_late(r, r->buffers, 1, &r->stream);
     for (int k = 0; r->is_rank && x->status == WB_OK && k < r->count; k++)  // when its stream's work is done, all is
         if (r->bytes[k])
-            wb_copy_to_host_behind(r->shared + r->zones[k].start + r->zones[k].data,
-                                   (char *)r->buffers[k] + r->zones[k].data, r->bytes[k], r->stream);
+            wb_copy_to_host_behind(zone_data(r->shared, &r->zones[k]), (char *)r->buffers[k] + r->zones[k].data,
+                                   r->bytes[k], r->stream);
     if (r->problem->on_host) return;
     x->device_status = wb_device_synchronize();
     if (x->device_status != WB_OK) snprintf(x->device_message, sizeof x->device_message, "%s", wb_last_message());
@@ -275,7 +273,7 @@ static void touch_pages(const wb_run *r)
 {
     for (int k = 0; k < r->count && !r->c->dry; k++)
         for (size_t i = 0; i < r->tensors[k].bytes; i += 4096)
-            (void)*(volatile char *)(r->shared + r->zones[k].start + r->zones[k].data + i);
+            (void)*(volatile char *)(zone_data(r->shared, &r->zones[k]) + i);
 }
 
 // Between what is prepared and what is released: the call, and the memory that it takes.

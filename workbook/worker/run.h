@@ -1,5 +1,4 @@
-// run.h - one case of the function under test: buffers, the conditions that the case names, the call, and what came of
-// it.
+// run.h - one case of the function under test: buffers, the case's conditions, the call, and what came of it.
 #pragma once
 
 #include "worker/exchange.h"
@@ -19,8 +18,7 @@ typedef struct run_scratch {
     wb_workspace given;
 } run_scratch;
 
-// A call beside the one that is judged, on a stream of its own: of tensors like those, at another scale. Nobody looks
-// at its results.
+// A call beside the one that is judged, on a stream of its own, at another scale. Nobody looks at its results.
 typedef struct run_beside {
     wb_case c;
     void *buffers[WB_MAX_TENSORS], *pointers[WB_MAX_TENSORS + 1];
@@ -35,8 +33,7 @@ typedef struct wb_run {
     const wb_zone *zones;
     int count;
     char *shared;  // an exchange, and the zones
-    // Tensors of a problem on the host move too, each to a buffer that ends with it, and outputs are not filled, but
-    // for what an offset puts before them.
+    // Tensors of a problem on the host move, too, each to a buffer that ends with it, and outputs are not filled.
     bool exact;
     void *board;  // of a rank
     size_t board_bytes;
@@ -51,8 +48,7 @@ typedef struct wb_run {
     run_beside beside;
 } wb_run;
 
-// Copies the tensors to the device, calls, waits, copies back. What it returns is the machinery's; what the function
-// said is in the exchange.
+// Copies the tensors to the device, calls, waits, copies back. It returns the machinery's status, not the function's.
 wb_status wb_run_case(wb_run *r);
 
 // ------------------------ between run.c and conditions.c
@@ -72,22 +68,19 @@ void *run_address(const wb_case *c, const char *tensor, char *zone, size_t data)
 
 wb_status run_scratch_begin(const wb_case *c, const wb_ring *ring, int place, run_scratch *s);
 
-// Below, for the inputs, K and V last. again: they have arrived before; 2: now with the contents of these two
-// swapped.
+// Below, for the inputs, K and V last. again: they have arrived before; 2: now with these two swapped.
 wb_status run_inputs_late(const wb_run *r, void *const buffers[], int again, wb_stream *stream);
 
-// ------------------------ late_inputs.cu: a stream of its own on which a function's inputs arrive only some time after
-// it was called: work that the function queues elsewhere reads NaN
+// ------------------------ late_inputs.cu: a stream on which inputs arrive only some time after the call: work that the
+// function queues elsewhere reads NaN
 
 __BEGIN_DECLS
 
-// Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new stream that waits for no
-// other. May be called five times.
+// Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new, non-blocking stream.
 wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream);
 wb_status wb_late_end(wb_stream stream);  // after everything
 
-// Of several ranks. Queues the return of all contents once more; swapped: of the last two each other's, which are as
-// large.
+// Of ranks. Queues the return of all contents once more; swapped: of the last two each other's, which are as large.
 wb_status wb_late_again(void *const buffers[], const size_t bytes[], int count, int swapped, wb_stream stream);
 
 __END_DECLS
@@ -111,9 +104,8 @@ bool lay_out(laid_case *l, const wb_problem *problem, const wb_case *c, size_t g
 // Runs it once, as one worker or rank does. Returns the exit status that the worker deserves. board: a file, or -1.
 int try_run(const laid_case *l, int board);
 
-// Makes the inputs; starts a process for each rank, of which the first that ends badly ends all; prints what came out,
-// each output by its rows, all of a small one, as a lesson's tables have them. `told`, unless -1: a descriptor that is
-// told of an error, as of a report (layer_requests.h); then memory is not printed.
+// Makes the inputs; starts a process for each rank, of which the first that ends badly ends all; prints what came out.
+// `told`, unless -1: a descriptor that is told of an error, as of a report (layer_requests.h).
 void by_hand_fill(const laid_case *l);
 int by_hand_run_ranks(const laid_case *whole);
 void by_hand_print(const laid_case *l, int told);

@@ -11,9 +11,8 @@
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (random_case.c)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
 //
-// Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and prints the whole of what
-// they leave.
-// --record FILE has what each of them queues then (cpu/record.cpp).
+// Of problems 17 and 18 a worker is a rank. By hand it starts the others, and prints the whole of what they leave;
+// --record FILE has what each of them queues.
 #include "rank.h"
 #include "worker/run.h"
 

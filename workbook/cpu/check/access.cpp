@@ -51,7 +51,7 @@ static inline bool same_moment(const access_record &a, const access_record &b)
     return a.epoch == b.epoch && a.clock == b.clock && a.thread == b.thread && a.kind == b.kind;
 }
 
-// Whether it needs not be kept: nobody can race with it any more, or whoever does races with what happens now, too.
+// Whether it need not be kept: whoever can race with it races with what happens now, too.
 static inline bool gives_way(access_record &then, const access_record &now, bool shared)
 {
     if (then.epoch < (shared ? epoch : launch_epoch)) return true;
@@ -60,9 +60,8 @@ static inline bool gives_way(access_record &then, const access_record &now, bool
     return !then.bytes;
 }
 
-// Of these two, in the way of a third, the one that matters less. Seldom are there three. Of atomics and plain ones a
-// plain one stays: every atomic races with it. Of another block: all that follows does. Of another warp: more than one
-// of this.
+// Of these two, in the way of a third, the one that matters less. A plain one stays: every atomic races with it. One of
+// another block does: all that follows races with it. One of another warp: more does than with one of this.
 static inline access_record &dispensable(access_record &x, access_record &y, const access_record &now)
 {
     if (now.kind == ATOMIC && (x.kind == ATOMIC) != (y.kind == ATOMIC)) return x.kind == ATOMIC ? x : y;
@@ -97,14 +96,12 @@ static inline void check_word(const char *word, word_history &h, const access_re
 }
 
 // ------------------------ the engine's accesses, and others
-// What the copy engine and the tensor cores do, engine.h keeps account of. Here are the ordinary loads and stores, and
-// both have to look at the other's. Lines of 128 bytes, a row of a panel, of which a block has 227 KB: most were never
-// touched by an ordinary access.
+// Of the copy engine and the tensor cores engine.h keeps account. Both look at the other's accesses, in lines of 128
+// bytes, a row of a panel: most were never touched by an ordinary access.
 
 static uint8_t &touched_line(const char *at)
 {
-    return touched[reinterpret_cast<uintptr_t>(at) / LINE %
-                   LINES];  // less than 256 KB: no two lines of a block are one
+    return touched[address_of(at) / LINE % LINES];  // less than 256 KB: no two lines of a block are one
 }
 
 // An ordinary access of shared memory, in a block that uses the engine.
@@ -129,8 +126,7 @@ static void meet_engine(const char *at, access_kind kind, void *code)
                who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores", then.thread);
 }
 
-// All ordinary accesses of these bytes, within a line, must come before this in every run. What is overwritten begins
-// anew.
+// All ordinary accesses of these bytes of a line must come before this in every run. What is overwritten begins anew.
 static void meet_others(const char *at, size_t bytes, bool overwrites, call_site site, const char *who)
 {
     size_t offset;
@@ -152,9 +148,9 @@ static void meet_others(const char *at, size_t bytes, bool overwrites, call_site
 void hook_engine(const tile_rows &what, bool overwrites, call_site site, const char *who)
 {
     for (int panel = 0; panel < what.panels; panel++) {
-        const char *at = static_cast<const char *>(what.at) + panel * what.panel_bytes + what.row0 * what.line;
+        const char *at = chars(what.at) + panel * what.panel_bytes + what.row0 * what.line;
         for (size_t left = what.rows * what.line, here; left; at += here, left -= here) {
-            here = LINE - reinterpret_cast<uintptr_t>(at) % LINE;  // of a tile all of the line
+            here = LINE - address_of(at) % LINE;  // of a tile all of the line
             if (here > left) here = left;
             meet_others(at, here, overwrites, site, who);
         }
@@ -218,18 +214,17 @@ static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags
     if (f && shared) describe_unwritten(at, f->memory, sizeof f->memory);
 }
 
-// Not device memory, not shared memory. What a thread may touch all the same: other lanes' variables while an
-// instruction of the whole warp is emulated, the kernel's arguments, variables of the program, and the indices.
+// Neither device nor shared memory. A thread may touch other lanes' variables while an instruction of the whole warp is
+// emulated, the kernel's arguments, variables of the program, and the indices.
 static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, void *code)
 {
     const block &b = *current;
     const thread &t = *b.running;
     if (at >= __executable_start && at < _end) return;
-    const char *arguments = static_cast<const char *>(b.arguments);
+    const char *arguments = chars(b.arguments);
     if (at >= arguments && at < arguments + b.argument_bytes) return;
-    const uintptr_t indices =
-        reinterpret_cast<uintptr_t>(&threadIdx);  // thread-local variables of the program lie together
-    if (reinterpret_cast<uintptr_t>(at) - (indices - 4096) < 8192) return;
+    const uintptr_t indices = address_of(&threadIdx);  // thread-local variables of the program lie together
+    if (address_of(at) - (indices - 4096) < 8192) return;
 
     finding_kind what = at < reinterpret_cast<char *>(4096) ? NULL_POINTER
                         : is_device_address(at)             ? OUT_OF_BOUNDS
@@ -321,13 +316,13 @@ void check_access(const char *at, unsigned bytes, access_kind kind, void *code)
         finish();
     }
     const fiber &own = *b->running->own;
-    if (static_cast<size_t>(at - own.stack) < own.bytes) return;  // a local variable
+    if (size_t(at - own.stack) < own.bytes) return;  // a local variable
     check_bytes(at, bytes, kind, code);
 }
 
 void check_alignment(const char *at, unsigned bytes, void *code)
 {
-    if (!(reinterpret_cast<uintptr_t>(at) & (bytes - 1))) return;
+    if (!(address_of(at) & (bytes - 1))) return;
     finding *f = note(MISALIGNED, place_of(code), READ, at, bytes,
                       "an address that is a multiple of the size: the offset, or the start of the buffer, is not.");
     if (f) {
@@ -335,7 +330,7 @@ void check_alignment(const char *at, unsigned bytes, void *code)
         snprintf(what, sizeof what, "%.223s", f->memory);
         snprintf(f->memory, sizeof f->memory,
                  "an access of %u bytes, at an address %zu bytes past a multiple of this size: %s", bytes,
-                 reinterpret_cast<uintptr_t>(at) & (bytes - 1), what);
+                 address_of(at) & (bytes - 1), what);
     }
     finish();
 }

@@ -1,8 +1,7 @@
 // calls.cpp - where in the program: a tree of calls while kernels run, and source lines at the end.
 //
-// The compiler announces where each function was entered from. The functions that a thread is in are one node of a
-// tree, so that an access can remember all of them as one number. Lines are looked up by addr2line, once, when there
-// is something to print.
+// The compiler announces each call. The functions that a thread is in are one node of a tree, so that an access can
+// remember all of them as one number. Lines are looked up once there is something to print.
 #include "check.h"
 
 extern "C" char __executable_start[];
@@ -80,52 +79,36 @@ void find_source_lines(const place *places, int count, source_line *lines)
     std::vector<uintptr_t> codes;  // of all places, each followed by its callers
     std::vector<int> owner;
     const auto look_up = [&](uint32_t code, int i) {  // less 1: inside of the call, not behind it
-        codes.push_back(reinterpret_cast<uintptr_t>(__executable_start) + code - 1), owner.push_back(i);
+        codes.push_back(address_of(__executable_start) + code - 1), owner.push_back(i);
     };
     for (int i = 0; i < count; i++) {
-        lines[i] = {"", 0, "", 0, ""};
+        lines[i] = {};
         if (!places[i].code) continue;
         look_up(places[i].code, i);
         for (uint32_t node = places[i].calls, n = 0; node && n < 32; node = tree()[node].caller, n++)
             look_up(tree()[node].code, i);
     }
-    FILE *answer = codes.empty() ? nullptr : ask_addr2line(codes.data(), codes.size(), "-afCi");
-    if (!answer) return;
-    static char text[1 << 16], function[sizeof text];  // names of lambdas in templates are long
     char tile_word[48] = "";
-    int which = -1, last_owner = -1;
-    // For each address: itself, then pairs of function and file:line, callers of inlined code behind it.
-    while (fgets(text, sizeof text, answer)) {
-        text[strcspn(text, "\n")] = 0;
-        if (strncmp(text, "0x", 2) == 0) {
-            if (++which < static_cast<int>(owner.size()) && owner[which] != last_owner)
-                last_owner = owner[which], tile_word[0] = 0;
-            continue;
-        }
-        strcpy(function, text);
-        if (!fgets(text, sizeof text, answer)) break;
-        source_line &line = lines[last_owner];
-        char *colon = strrchr(text, ':');
-        if (!colon) continue;
-        *colon = 0;
-        const char *file = from_here(text);
+    int last = -1;
+    each_line(codes, [&](size_t n, const char *function, const char *path, int number) {
+        if (owner[n] != last) last = owner[n], tile_word[0] = 0;
+        source_line &line = lines[last];
+        const char *const file = from_here(path);
+        char name[64];  // of the student's functions the outermost one that has a name is the kernel
         if (is_tile_vocabulary(file)) {
-            char name[48];
-            short_name(function, name, sizeof name);
+            short_name(function, name, sizeof tile_word);
             if (name[0]) strcpy(tile_word, name);
         } else if (is_students(file)) {
-            char name[64];  // the outermost one that has a name is the kernel
             short_name(function, name, sizeof name);
             if (!line.file[0]) {
                 snprintf(line.file, sizeof line.file, "%.255s", file);
-                line.line = atoi(colon + 1);
+                line.line = number;
                 strcpy(line.word, tile_word);
             }
-            if (!name[0]) continue;
+            if (!name[0]) return;
             strcpy(line.kernel, name);
-            if (strcmp(line.file, file) == 0) line.caller = atoi(colon + 1);
+            if (strcmp(line.file, file) == 0) line.caller = number;
         }
-    }
-    pclose(answer);
+    });
 }
 }

@@ -1,8 +1,7 @@
 // check.h - the check build: what it remembers of each access, and who says what about it.
 //
 // A kernel is compiled with -fsanitize=thread,bounds,alignment, so the compiler announces every load and store by a
-// call. It is not linked with the compiler's runtime: the calls end in entry.cpp, go through access.cpp, and what is
-// wrong becomes a finding.
+// call. These end in entry.cpp, go through access.cpp, and what is wrong becomes a finding.
 #pragma once
 
 #include "../hooks.h"
@@ -133,8 +132,7 @@ struct finding {
     uint3 block_size;
     unsigned long times;
 
-    // So far apart are the threads of another pair: whether farther than those before. What is missing depends on that,
-    // and of several pairs the farthest is shown.
+    // Whether the threads of another pair are farther apart than those before: of several pairs the farthest is shown.
     bool farther(bool blocks, bool warps, bool async)
     {
         const bool is = (blocks && !across_blocks) || (warps && !across_warps && !across_blocks);

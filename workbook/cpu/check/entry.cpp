@@ -10,17 +10,14 @@ enum { READS = 1, WRITES = 2, ALIGNED = 4 };
 
 static inline void announced(const void *p, size_t size, int what, void *code)
 {
-    const char *at = static_cast<const char *>(p);
+    const char *at = chars(p);
     const unsigned bytes = size;
     if (what & ALIGNED) check_alignment(at, bytes < 8 ? bytes : 8, code);  // 16 bytes: of a type aligned to 8, perhaps
     if (what & READS) check_access(at, bytes, READ, code);
     if (what & WRITES) check_access(at, bytes, WRITE, code);
 }
 
-void cudacpu::hook_atomic(const void *at, size_t bytes, void *code)
-{
-    check_access(static_cast<const char *>(at), bytes, ATOMIC, code);
-}
+void cudacpu::hook_atomic(const void *at, size_t bytes, void *code) { check_access(chars(at), bytes, ATOMIC, code); }
 
 extern "C" {
 // ------------------------ loads and stores
@@ -109,7 +106,7 @@ struct ub_mismatch {
 void __ubsan_handle_out_of_bounds(ub_bounds *data, uintptr_t index)
 {
     const bool is_signed = data->index->info & 1, is_int = data->index->info >> 1 <= 5;
-    const long value = is_signed && is_int ? static_cast<int32_t>(index) : static_cast<long>(index);
+    const long value = is_signed && is_int ? int32_t(index) : long(index);
     finding *f = new_finding(OUT_OF_BOUNDS, place_of(CALLER), READ);
     if (f) {
         snprintf(f->memory, sizeof f->memory, "index %ld of an array %s", value, data->array->name);

@@ -64,28 +64,31 @@ finding *new_finding(finding_kind kind, place now, access_kind what, place befor
     return &f;
 }
 
+// What a call of the host's comes to; null: it has been noted.
+static finding *of_call(finding_kind kind, const char *call, call_site site, const char *missing)
+{
+    finding *const f = new_finding(kind, {uint32_t(site.line), 0}, READ);
+    if (!f || f->times > 1) return nullptr;
+    f->site = site, f->missing = missing;
+    snprintf(f->kernel, sizeof f->kernel, "%s", call);
+    return f;
+}
+
 bool hook_refused(const char *call, const char *why, call_site site)
 {
-    finding *f = new_finding(REFUSED, {static_cast<uint32_t>(site.line), 0}, READ);
-    if (!f || f->times > 1) return true;
-    f->side_count = 1;
-    f->sides[0].where = {0, 0};
-    f->site = site;
-    snprintf(f->kernel, sizeof f->kernel, "%s", call);
-    snprintf(f->memory, sizeof f->memory, "%s", why);
-    f->missing = "valid arguments. The call did nothing and returned an error: does the program check the error?";
+    finding *f = of_call(REFUSED, call, site,
+                         "valid arguments. The call did nothing and returned an error: does the program check the "
+                         "error?");
+    if (f) f->sides[0].where = {0, 0}, snprintf(f->memory, sizeof f->memory, "%s", why);
     return true;
 }
 
 void found_unfilled(const char *at, const char *kernel, call_site site)
 {
-    site = students(site);
-    finding *f = new_finding(UNINITIALISED, {static_cast<uint32_t>(site.line), 0}, READ);
-    if (!f || f->times > 1) return;
-    f->site = site;
-    snprintf(f->kernel, sizeof f->kernel, "%s", kernel);
-    describe_memory(at, 1, f->memory, sizeof f->memory);
-    f->missing = "an earlier message into this buffer, or a kernel that fills it: which buffer received the data?";
+    finding *f = of_call(UNINITIALISED, kernel, students(site),
+                         "an earlier message into this buffer, or a kernel that fills it: which buffer received the "
+                         "data?");
+    if (f) describe_memory(at, 1, f->memory, sizeof f->memory);
 }
 
 // ------------------------ printing

@@ -1,12 +1,10 @@
 // order.cpp - which of two accesses comes first in every run, whatever the GPU does. Nothing else can be relied on.
 //
-// Time passes in epochs: one ends where all threads of the block meet, and where a block or a launch begins. Within an
-// epoch threads of different warps are not ordered. Lanes of a warp are where __syncwarp() orders them: each lane
-// counts its own (`clock`), and knows how far it has seen other threads (`seen`). A shuffle or a vote orders nothing:
-// so says the programming guide.
-//
-// Of other warps a thread learns by what hopper.cuh calls signals, and by named barriers: an arrival publishes how far
-// the thread has seen everybody, itself included, and who waits for that phase has seen as far.
+// Time passes in epochs: one ends where all threads of the block meet, and where a block or a launch begins. Within one
+// lanes of a warp are ordered by __syncwarp(): each counts its own (`clock`), and knows how far it has seen other
+// threads (`seen`). A shuffle or a vote orders nothing: so says the programming guide. Of other warps a thread learns
+// by signals and named barriers: an arrival publishes how far it has seen everybody, itself included, and who waits for
+// that phase has seen as far.
 #include "check.h"
 
 namespace cudacpu
@@ -87,9 +85,9 @@ void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation)
     uint16_t together[MAX_THREADS] = {};
     bool full = false;
     for (unsigned left = lanes; left; left &= left - 1)
-        raise(together, seen[first + static_cast<unsigned>(__builtin_ctz(left))] + from, count);
+        raise(together, seen[first + unsigned(__builtin_ctz(left))] + from, count);
     for (unsigned left = lanes; left; left &= left - 1) {
-        const unsigned t = first + static_cast<unsigned>(__builtin_ctz(left));
+        const unsigned t = first + unsigned(__builtin_ctz(left));
         memcpy(seen[t] + from, together, count * sizeof *together);
         full |= ++seen[t][t] == 0xffff;
     }

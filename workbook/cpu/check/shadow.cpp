@@ -3,8 +3,7 @@
 
 namespace cudacpu
 {
-// Device addresses are 64 GiB in one piece (memory.cpp), shared memory is one arena (shared_memory.cpp): two tables of
-// chunks.
+// Device addresses are one piece (memory.cpp), shared memory is one arena (shared_memory.cpp): two tables of chunks.
 enum { DEVICE_CHUNKS = 1 << 20, SHARED_CHUNKS = 8, LEFT_OF_STATIC = 4 * CHUNK };
 static chunk **device_chunks, *shared_chunks[SHARED_CHUNKS];
 static const char *device_begin, *shared_begin;
@@ -22,13 +21,13 @@ static chunk *need(chunk *&c) { return c ? c : c = static_cast<chunk *>(zeros(si
 chunk *find_chunk(const char *at, size_t *offset, bool *shared)
 {
     const size_t in_device = at - device_begin;
-    if (in_device < static_cast<size_t>(DEVICE_CHUNKS) * CHUNK) {
+    if (in_device < size_t(DEVICE_CHUNKS) * CHUNK) {
         *offset = in_device % CHUNK;
         *shared = false;
         return device_chunks ? device_chunks[in_device / CHUNK] : nullptr;
     }
     const size_t in_shared = at - shared_begin;
-    if (in_shared < static_cast<size_t>(SHARED_CHUNKS) * CHUNK) {
+    if (in_shared < size_t(SHARED_CHUNKS) * CHUNK) {
         *offset = in_shared % CHUNK;
         *shared = true;
         return shared_chunks[in_shared / CHUNK];
@@ -56,11 +55,10 @@ static void mark(const char *at, size_t bytes, uint8_t keep, uint8_t set)
 void hook_allocate(char *at, size_t bytes)
 {
     if (!device_begin) {  // whole chunks below and above the first address; all others lie higher
-        device_begin = reinterpret_cast<const char *>(reinterpret_cast<uintptr_t>(at) / CHUNK * CHUNK - CHUNK);
+        device_begin = reinterpret_cast<const char *>(address_of(at) / CHUNK * CHUNK - CHUNK);
         device_chunks = static_cast<chunk **>(zeros(DEVICE_CHUNKS * sizeof(chunk *)));
     }
-    const size_t first = static_cast<size_t>(at - device_begin) / CHUNK,
-                 last = static_cast<size_t>(at + bytes - 1 - device_begin) / CHUNK;
+    const size_t first = size_t(at - device_begin) / CHUNK, last = size_t(at + bytes - 1 - device_begin) / CHUNK;
     for (size_t i = first; i <= last; i++) need(device_chunks[i]);
     mark(at, bytes, 0, EXISTS);
 }
@@ -84,7 +82,7 @@ void hook_held(const char *at, size_t bytes, bool reads, const char *kernel, cal
 // The worker's tensors. What its allocation has besides, such as an offset, does not exist for kernels.
 extern "C" void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
 {
-    const char *const from = static_cast<const char *>(at);
+    const char *const from = chars(at);
     size_t all = 0;
     const char *const begin = name_tensor(from, {name, type, element, {dim[0], dim[1], dim[2], dim[3]}}, &all);
     if (!begin) return;
@@ -113,7 +111,7 @@ void shadow_block_begin(block &b)
 
 void hook_shared(const shared_variable &variable, char *at)
 {
-    static_used = static_cast<size_t>(at - current->static_shared) + variable.bytes;
+    static_used = size_t(at - current->static_shared) + variable.bytes;
     mark(at, variable.bytes, 0, EXISTS);
 }
 
@@ -171,7 +169,7 @@ void describe_unwritten(const char *at, char *text, size_t size)
 void describe_memory(const char *at, unsigned bytes, char *text, size_t size)
 {
     const size_t in_shared = at - shared_begin;
-    if (shared_begin && current && in_shared < static_cast<size_t>(SHARED_CHUNKS) * CHUNK)
+    if (shared_begin && current && in_shared < size_t(SHARED_CHUNKS) * CHUNK)
         describe_shared(at, bytes, text, size);
     else if (!describe_device_address(at, text, size))
         snprintf(text, size, "address %p", static_cast<const void *>(at));

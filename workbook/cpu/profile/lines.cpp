@@ -1,12 +1,9 @@
-// lines.cpp - the profiling build: what each line of a kernel asks of memory, the tensor cores and the special function
-// units, and how often it waits.
+// lines.cpp - the profiling build: what each line of a kernel asks of memory and units, and how often it waits.
 //
-// The kernel is that of the check build, which announces every load and store. Lanes run one after the other, so a
-// request of a warp is put together: the n-th execution of an instruction by each of its lanes, counted since the warp
-// last met as a whole. So it is exact where, between two meetings, the lanes that run an instruction run it equally
-// often, or those that run it less often leave out the last times.
-// An access by a primitive counts at the student's line that called it. The record is the file that CUDACPU_PROFILE
-// names.
+// The kernel is that of the check build, which announces every load and store. A request of a warp is put together: the
+// n-th execution of an instruction by each of its lanes, counted since the warp last met as a whole. That is exact
+// where, between two meetings, lanes run it equally often, or some leave out the last times. An access by a primitive
+// counts at the student's line that called it. The record is the file that CUDACPU_PROFILE names.
 #include "../check/check.h"
 
 #include <array>
@@ -22,8 +19,7 @@ static const char head[] =
 // ------------------------ what a warp asks of memory at once, as a GPU serves it
 // Sectors of global memory, and passes over the banks of shared memory: arithmetic on addresses.
 
-// The accesses of a warp's lanes in one execution of one instruction, `bytes` each: 1 to 16. to: of an asynchronous
-// copy, where in shared memory; else 0.
+// A warp's accesses in one execution of one instruction, of 1 to 16 bytes. to: of an asynchronous copy; else 0.
 struct request {
     unsigned lanes, bytes;
     uintptr_t at[WARP], to[WARP];
@@ -56,7 +52,7 @@ static request_cost global_cost(const request &r)
         different += at[i] + r.bytes - std::max(end, at[i]);
         end = at[i] + r.bytes;
     }
-    return {1, sectors, static_cast<unsigned>((different + SECTOR - 1) / SECTOR)};
+    return {1, sectors, unsigned((different + SECTOR - 1) / SECTOR)};
 }
 
 // The lanes whose words may be different are served at once: all for 4 bytes each, half of the warp for 8, a quarter
@@ -105,11 +101,11 @@ static std::vector<executions> of_warp[MAX_THREADS / WARP];
 static std::vector<size_t> met_by[MAX_THREADS / WARP];  // which of these have any
 static const void *matrix_row[MAX_THREADS];             // of a matrix load that this thread emulates
 
-static size_t find(const place &where, unsigned what, call_site site = {nullptr, 0})
+static size_t find(const place &where, unsigned what, call_site site = {})
 {
     static std::unordered_map<uint64_t, size_t> &known = *new std::unordered_map<uint64_t, size_t>;
-    const uint64_t key = site.file ? reinterpret_cast<uintptr_t>(site.file) << 20 ^ static_cast<uint64_t>(site.line)
-                                   : static_cast<uint64_t>(where.calls) << 32 | where.code;
+    const uint64_t key =
+        site.file ? address_of(site.file) << 20 ^ uint64_t(site.line) : uint64_t(where.calls) << 32 | where.code;
     const auto found = known.emplace(key * 8 + what, instructions.size());
     if (found.second) instructions.push_back({where, static_cast<kind>(what), site, {}});
     return found.first->second;
@@ -154,14 +150,14 @@ static void add(size_t number, const void *at, size_t bytes, const void *to = nu
     request &r = x.open[n];
     r.lanes |= 1u << lane;
     r.bytes = bytes;
-    r.at[lane] = reinterpret_cast<uintptr_t>(at);
-    r.to[lane] = reinterpret_cast<uintptr_t>(to);
+    r.at[lane] = address_of(at);
+    r.to[lane] = address_of(to);
 }
 
 // Where the thread has called the layer, or, of machinery that knows it, the student's line.
 static size_t call_of(const thread &t, unsigned what, call_site site)
 {
-    if (site.file && (site.reached || !is_students(site.file) || is_tile_vocabulary(site.file))) site = {nullptr, 0};
+    if (site.file && (site.reached || !is_students(site.file) || is_tile_vocabulary(site.file))) site = {};
     return find(place_of(t.code, t), what, site);
 }
 
@@ -169,7 +165,7 @@ void check_access(const char *at, unsigned bytes, access_kind, void *code)
 {
     if (!current || !current->running) return;
     const thread &t = *current->running;
-    if (static_cast<size_t>(at - t.own->stack) < t.own->bytes || matrix_row[t.number]) return;
+    if (size_t(at - t.own->stack) < t.own->bytes || matrix_row[t.number]) return;
     const size_t number = find(place_of(code, t), ACCESS);
     for (unsigned from = 0; from < bytes; from += 16) add(number, at + from, std::min(16u, bytes - from));
 }
@@ -201,7 +197,7 @@ void hook_warp(block &b, warp &w, unsigned lanes, warp_operation)
 
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source)
 {
-    const size_t number = call_of(*current->running, COPY, {nullptr, 0});
+    const size_t number = call_of(*current->running, COPY, {});
     if (bytes_of_source) add(number, from, bytes_of_source, to);
     instructions[number].counts[COPIED] += bytes;
 }
@@ -218,7 +214,7 @@ void hook_product(const matrices &m, call_site site)
 {
     if (!current || !current->running) return;
     instructions[call_of(*current->running, MATRIX, site)].counts[MULTIPLIED] +=
-        static_cast<uint64_t>(m.rows) * static_cast<uint64_t>(m.cols) * static_cast<uint64_t>(m.depth);
+        uint64_t(m.rows) * uint64_t(m.cols) * uint64_t(m.depth);
 }
 
 void hook_learn(int, call_site site) { add(call_of(*current->running, WAIT, site), nullptr, 0); }
@@ -235,7 +231,7 @@ void matrix_load(const void *row)
 
 void check_alignment(const char *, unsigned, void *) {}
 finding *new_finding(finding_kind, place, access_kind, place) { return nullptr; }
-void finish() { report("index outside of its array", {nullptr, 0}, "make sanitize-NN says where"); }
+void finish() { report("index outside of its array", {}, "make sanitize-NN says where"); }
 
 // ------------------------ the record
 
