@@ -12,8 +12,9 @@ static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = "; it equals 2 to the power of ")};
 static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals "),
                         FIT(BY_DS, "dS", .joint = "; it is ")};
-static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "dK scale|sum of the parts"),
-                         FIT(BY_END, "dV|sum of the parts|dK scale")};
+static fit fit_end[3] = {FIT(BY_END, "dQ scale"),
+                         FIT(BY_END, "dK scale|sum of the parts", .by = {{"parts", "sum of the parts"}}),
+                         FIT(BY_END, "dV|sum of the parts|dK scale", .by = {{"parts", "sum of the parts"}})};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = "; it equals the sum of ");
 static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = "; it equals minus the sum of ");
 
@@ -54,7 +55,6 @@ void look_at_delta(void)
                     sum, "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i],
                     *sum);
     }
-    free(right);
 }
 
 // What dP is made of, and what the sums meet.
@@ -188,13 +188,17 @@ static void look_at_end(const record *r, int output)
         const double y = e.out[output][at];
         double largest = fabs(y);  // of this row
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
+        // Of parts, what is added up may be another sequence's.
+        const double first = walks[row] > 1 ? sum[at % (int)(count / (size_t)s->batch)] : sum[at];
         if (walks[row])
-            see_sum(&fit_end[output], y, 0.012 * largest + 1e-6, output == 2 ? "+ the sum" : "+s the sum", &sum[at],
+            see_sum(&fit_end[output], y, 0.012 * largest + 1e-6,
+                    output == 2 ? "+ the sum| the sum of the first sequence's parts"
+                                : "+s the sum| the sum of the first sequence's parts",
+                    (double[]){sum[at], first},
                     "%s of row %d is not %s of all products: one element is %.4g, but should be %.4g%s", names[output],
                     output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
                     factor * sum[at], walks[row] > 1 ? " (the queries are split into parts)" : "");
     }
-    free(sum), free(walks);
 }
 
 // dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.

@@ -19,7 +19,7 @@ static const char *const causal[] = {"Nq=150,D=64,W=40,sinks=5,scale=0.002,input
 static const char *const backward[] = {"Hq=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,sinks=3",
     "B=3,Hq=4,Hkv=2,Nq=1,D=16,W=1", "Nq=150,D=16,scale=0.35,W=40,sinks=5", "Hq=4,Hkv=1,Nq=70,D=32,W=20,sinks=1",
     "Nq=130,D=64,W=33,sinks=20", "Hq=2,Hkv=1,Nq=100,D=16,W=100,sinks=1,logits=0", "Nq=260,D=16,W=30,sinks=70",
-    "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4", "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40",
+    "B=2,Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4", "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40",
     "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=-inf", "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=100",
     "B=2,Hq=6,Hkv=2,Nq=60,D=16,W=20,logits=mixed", "Hq=2,Nq=1060,D=16,W=5,logits=3", "Nq=100,D=16,input=huge",
     "Hq=2,Nq=150,D=16,W=2147483647", "Hq=2,Nq=150,D=16,W=20,sinks=2147483647", 0};

@@ -2,10 +2,6 @@
 // products.
 #include "evidence.h"
 
-// [2]: of one part, or more
-static fit fit_merge[2] = {FIT(BY_SUM, "finalize"),
-                           FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
-static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
 static fit fit_scales =
     FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights", .joint = "; that is the change of ",
         .by = {{"head 0", "scales sent|scores|weights"},
@@ -99,7 +95,6 @@ void look_at_merge(const record *r)
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
         if (count == 0 || count > PARTS || (count == 1 && (e.K_scale || parts[0].strange))) continue;
-        const float *out = row_of_O(row), got_L = e.out[1][row];
         if (count == 1 && !was_written(row)) continue;
         if (count == 1 && parts[0].L == -INFINITY) {
             see_empty_row(row);
@@ -108,8 +103,7 @@ void look_at_merge(const record *r)
         double *O_of[PARTS], L_of[PARTS];
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        if (!see_merge(&fit_merge[count > 1], &fit_logs[count > 1], O_of, L_of, count, out, got_L, slack, name_of(row)))
-            for (int n = 0; n < 2; n++) fit_merge[n].mute = fit_logs[n].mute = true;  // its weights are wrong
+        if (!see_merge(O_of, L_of, count, row_of_O(row), e.out[1][row], slack, name_of(row))) mute_merge();
     }
 }
 

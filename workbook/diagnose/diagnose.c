@@ -28,7 +28,7 @@ static int plain;           // cases that ended well without a product
 // Whether `name` is one of those that `list` has: "max|rescale".
 static bool is_in(const char *list, const char *name)
 {
-    for (; list; list = strchr(list, '|') ? strchr(list, '|') + 1 : NULL)
+    for (; *list; list += strcspn(list, "|"), list += *list == '|')
         if (strcspn(list, "|") == strlen(name) && strncmp(list, name, strlen(name)) == 0) return true;
     return false;
 }
@@ -43,9 +43,6 @@ static const char *const needed[][2] = {
      "max|rescale|accumulate"},
     {"product|keys|values|weights|row|pages", "owner"},
 };
-// These may stay empty: then more is done than needed, which is no mistake of results.
-static bool may_be_empty(const char *name) { return is_in(no_mask ? "ends|bound|mask" : "ends|bound", name); }
-
 bool has_gap(const char *look)
 {
     bool some = false;
@@ -57,7 +54,8 @@ bool worth_naming(const char *look)
 {
     const bool some = has_gap(look);  // else it is in code that was given
     for (int n = 0; n < gap_count; n++) {
-        if (!gaps[n].untouched || may_be_empty(gaps[n].name)) continue;
+        // These may stay empty: then more is done than needed, which is no mistake of results.
+        if (!gaps[n].untouched || is_in(no_mask ? "ends|bound|mask" : "ends|bound", gaps[n].name)) continue;
         if (!some || is_in(look, gaps[n].name)) return false;
         for (int k = 0; k < COUNT(needed); k++)
             for (int m = 0; m < gap_count && is_in(needed[k][0], gaps[n].name); m++)
@@ -85,10 +83,8 @@ static const float *values_of_bytes(const worker_run *run)
     const size_t heads = (size_t)s->batch * (size_t)s->kv_heads, N = (size_t)s->kv_len, D = (size_t)s->head_dim;
     const int V = wb_tensor_named(run->tensors, run->count, "V");
     float *values = allocate(heads * N * D, sizeof *values);
-    int8_t *none = allocate(run->tensors[V + 3].count, 1);
-    memset(none, 0, run->tensors[V + 3].count);
+    const int8_t *none = allocate(run->tensors[V + 3].count, 1);
     wb_dequantise_fp8(values, 'V', (const uint8_t *)original_tensor(run, V), none, heads, N, D);
-    free(none);
     return values;
 }
 
@@ -98,14 +94,11 @@ static const int *ints(const worker_run *run, const char *name)
     return k < 0 ? NULL : (const int *)original_tensor(run, k);
 }
 
-// Where the record is; -1: there is none. It is the last tensor.
-static int worker_products(const worker_run *run) { return wb_tensor_named(run->tensors, run->count, "products"); }
-
-static void judge_case(const worker_run *run)
+static void judge_case(const worker_run *run, bool recorded)
 {
     expected outputs[WB_MAX_TENSORS] = {{0}};
     worker_run judged = *run;
-    if (worker_products(run) >= 0) judged.count--;  // without the record
+    judged.count -= recorded;
     expect_outputs(&judged, outputs);
     for (int k = 0; k < judged.count; k++) {
         const wb_tensor *t = &run->tensors[k];
@@ -139,11 +132,11 @@ static void read_case(const worker_run *run)
     for (int k = 0; k < run->count && outputs < 5; k++)
         if (run->tensors[k].output && strcmp(run->tensors[k].name, "products"))
             e.out[outputs++] = floats(run, run->tensors[k].name, 1);
-    const int k = worker_products(run);
+    const int k = wb_tensor_named(run->tensors, run->count, "products");  // the last one
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
         e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k);
-    judge_case(run);
+    judge_case(run, k >= 0);
 }
 
 // Parses a case, with room for a record; false if it is none to look at.
@@ -236,15 +229,14 @@ int main(int argc, char **argv)
         conclude();
     }
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched && !gaps[n].left;
-    if (plain && (!best.rank || !best.gaps))
-        printf("step by step: no result. Only products computed with %s can be checked, and there were none:\n",
+    if (plain && !best.rank)
+        printf("step by step: no result. Only products computed with %s can be checked, and there were none:\n"
+               "print S, m and l of a small case, and compare them with the lesson's example\n",
                problem->on_host ? "cblas_sgemm" : "the primitives of the lesson");
-    if (plain && !best.rank) puts("print S, m and l of a small case, and compare them with the lesson's example");
     if (!best.rank) return 1;
-    char *const kind = best.rank <= BY_HEADS && *best.id && best.gaps ? "address" : best.relation ? "relation" : "step";
+    char *const kind = best.rank <= BY_HEADS && *best.id ? "address" : best.relation ? "relation" : "step";
     if (kept) outcome_write(kept, &(outcome){.state = "failed", .step = kind, .gaps = (char *)best.gaps});
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
-    if (!best.gaps) return printf("in %s: %s\n", best.shown, best.says), 0;
     printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
            !has_gap(best.gaps)                  ? "look at the given code, outside of the gaps"
            : *gaps_given(problem, source, NULL) ? "look at the changed given code first, then at: "

@@ -47,7 +47,8 @@ extern evidence e;
 
 static inline const float *row_of_O(int row) { return e.out[0] + row * e.s->head_dim; }  // what came out
 
-void *allocate(size_t count, size_t size);  // of zeros; ends the program where there is no memory
+// Zeros, which stay until the program ends: at once, where there is no memory.
+void *allocate(size_t count, size_t size);
 
 // Writes behind what an array of characters has, as much as there is room for.
 #define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
@@ -126,8 +127,10 @@ double power(int n, double x, double y);
 const char *overflow_of(double L, double exponent);
 
 // A row's O and L from those of parts. false: there is one, and neither fits, so what is wrong came before.
-bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
-               double slack, const char *where);
+// mute_merge: nothing is said of any.
+bool see_merge(double *const *O_of, const double *L_of, int parts, const float *O, double L, double slack,
+               const char *where);
+void mute_merge(void);
 
 // The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
 // in ten, if all others are far worse. Null: none.
@@ -212,7 +215,7 @@ typedef struct pairs {
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-// Of a step, and the first and last row of its block; their fates are left open. Stays until the program ends.
+// Of a step, and the first and last row of its block; their fates are left open.
 pairs pairs_of(const step *t, int first_row, int last_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of

@@ -256,9 +256,18 @@ static bool is_merged(double own, double old, double *const *O_of, const double 
     return false;
 }
 
-bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, int parts, const float *O, double L,
-               double slack, const char *where)
+// Of one part, or of more.
+static fit fit_parts[2] = {FIT(BY_SUM, "finalize"),
+                           FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
+static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
+
+void mute_merge(void) { fit_parts[0].mute = fit_parts[1].mute = fit_logs[0].mute = fit_logs[1].mute = true; }
+
+bool see_merge(double *const *O_of, const double *L_of, int parts, const float *O, double L, double slack,
+               const char *where)
 {
+    fit *const sums = &fit_parts[parts > 1], *const logs = &fit_logs[parts > 1];
+    if (!has_gap("finalize")) sums->gaps = logs->gaps = "merge";
     static const struct {
         double own, old;
         const char *says;
@@ -280,8 +289,8 @@ bool see_merge(fit *sums, fit *logs, double *const *O_of, const double *L_of, in
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
     }
     if (*overflow_of(L, m + log(l)))
-        find(min_int(sums->rank, logs->rank), "exp(L)", logs->gaps, "L of %s should be %.4g, but is %g%s", where,
-             m + log(l), L, overflow_of(L, m + log(l)));
+        find(logs->rank, "exp(L)", logs->gaps, "L of %s should be %.4g, but is %g%s", where, m + log(l), L,
+             overflow_of(L, m + log(l)));
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
     for (int n = 0; n < COUNT(ways); n++)

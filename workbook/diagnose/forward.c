@@ -111,7 +111,6 @@ static unsigned char *weighed;
 
 static void note_weights(const record *r)
 {
-    free(weighed);
     weighed = allocate((size_t)(all_rows() * e.s->kv_len), 1);
     EACH_WALK (r, n) {
         for (int t = 0; t < step_count && steps[t].P; t++)

@@ -49,6 +49,8 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
     add_form(f, forms, &n, j >= all, "a token sees all later tokens, too");
     add_form(f, forms, &n, j > all - Nq, "each token sees the keys that the first one sees");
+    add_form(f, forms, &n, j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
+             "kv_len, rounded up to whole pages, replaces kv_len");
     add_form(f, forms, &n, false, "no pair is hidden");
     EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
         for (int more = -1; more < 2; more++) {
@@ -65,7 +67,7 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
 {
     static const struct {
         const char *says;
-        int of_tile, of_word;  // how far from its own
+        int of_tile, of_word;  // how far from its own; word 2: the step
         bool apart, in_block;  // a tile has as many rows as a block; row 0 is the block's first
         int key;               // how far from its own
     } bits[] = {{"a tile has as many rows of bits as a block, not q_tile", 0, 0, true, false, 0},
@@ -73,6 +75,7 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
                 {"the bits are those of the tile before", -1, 0, false, false, 0},
                 {"the bits are those of the next tile", 1, 0, false, false, 0},
                 {"the two words of a row are exchanged", 0, 1, false, false, 0},
+                {"each step of a tile begins with the first word of a row", 0, 2, false, false, 0},
                 {"the bit is that of key j + 1", 0, 0, false, false, 1},
                 {"the bit is that of key j - 1", 0, 0, false, false, 63}};
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
@@ -87,15 +90,36 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
         const int at = first * m->q_tile + (tile - first + bits[k].of_tile) * rows + row;
         const bool known = tile < m->part_start[list + 1] && at >= 0 && at < all * m->q_tile;
         const int bit = (key + bits[k].key) % 64;
-        const uint32_t word = known ? m->bits[2 * at + (bit / 32 ^ bits[k].of_word)] : 0;
+        const uint32_t word =
+            known ? m->bits[2 * at + (bits[k].of_word == 2 ? bit % t->keys / 32 : bit / 32 ^ bits[k].of_word)] : 0;
         add_form(f, forms, &n, known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
     }
     return n;
 }
 
+#define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
+// The right rule, where the mask runs in some tiles alone: if a key of the tile comes after a query, or has left its
+// window.
+static int places_for(const fit *f, const pairs *t, bool right, const form *of_query, const form *of_key, int W,
+                      form *forms, int n)
+{
+    const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
+    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
+    RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
+    EACH_PAIR (k, 2, q, 3) {
+        const form key = of_key[k], query = of_query[q];
+        for (int same = 0; same < 2; same++)
+            RULE(right && (key.is >= query.is + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s",
+                 key.says, same ? "does not come before" : "comes after", query.says);
+        if (e.problem->window)
+            RULE(right && (k1 > q0 || key.is <= query.is - W),
+                 "the mask is applied at the window's edge only where %s is too old for %s", key.says, query.says);
+    }
+    return n;
+}
+
 // Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
-// has another number in it, or in which the conditions are joined in another way; and the right one, where the mask
-// runs in some tiles alone. Returns how many there are.
+// has another number in it, or in which the conditions are joined in another way. Returns how many there are.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, bool right, form *forms)
 {
     int n = 0;
@@ -126,7 +150,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
-#define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
     RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
@@ -154,8 +177,9 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) {
         RULE(runs && after, "j <= i - W is missing");
-        RULE(runs && (j >= i + W || (old && no_sink)), "j >= i + W replaces j > i");
-        RULE(after || ((int)((unsigned)j + (unsigned)e.s->window) <= i && no_sink), "j + W overflows");
+        const unsigned window = (unsigned)e.s->window;  // sums with it may overflow
+        RULE(runs && (j > (int)((unsigned)i + window - 1) || (old && no_sink)), "j > i + W - 1 replaces j > i");
+        RULE(after || ((int)((unsigned)j + window) <= i && no_sink), "j + W overflows");
     }
     if (e.problem->sinks) {
         RULE(runs && (after || old), "sinks are hidden, too");
@@ -165,19 +189,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                  "it is hidden if (j > i or j <= i - W) and j >= sinks");
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
-    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
-    RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
-    // Where it runs: if a key of the tile comes after a query, or has left its window.
-    EACH_PAIR (k, 2, q, 3) {
-        const form key = of_key[k], query = of_query[q];
-        for (int same = 0; same < 2; same++)
-            RULE(right && (key.is >= query.is + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s",
-                 key.says, same ? "does not come before" : "comes after", query.says);
-        if (e.problem->window)
-            RULE(right && (k1 > q0 || key.is <= query.is - W),
-                 "the mask is applied at the window's edge only where %s is too old for %s", key.says, query.says);
-    }
-    return n;
+    return places_for(f, t, right, of_query, of_key, W, forms, n);
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)

@@ -15,28 +15,22 @@ static slot *slots;
 static size_t slot_count;  // a power of two, more than twice the rows
 
 static wb_pages pages;
-static void *kept[4];  // of the last record
 static int *kept_rows;
 static size_t rows_used;
 
+// 0 of zeros.
 static uint64_t hash_of(const float *row, int count, int stride)
 {
     uint64_t sum = 0;
+    bool zero = true;
     for (int i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &row[(size_t)i * (size_t)stride], sizeof bits);
         uint64_t x = ((bits == 0x80000000u ? 0 : bits) + 1) * 0x9e3779b97f4a7c15ull;
-        x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
+        x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull, zero &= bits << 1 == 0;
         sum += x ^ x >> 29;
     }
-    return sum | 1;
-}
-
-static bool is_zero(const float *row, int count, int stride)
-{
-    for (int i = 0; i < count; i++)
-        if (row[(size_t)i * (size_t)stride] != 0) return false;
-    return true;
+    return zero ? 0 : sum | 1;
 }
 
 // Where this row is of this owner, or of anybody; or where it would stand.
@@ -59,10 +53,10 @@ static bool add_rows(const float *X, owner whose, int rows)
         const float *row = X + (size_t)i * (size_t)D;
         const uint64_t hash = hash_of(row, D, 1);
         slot *at = slot_of(hash, NOBODY);
-        const bool taken = at->hash || is_zero(row, D, 1), paged = pages.owner && (whose == OF_K || whose == OF_V);
+        const bool taken = at->hash || !hash, paged = pages.owner && (whose == OF_K || whose == OF_V);
         const int of = paged ? owner_of_page(i) : 0;
         if (taken && (!paged || (of >= 0 && key_of(i) < e.kv_len[of / pages.shape.max_pages]))) return false;
-        if (!is_zero(row, D, 1)) *at = (slot){hash, whose, taken ? NO_ROW : i};
+        if (hash) *at = (slot){hash, whose, taken ? NO_ROW : i};
     }
     return true;
 }
@@ -76,10 +70,9 @@ static int rows_of(const float *X, int count, int apart, int stride, owner *whos
     *whose = NOBODY;
     for (int i = 0; i < count; i++) {
         const float *row = X + (size_t)i * (size_t)apart;
-        number[i] = NO_ROW;
-        if (is_zero(row, D, stride)) continue;
-        const slot *at = slot_of(hash_of(row, D, stride), *whose);
-        number[i] = at->hash ? at->number : NOBODYS_ROW;
+        const uint64_t hash = hash_of(row, D, stride);
+        const slot *at = slot_of(hash, *whose);
+        number[i] = at->hash ? at->number : hash ? NOBODYS_ROW : NO_ROW;
         if (number[i] >= 0) *whose = at->owner, found++;
     }
     return found;
@@ -147,17 +140,14 @@ bool record_read(record *r)
         p += WB_PRODUCT_HEAD + (size_t)size;
     }
     if (r->count == 0) return false;
-    for (int n = 0; n < COUNT(kept); n++) free(kept[n]);
-    if (pages.owner) wb_pages_free(&pages);
-    pages = (wb_pages){0};
-    if (paged) pages = wb_pages_make(e.c);
-    kept[0] = r->products = allocate((size_t)r->count, sizeof *r->products);
-    kept[1] = r->walks = allocate((size_t)r->count, sizeof *r->walks);
-    kept[2] = kept_rows = allocate(numbers, sizeof *kept_rows), rows_used = 0;
+    pages = paged ? wb_pages_make(e.c) : (wb_pages){0};
+    r->products = allocate((size_t)r->count, sizeof *r->products);
+    r->walks = allocate((size_t)r->count, sizeof *r->walks);
+    kept_rows = allocate(numbers, sizeof *kept_rows), rows_used = 0;
     const int keys =
         paged ? pages.shape.pages * pages.shape.page_size * s->kv_heads : s->batch * s->kv_heads * s->kv_len;
     for (slot_count = 1; slot_count < 4 * ((size_t)all_rows() + (size_t)keys); slot_count *= 2) continue;
-    kept[3] = slots = allocate(slot_count, sizeof *slots);
+    slots = allocate(slot_count, sizeof *slots);
     if (!add_rows(e.Q, OF_Q, all_rows()) || !add_rows(e.dO, OF_dO, all_rows()) || !add_rows(e.K, OF_K, keys) ||
         !add_rows(e.V, OF_V, keys)) {
         e.alike = true;

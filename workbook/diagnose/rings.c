@@ -33,7 +33,6 @@ static void cut_tensors(void)
     for (int n = 0; n < WB_MOST_RANKS * TENSORS; n++) {
         const int r = n / TENSORS, t = n % TENSORS, k = wb_tensor_named(tensors, count, names[t]);
         const size_t all = r < ranks() && k >= 0 ? all_of(t, r) * width_of(t) : 0;
-        free(shards[r][t]);
         shards[r][t] = all ? allocate(all, sizeof(float)) : NULL;
         for (size_t i = 0; i < all; i++) shards[r][t][i] = whole[t][wb_shard_place(e.c, &tensors[k], r, i)];
     }
@@ -110,7 +109,7 @@ static int call_count, message_count, way;  // way: 1 where keys go to the next 
 static int whose(int rank, int turn) { return modulo(rank - way * turn); }
 static bool in_steps(void) { return ranks() == 1 || message_count > 0; }  // messages are those of a ring
 
-// Piece n as numbers of so many bytes; to be freed.
+// Piece n as numbers of so many bytes.
 static float *floats_of(const held *x, int n, size_t element)
 {
     const char *at = x->data;
@@ -141,9 +140,8 @@ static bool read_record(void)
             if (call_count == MOST || message_count == MOST) break;
             for (int n = 0; n < (!is_call ? 1 : backward() ? 6 : 3); n++) {
                 const size_t element = !is_call ? (size_t)x.h.element : n >= TL ? 4 : 2;
-                float *values = floats_of(&x, n, element);
-                x.at[n] = place_of(values, x.h.bytes[n] / element / width_of(is_call ? n : TK), is_call ? n : TK);
-                free(values);
+                const int likely = is_call ? n : TK;
+                x.at[n] = place_of(floats_of(&x, n, element), x.h.bytes[n] / element / width_of(likely), likely);
             }
             if (is_call && first < 0) first = x.h.over;
             others |= is_call && x.at[TK].of == TK && x.at[TK].rank != r;
@@ -246,10 +244,7 @@ static void see_pairs(void)
     }
 }
 
-// Of merges of the first two parts, or of one.
-static fit shares[2] = {[0 ... 1] = FIT(BY_RESCALING, "merge", .joint = "; ")};
-static fit logs[2] = {[0 ... 1] = FIT(BY_RESCALING, "merge")};
-
+// Of the first two parts, or of one.
 static void see_merges(int rank, int chunk)
 {
     const size_t D = width_of(TQ);
@@ -267,10 +262,8 @@ static void see_merges(int rank, int chunk)
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
         for (int n = 0; n < parts; n++) L_of[n] = L[n][row];
         snprintf(where, sizeof where, "row %zu of chunk %d", row, chunk);
-        see_merge(&shares[parts > 1], &logs[parts > 1], O_of, L_of, parts, shards[rank][TO] + at * D,
-                  shards[rank][TL][at], 2e-3, where);
+        see_merge(O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
     }
-    for (int n = 0; n < parts; n++) free(O[n]), free(L[n]);
 }
 
 // What the call for a pair of chunks is given, and where it adds: as far from where it is for others as it should.
@@ -298,6 +291,8 @@ static void see_given(const held *c)
                          " at an address %td elements past that of chunk %d, but should be %td elements past it", apart,
                          other, want);
         }
+        if (n < 6 && own && its && is.row != right.row && !same(is, of_chunk(n, chunk_at(is))))
+            snprintf(where, sizeof where, ", from row %zu on, but should be from row %zu on", is.row, right.row);
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
         if (n >= 6 || same(is, right) || (!backward() && n != TV && its)) continue;
@@ -308,7 +303,7 @@ static void see_given(const held *c)
                          : "share",
              "%s the argument for %s is %s%s", pair, names[n], called(is),
              to && !own && !(there && !its) ? ": the message arrived at another address"
-             : is.of < 0                    ? where
+             : is.of < 0 || own             ? where
                                             : "");
     }
 }
@@ -336,7 +331,6 @@ static double *found_by(int from, int of, bool later_on)
         float *is = floats_of(c, n, 4);  // with what calls before it in this step have added
         const size_t at = (n == 8 ? numbers(of) : 0) + of_chunk(TK, c->theirs).row * width_of(TK);
         for (size_t i = 0; i < c->h.bytes[n] / 4 && at + i < 2 * numbers(of); i++) sum[at + i] = is[i];
-        free(is);
     }
     return sum;
 }
@@ -363,8 +357,6 @@ static void see_gradients(const float *is, int of, int added, const char *where,
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
              elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,
              elsewhere ? " is not sent from the buffer to which the kernels add" : text);
-    for (int n = 0; n < count; n++) free(terms[n]);
-    free(y);
 }
 
 // What rank r sends in a step, behind the keys.
@@ -387,10 +379,8 @@ static void see_gradients_sent(int r, int turn)
     EACH_CALL(c)
     if (c->rank == r && c->step == 0 && turn == 1)
         made = (const char *)c->h.at[7] - 4 * of_chunk(TK, c->theirs).row * width_of(TK);
-    float *is = floats_of(m, 0, 4);
     snprintf(where, sizeof where, "the sum that rank %d sends in step %d as gradients of rank %d's keys", r, turn, of);
-    see_gradients(is, of, turn, where, made && m->h.at[0] != made);
-    free(is);
+    see_gradients(floats_of(m, 0, 4), of, turn, where, made && m->h.at[0] != made);
 }
 
 void look_at_ranks(void)
@@ -417,6 +407,5 @@ void look_at_ranks(void)
         float *home = allocate(2 * numbers(r), sizeof *home);
         memcpy(home, shards[r][TdK], 4 * numbers(r)), memcpy(home + numbers(r), shards[r][TdV], 4 * numbers(r));
         see_gradients(home, r, R + 1, "the final sum of dK and dV", false);
-        free(home);
     }
 }

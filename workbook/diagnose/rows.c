@@ -27,7 +27,6 @@ static void look_at_places(void)
         find(BY_END, "rows left out", "launch|who|store", "y[%d] is not written (%d of %d)", first, wrong, rows);
     else if (wrong && moved == wrong)
         find(BY_END, "stored elsewhere", "who|store", "y[%d] is the sum of row %d", first, from);
-    free(y);
 }
 
 void look_at_rows(void)
@@ -50,19 +49,15 @@ void look_at_rows(void)
         for (last = first; last + 1 < unknowns && fabs(count[last + 1] - count[first]) < 0.02;) last++;
         if (first == unknowns) continue;
         const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
-        char many[40] = "", by[60] = "";
-        for (int k = 0; k < cols && width == 1 && fabs(count[first] - rint(count[first])) > 0.02; k++)
-            if (near_to(count[first] * e.K[begin], e.K[k], 0.01))
-                snprintf(by, sizeof by, ": it is multiplied by w[%d]", k);
+        char many[40] = "";
         if (end - begin > 1) snprintf(many, sizeof many, " to %d", end - 1);
         find(BY_SUM, "columns",
              end == cols && end - begin < 8 ? "ends|load"
              : begin                        ? "load|reduce|ends"
                                             : "load|reduce",
-             "column %d%s of %s is added to y %.3g times, but must be added once%s", begin, many,
-             apart > 1 ? "rows 1, 9, 17, ..." : "each row", rounded(count[first]), by);
+             "column %d%s of %s is added to y %.3g times, but must be added once", begin, many,
+             apart > 1 ? "rows 1, 9, 17, ..." : "each row", rounded(count[first]));
         break;
     }
     look_at_places();
-    free(terms), free(y);
 }

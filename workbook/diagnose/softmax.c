@@ -18,7 +18,7 @@ static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; 
                               {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled",
-                           .by = {{"log2(l)", "finalize|softmax"}});
+                           .by = {{"log2(l)", "rescale|finalize|softmax"}});
 static fit fit_l =
     FIT(BY_SUM, "logit|accumulate|finalize|rescale|softmax|empty rows", .zero = "; nothing was added to l, which is 0",
         .by = {{"=1", "finalize|empty rows"},
@@ -31,7 +31,6 @@ static fit at_start = {.mute = true};  // the first sentence about a row that be
 static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
-static int divided;                    // ... by what a division of P by the sum of weights so far looks like
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -121,17 +120,10 @@ static void see_sink(fit *f, int head, double m, double l, double seen, double p
             is, "%s", says);
 }
 
-static bool known(const double *runs, int count, double m)
-{
-    for (int n = 0; n < count; n++)
-        if (fabs(runs[n] - m) < 0.012 + 1e-4 * fabs(m)) return true;
-    return false;
-}
-
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
-// subtracts, the tile's weights, and their sum, as it is right and without a rescaling; and of the scores' own.
+// subtracts, the tile's weights, and their sum, as it is right and without a rescaling.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], all, m, weights, l, plain, own;  // all: the largest score, of hidden keys, too
+    double runs[STEPS], tile[STEPS], all, m, weights, l, plain;  // all: the largest score, of hidden keys, too
     int tiles, keys;
 } row_seen;
 
@@ -144,16 +136,17 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     const double to_S = s2 != 0 ? 1 / s2 : 1;
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
-    const bool stays = t > 0 && fabs(m - before) < 0.012;
+    bool known = t > 0 && fabs(m - before) < 0.012;
+    for (int n = 0; n <= t; n++) known |= fabs(runs[n] - m) < 0.012 + 1e-4 * fabs(m);
     if (fresh && before == -INFINITY) lowest = fmin(lowest, m);
-    if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
+    known |= m > before && fabs(top - m) < 0.012 + 1e-4 * fabs(m);
+    if (!fresh && m > run - 8.1 && known) return;
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
         see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, m, run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
-    divided += m > run && fabs(m - run - log2(seen->own)) < 0.03;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
             e.problem->on_host
                 ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
@@ -326,7 +319,7 @@ static void look_at_row(int i)
     const int row = steps[0].S->a_row[i];
     int last = -1;
     double run = -INFINITY, stayed = -INFINITY;
-    seen.tiles = seen.keys = 0, seen.m = seen.all = -INFINITY, seen.l = seen.plain = seen.own = 0;
+    seen.tiles = seen.keys = 0, seen.m = seen.all = -INFINITY, seen.l = seen.plain = 0;
     const char *const q = name_of(row);
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -351,10 +344,7 @@ static void look_at_row(int i)
             if (S->b_row[c] >= 0) seen.all = fmax(seen.all, score);
             if (is_seen(S, i, c)) visible++, tile = fmax(tile, score);
         }
-        if (tile > run) seen.own *= exp2(run - tile);
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
-        for (int c = 0; c < S->cols; c++)
-            if (is_seen(S, i, c)) seen.own += exp2(S->after[i * S->cols + c] * s2 - run);
         look_at_hidden(q, &steps[t], i, fmax(run, seen.all));
         const double now = subtracted(&steps[t], i, &given);
         if (given ? isnan(now) : visible) return;
@@ -382,7 +372,6 @@ void look_at_softmax(const record *r)
         for (int i = 0; step_count && i < steps[0].S->rows; i++)
             if (steps[0].S->a_row[i] >= 0 && walks[steps[0].S->a_row[i]] == 1) look_at_row(i);
     }
-    free(walks);
 }
 
 void settle_softmax(void)
@@ -395,9 +384,5 @@ void settle_softmax(void)
     if (starts > 2 && !fit_m.wrong)
         find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
              start > lowest ? "" : begins);
-    if (fit_m.wrong && divided == fit_m.wrong)
-        fit_m.none =
-            "; the difference is log2(l): the weights are divided by l, their sum so far, which only the end does",
-        fit_m.gaps = "accumulate|finalize|softmax";
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }

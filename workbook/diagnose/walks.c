@@ -176,26 +176,31 @@ static bool is_in_part(int row, int key, char says[200])
     return found;
 }
 
-// Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake; what it meets in
-// vain is waste.
-void look_at_walks(const record *r, bool keys)
+// What the walks of one kernel have: of each pair of a query and a key how often its tile comes, and gives it a weight;
+// rows of queries that some walk computes, and one that several do.
+typedef struct meetings {
+    int walks, twice;
+    bool *computed;
+    unsigned char *met, *given;
+} meetings;
+
+static const char *kernel(bool keys)
 {
-    const int rows = all_rows(), Nk = e.s->kv_len;
-    const bool listed = e.problem->signature == WB_BLOCK_MASK;
-    unsigned char *met = allocate((size_t)(rows * Nk), 1), *given = allocate((size_t)(rows * Nk), 1);
-    const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
-    if (backward()) where = keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
-    if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
-    if (listed) gaps = "lists|first key";
-    int walks = 0, worst = 0, twice = -1;  // worst: the rank of what was found; twice: a row that two walks have
-    bool vain = e.table, *const computed = allocate((size_t)rows, sizeof *computed);
+    return !backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
+}
+
+// What a block meets in vain is waste.
+static meetings read_meetings(const record *r, bool keys, const char *gaps)
+{
+    const size_t rows = (size_t)all_rows(), Nk = (size_t)e.s->kv_len;
+    meetings m = {0, -1, allocate(rows, 1), allocate(rows * Nk, 1), allocate(rows * Nk, 1)};
+    bool vain = e.table;
     EACH_WALK (r, n) {
-        walks += step_count && by_keys == keys;
+        m.walks += step_count && by_keys == keys;
         for (int i = 0; step_count && !by_keys && i < steps[0].S->rows; i++) {
             const int row = steps[0].S->a_row[i];
-            if (row < 0) continue;
-            if (computed[row] && !e.table) twice = row;
-            computed[row] = true;
+            if (row >= 0 && m.computed[row] && !e.table) m.twice = row;
+            if (row >= 0) m.computed[row] = true;
         }
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
@@ -203,75 +208,89 @@ void look_at_walks(const record *r, bool keys)
                 int q, k;
                 name_pair(S, i, c, &q, &k);
                 const int j = key_of(k);
-                if (q < 0 || j < 0 || j >= Nk || head_of_query(q) != key_head_of(k)) continue;
-                const int at = q * Nk + j;
-                met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
+                if (q < 0 || j < 0 || j >= e.s->kv_len || head_of_query(q) != key_head_of(k)) continue;
+                const size_t at = (size_t)q * Nk + (size_t)j;
+                m.met[at]++, m.given[at] += left && left->a[i * left->depth + c] != 0;
             }
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
-                 "%sthe block of %s %d visits the tile that starts at %s %d, of which it sees nothing", where,
+                 "%sthe block of %s %d visits the tile that starts at %s %d, of which it sees nothing", kernel(keys),
                  keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]), keys ? "query" : "key",
                  steps[t].first);
         }
     }
-    EACH_PAIR (q, rows, k, Nk) {
-        const int at = q * Nk + k;
-        const bool missing = met[at] == 0;
-        if (!e.wrong || (worst && worst <= BY_HEADS) || !sees(q, k) || (!walks && backward()) ||
-            (!missing && given[at] <= 1))
-            continue;
-        char text[500] = "";
-        bool tail = missing;
-        for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[q * Nk + j] == 0 || !sees(q, j);
-        for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || met[i * Nk + k] == 0;
-        // A row of no block explains what comes later, as does the end of a sequence that no part has. A tile seen in
-        // part is left out where no bit is set: a wrong mask comes first.
-        const bool again = missing && !keys && !computed[q] && twice >= 0,
-                   begun = tail && !keys && k > 0 && met[at - 1];
-        const int rank = again                                         ? BY_HEADS - 1
-                         : begun && e.table                            ? BY_HEADS
-                         : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
-                                                                       : BY_WALK;
-        if (worst && worst <= rank) continue;
-        worst = rank;
-        int n = 0, blocks, low, high;
-        const char *begin = walk_of(r, keys, q, k, &n, &blocks);
-        block_of(r, n, &low, &high);
-        bool others = false;  // of its block meet it
-        for (int x = low; x <= high && !keys; x++) others |= met[(q - query_of(q) + x) * Nk + k] != 0;
-        const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
-        if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
-        if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
-        if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
-        if (tail && keys && blocks > 1)
-            APPEND(text, ": %d blocks have equally many tiles, and what remains has no block", blocks),
-                gaps = "parts|queries";
-        else if (tail && keys && sink && blocks)
-            gaps = "queries";
-        bool instead = false;  // earlier keys, once more
-        for (int j = 0; j < k && e.table; j++) instead |= met[q * Nk + j] > 1;
-        if (instead) APPEND(text, ". Earlier keys are read once more in its place"), gaps = "page lookup";
-        if (tail && e.table && !instead) APPEND(text, ". No part owns its sequence's keys from %d on", k);
-        if (missing && *begin && !keys && !*text && others)
-            APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
-        else if (begun && *begin && !*text && !sees(q - query_of(q) + low, k) && k - e.widest <= low &&
-                 has_gap("bounds|bound"))
-            APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
-        if (listed && !missing) gaps = "first key|lists";
-        if (keys && !missing && strstr(begin, "in another block")) gaps = "parts|queries";
-        if (*begin)
-            APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
-                   keys ? "key" : "query", begin);
-        else
-            APPEND(text, "; %s",
-                   keys             ? "no block computes that key"
-                   : was_written(q) ? "its block meets no tile"
-                                    : "no block computes that query");
-        if (again) APPEND(text, ", and more than one computes %s", name_of(twice));
-        find(rank, missing ? "keys_missing" : "keys_twice", gaps, "%s%s %s key %d%s%s%s", where, name_of(q),
-             missing ? "sees" : "counts", k, sink ? " as a sink" : "",
-             missing ? ", but never meets it" : " more than once", text);
+    return m;
+}
+
+// A pair that has no tile, or several. The rank of what is found, if that is below `worst`, or worst is 0.
+static int see_pair(const record *r, bool keys, const meetings *m, int q, int k, const char *gaps, int worst)
+{
+    const int rows = all_rows(), Nk = e.s->kv_len, low_row = q - query_of(q);
+    const unsigned char *const met = m->met + q * Nk;
+    const bool listed = e.problem->signature == WB_BLOCK_MASK, missing = met[k] == 0;
+    char text[500] = "";
+    bool tail = missing;
+    for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[j] == 0 || !sees(q, j);
+    for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || m->met[i * Nk + k] == 0;
+    // A row of no block explains what comes later, as does the end of a sequence that no part has. A tile seen in part
+    // is left out where no bit is set: a wrong mask comes first.
+    const bool again = missing && !keys && !m->computed[q] && m->twice >= 0, begun = tail && !keys && k && met[k - 1];
+    const int rank = again                                         ? BY_HEADS - 1
+                     : begun && e.table                            ? BY_HEADS
+                     : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
+                                                                   : BY_WALK;
+    if (worst && worst <= rank) return worst;
+    int n = 0, blocks, low, high;
+    const char *begin = walk_of(r, keys, q, k, &n, &blocks);
+    block_of(r, n, &low, &high);
+    bool others = false;  // of its block meet it
+    for (int x = low; x <= high && !keys; x++) others |= m->met[(low_row + x) * Nk + k] != 0;
+    const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
+    if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
+    if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+    if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
+    if (tail && keys && blocks > 1)
+        APPEND(text, ": %d blocks have equally many tiles, and what remains has no block", blocks),
+            gaps = "parts|queries";
+    else if (tail && keys && sink && blocks)
+        gaps = "queries";
+    if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+    if (missing && *begin && !keys && !*text && others)
+        APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
+    else if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
+        APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
+    if (listed && !missing) gaps = "first key|lists";
+    if (keys && !missing && strstr(begin, "in another block")) gaps = "parts|queries";
+    if (*begin)
+        APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
+               keys ? "key" : "query", begin);
+    else
+        APPEND(text, "; %s",
+               keys             ? "no block computes that key"
+               : was_written(q) ? "its block meets no tile"
+                                : "no block computes that query");
+    if (again) APPEND(text, ", and more than one computes %s", name_of(m->twice));
+    find(rank, missing ? "keys_missing" : "keys_twice", gaps, "%s%s %s key %d%s%s%s", kernel(keys), name_of(q),
+         missing ? "sees" : "counts", k, sink ? " as a sink" : "", missing ? ", but never meets it" : " more than once",
+         text);
+    return rank;
+}
+
+// Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake.
+void look_at_walks(const record *r, bool keys)
+{
+    const char *const gaps = e.problem->signature == WB_BLOCK_MASK ? "lists|first key"
+                             : !backward()
+                                 ? "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap"
+                             : keys ? "queries|parts|group|next head"
+                                    : "keys";
+    meetings m = read_meetings(r, keys, gaps);
+    int worst = 0;  // the rank of what was found
+    EACH_PAIR (q, all_rows(), k, e.s->kv_len) {
+        const int at = q * e.s->kv_len + k;
+        if (e.wrong && (!worst || worst > BY_HEADS) && (m.walks || !backward()) && (!m.met[at] || m.given[at] > 1) &&
+            sees(q, k))
+            worst = see_pair(r, keys, &m, q, k, gaps, worst);
     }
-    free(met), free(given), free(computed);
 }

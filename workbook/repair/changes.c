@@ -542,26 +542,23 @@ void changes_write(FILE *to)
     fputs(text + at, to);
 }
 
-void changes_quote(const change *c, char *was, char *put, size_t room)
+const char *changes_text(const change *c)
 {
-    int from = 0, to, low, high;
-    while (all[from].at < c->at) from++;
-    for (to = from; to < count && all[to].end <= c->end;) to++;
-    for (low = from; low > 0 && all[low - 1].line == all[from].line;) low--;
-    for (high = to; high < count && all[high].line == all[to - 1].line;) high++;
-    const bool nothing = strcmp(c->put, "nothing") == 0, sum = strchr(c->put, ' ') && to == from + 1;
-    const char *line = plain(low, high);
-    for (int begin = from, end = to;; begin -= begin > low, end += end < high) {
-        const char *const part = plain(begin, end), *const is = strstr(line, part);
-        snprintf(was, room, "%s", part);
-        const char *const left = begin < from ? plain(begin, from) : "", *const right = end > to ? plain(to, end) : "";
-        const bool in = (begin < from || end > to) && sum;
-        const bool apart = *left && isspace((unsigned char)text[c->at - 1]) && !nothing;
-        const bool behind = *right && isspace((unsigned char)text[c->end]);
-        snprintf(put, room, "%s%s%s%s%s%s%s", left, apart ? " " : "", in ? "(" : "", nothing ? "" : c->put,
-                 in ? ")" : "", behind ? " " : "", right);
-        if (!is || !strstr(is + 1, part) || (begin == low && end == high)) return;
-    }
+    static char as[sizeof c->put + 2];
+    const bool sum = strchr(c->put, ' ') || (*c->put == '-' && c->put[1]);
+    snprintf(as, sizeof as, sum ? "(%s)" : "%s", strcmp(c->put, "nothing") == 0 ? "" : c->put);
+    return as;
+}
+
+const char *changes_quote(const change *c)
+{
+    static char line[400];
+    int from = c->at;
+    while (from > 0 && text[from - 1] != '\n') from--;
+    const char *const begin = text + from + strspn(text + from, " "), *const rest = text + c->end;
+    snprintf(line, sizeof line, "%.*s%s%.*s", (int)(text + c->at - begin), begin, changes_text(c),
+             (int)strcspn(rest, "\n"), rest);
+    return line;
 }
 
 bool changes_drop(int line)

@@ -32,8 +32,8 @@ bool changes_read(const char *source, const char *skeleton);
 // Writes the source with all changes that are still there; its lines are remembered.
 void changes_write(FILE *to);
 
-// What a change replaces and what by, with as much of the line around it as tells which place is meant.
-void changes_quote(const change *c, char *of, char *put, size_t room);
+// What stands in the place of what a change replaces; and how the line where that begins then reads.
+const char *changes_text(const change *c), *changes_quote(const change *c);
 
 // Drops what stands in line `line` of what was written last; false if nothing does.
 bool changes_drop(int line);

@@ -272,8 +272,6 @@ static int order[REPAIR_IDS], order_count;
 static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
 static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
 
-static int rank_of(const change *c) { return (int)c->kind + 3 * distance_of(c); }
-
 // Which values all changes would have in these cases.
 static void probe(int what, int from, int to)
 {
@@ -301,7 +299,7 @@ static void find_order(void)
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || c->odd || rank_of(c) != rank || !differs(id)) continue;
+            if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank || !differs(id)) continue;
             order[order_count++] = like[id] = id;
             int k = id;
             while (c->as_it_is && changes[k - 1].site == c->site) k--;
@@ -317,9 +315,8 @@ static bool passes_suite(const change *c, const char *source, const char *built,
     char suite[4096];
     FILE *const to = fopen(built, "w");
     if (!to) return false;
-    const bool sum = strchr(c->put, ' ') || *c->put == '-', nothing = strcmp(c->put, "nothing") == 0;
-    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s%s%s", c->at, source, sum ? "(" : "",
-            nothing ? "" : c->put, sum ? ")" : "", source + c->end);
+    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s", c->at, source, changes_text(c),
+            source + c->end);
     fclose(to);
     setenv("WB_TIMEOUT", "20", 1), setenv("WB_BACKEND", "cpu", 1), unsetenv("WB_REPAIR");
     snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j1 --fail-fast", problem->number);
@@ -468,12 +465,10 @@ int main(int argc, char **argv)
     const change *const c = &changes[found];
     printf("with one edit all tests pass, but %s: in line %d, ",
            may_hide(c) ? "it may only hide the mistake" : "the mistake may be elsewhere", c->line);
-    char of[400], put[400];
-    changes_quote(c, of, put, sizeof of);
-    if (strcmp(c->put, "nothing") == 0 && strcmp(c->of, of) == 0)
-        printf("remove `%s`", of);
+    if (*changes_text(c))
+        printf("write `%s` instead of `%s`", changes_text(c), c->of);
     else
-        printf("write `%s` instead of `%s`", put, of);
-    puts("");
+        printf("remove `%s`", c->of);
+    printf("; it then reads `%s`\n", changes_quote(c));
     return 0;
 }
