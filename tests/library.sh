@@ -75,11 +75,11 @@ for worker in $workers; do
     verdict $? "the library's kernels of $name: $(counts)"
 done
 
-# What is chosen, of any GPU. And cases of kernels that no shape of these suites is large enough for: the largest of
-# up to so many products that the library gives to each of its kernels here; and kernels that have work for many blocks.
+# What is chosen, of any GPU. And cases of kernels that no shape of these suites is large enough for, each of about so
+# many products; and of kernels that have work for many blocks.
 check "each shape has a kernel that supports it, and each kernel a shape" \
     program library_choice "$out/lib/libworkbook_all.so" -std=c11 -D_GNU_SOURCE
-"$scratch/library_choice" 2e8 >"$scratch/cases"
+"$scratch/library_choice" 4e7 >"$scratch/cases"
 while read -r name case kernel; do
     number=${name%%[_/]*} worker=$out/lib/${name}_worker
     case $name in */*) worker=$out/variants/$number/variants/${name#*/}/${number}_worker ;; esac

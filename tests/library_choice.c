@@ -112,8 +112,8 @@ static drawn draw(const struct function *f, int longest, int most_heads)
     return d;
 }
 
-// Cases of at most so many products of numbers.
-static int cases(double most)
+// Cases of about so many products, at most five times as many.
+static int cases(double about)
 {
     for (const struct function *f = functions; f < functions + FUNCTIONS; f++)
         for (int n = 0; n < 20000 && f->worker; n++) {
@@ -122,11 +122,11 @@ static int cases(double most)
             const double pairs = f->cache ? (double)d.cache.q_len * s->kv_len
                                           : (double)s->q_len * fmin(s->window + s->sinks + 64, s->kv_len);
             const double work = s->batch * s->q_heads * pairs * s->head_dim * (f->backward ? 2.5 : 1);
-            if (work > most) continue;
+            if (work > 5 * about) continue;
             const char *source = wb_library_kernel_on(f->name, f->cache ? (const void *)&d.cache : s, NULL);
             for (int k = 0; k < KERNELS; k++)
                 if (strcmp(kernels[k].function, f->name) == 0 && strcmp(kernels[k].source, source) == 0 &&
-                    work > kernels[k].work) {
+                    fabs(log(work / about)) < fabs(log(kernels[k].work / about))) {
                     kernels[k].work = work;
                     snprintf(kernels[k].text, sizeof kernels[k].text, "%.99s", d.text);
                 }
