@@ -7,7 +7,7 @@
 // one was measured beside the naive baseline; with 1 if not, with 2 if the command line is wrong.
 //
 // The program that was called only watches: it starts a process that measures. When that dies, whoever was running is
-// left out, and another goes on from the same shape. What must outlive such an end is in memory that both share.
+// left out, and another goes on from the same shape.
 #include "bench.h"
 
 #include "reference/naive.h"
@@ -293,7 +293,7 @@ static void blame(int status, bool ended)
     bench_leave_out(bench->last);
 }
 
-// Does the work in a process of its own, and once more after each end by an implementation. Exit status.
+// Exit status.
 static int run(bench_options *o, int argc, char **argv)
 {
     for (;;) {

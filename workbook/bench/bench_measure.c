@@ -411,7 +411,6 @@ static void write_row(const measurement *m, const bench_impl *impl)
 
 // ------------------------ one shape
 
-// Memory and correctness, times, correctness again, rows.
 bool bench_measure(bench_options *o, const wb_case *c)
 {
     measurement m = {.o = o, .run = {.problem = o->problem, .c = *c}};

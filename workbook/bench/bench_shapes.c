@@ -1,5 +1,4 @@
-// bench_shapes.c - which shapes are measured, and how they are called. `timed`: on something whose time means anything,
-// so that large ones are worth it.
+// bench_shapes.c - which shapes are measured, and how they are called.
 #include "bench.h"
 
 enum { SEED = 7 };
