@@ -127,20 +127,16 @@ ranks() {
             done
         done
     done
-    awk -F'\t' '
-        !/^[#r]/ { # sorted by rate
-            n = ++turns[$2, $1]
-            for (i = n; i > 1 && rate[$2, $1, i - 1] > $6; i--) rate[$2, $1, i] = rate[$2, $1, i - 1]
-            rate[$2, $1, i] = $6
-        }
-        function median(batch, ranks) { return rate[batch, ranks, int((turns[batch, ranks] + 1) / 2)] }
+    sed '/^[#r]/d' "$result/train_ranks.tsv" | sort -k 6n | awk '
+        { at = $2 " " $1; rate[at, ++turns[at]] = $6 }
+        function median(at) { return rate[at, int((turns[at] + 1) / 2)] }
         END {
-            for (k in turns) {
-                split(k, a, SUBSEP)
-                m = median(a[1], a[2])
-                printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], m, m / median(a[1], 1)
+            for (at in turns) {
+                split(at, a, " ")
+                printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], median(at),
+                    median(at) / median(a[1] " 1")
             }
-        }' "$result/train_ranks.tsv" | sort -k 2n -k 3n
+        }' | sort -k 2n -k 3n
     rm -f "$result/text" "$result/log"
 }
 # shellcheck disable=SC2086
