@@ -341,7 +341,7 @@ def measure(problem, names, N, D=128, Hq=None, Hkv=None, B=4, mask="causal", W=0
     causal = c.mask == "causal" and not page and problem != "15"
     shape = c.B, c.Hq, c.Hkv, c.Nq, c.Nk, c.D, *seen, "-", "-", int(causal)
     data = page or "-", lens or "-", *((mask, 128) if problem == "15" else "--")
-    for name in EIGHT if problem == "16" else names:
+    for name in {"14": ("bf16", "library", "flashinfer"), "16": EIGHT}.get(problem, names):
         try:
             ms, low, high = times(make(name))
         except Exception as error:  # out of memory, or a peer that is not there, or declines

@@ -37,14 +37,13 @@ using Two = std::tuple<Tensor, Tensor>;
 
 // ------------------------ the library
 
+#define FORMS(each, name) each(name) each(name##_in) each(name##_workspace)
 #define FUNCTIONS(each) \
     each(wb_device_name) each(wb_device_capability) each(wb_last_message) each(flash_forward) each(flash_gqa) \
         each(flash_window) each(flash_sinks) each(flash_hopper) each(flash_sink_logits) each(flash_block_mask) \
-            each(flash_wide) each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest) \
-                each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in) \
-                    each(flash_sinks_backward_workspace) each(flash_sink_logits_backward) \
-                        each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace) \
-                            each(wb_heads_first) each(wb_scored_backward) each(wb_add_share)
+            each(flash_wide) each(flash_gqa_backward_fastest) each(wb_heads_first) each(wb_scored_backward) \
+                each(wb_add_share) FORMS(each, flash_gqa_backward) FORMS(each, flash_sinks_backward) \
+                    FORMS(each, flash_sink_logits_backward)
 
 struct Library {
     std::string path;
