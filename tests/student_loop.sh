@@ -84,8 +84,7 @@ check "progress: passed, except for tests that cannot run here" \
     says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
 asked "next: the command has the case of the missing test, not of the first failure" \
-    'make test-01 CASE=B=1,Nq=6,D=16$' \
-    "$wb" next
+    'make test-01 CASE=B=1,Nq=6,D=16$' "$wb" next
 check "next: says what is missing" says "test +$(test_of 01 2)\$"
 passing 01 | record 01 passed
 asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$wb" next
@@ -140,8 +139,7 @@ mkdir -p workbook/loop/shipped && cp -R "$scratch/shipped/03" workbook/loop/ship
 sed -i.bak 's/TODO(03) max:/now max:/' problems/03/flash_forward.cu
 asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$wb" hint 03
 asked "gaps: those that are as shipped, in a line" \
-    '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' \
-    "$wb" gaps 03
+    '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' "$wb" gaps 03
 sed -i.bak 's/$/\r/' problems/03/flash_forward.cu
 asked "gaps: and of a file that an editor of Windows has saved" 'not written yet: rescale, ' "$wb" gaps 03
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
@@ -193,8 +191,7 @@ echo "// an attempt" >problems/03/attempt.cu
 asked "neither a backup nor another file is the source" "^$mine\$" \
     make -s --eval='show:;@echo $(call source,problems,03)' show
 asked "test-3 is test-03; with a file beside the skeleton nothing is started" \
-    '^  not started: open problems/03/flash_forward.cu' \
-    tested 3
+    '^  not started: open problems/03/flash_forward.cu' tested 3
 check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 refused "test-98: there is no such problem" 'no problem 98, only 01 02 .* 10 11' tested 98
 rm problems/03/attempt.cu
