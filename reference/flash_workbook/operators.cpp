@@ -199,19 +199,12 @@ void in_order(const Library &lib, const Place &place, c10::ArrayRef<Tensor *> al
 attention_shape shape_of(const Tensor &Q, const Tensor &K, bool sink_logits, bool causal, int64_t window,
                          int64_t sink_tokens, optional<double> scale)
 {
-    const int D = (int)Q.size(3), N = (int)Q.size(2);
+    const auto q = Q.sizes(), k = K.sizes();
     const auto number = [](int64_t x) { return (int)std::min<int64_t>(std::max<int64_t>(x, -INT_MAX), INT_MAX); };
-    if (!window && sink_logits) window = N;
-    return {(int)Q.size(0),
-            (int)Q.size(1),
-            (int)K.size(1),
-            N,
-            (int)K.size(2),
-            D,
-            (float)scale.value_or(1 / std::sqrt((double)D)),
-            causal,
-            number(window),
-            window ? number(sink_tokens) : 0};
+    const float scaled = (float)scale.value_or(1 / std::sqrt((double)q[3]));
+    if (!window && sink_logits) window = (int)q[2];
+    const int sinks = window ? number(sink_tokens) : 0;
+    return {(int)q[0], (int)q[1], (int)k[1], (int)q[2], (int)k[2], (int)q[3], scaled, causal, number(window), sinks};
 }
 
 // O and L with nothing in them.

@@ -21,31 +21,28 @@ static void add_row_sum(list *o, int rows, int cols) { add(o, (wb_case){.rows = 
 static void add_attention(list *o, int B, int Hq, int Hkv, int N, int D, int W, int S, int causal)
 {
     const wb_problem *p = o->problem;
-    add(o, (wb_case){.shape = {.batch = B,
-                               .q_heads = Hq,
-                               .kv_heads = p->grouped ? Hkv : Hq,
-                               .q_len = N,
-                               .head_dim = wb_head_dim(p, D),
-                               .window = p->window ? W : 0,
-                               .sinks = p->sinks ? S : 0,
-                               .causal = causal}});
+    wb_case c = {.shape = {.batch = B, .q_heads = Hq, .kv_heads = p->grouped ? Hkv : Hq, .q_len = N, .causal = causal}};
+    c.shape.head_dim = wb_head_dim(p, D);
+    if (p->window) c.shape.window = W;
+    if (p->sinks) c.shape.sinks = S;
+    add(o, c);
+}
+
+static attention_shape shape_of(int B, int Hq, int Hkv, int Nq, int Nk, int D)
+{
+    return (attention_shape){.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D};
 }
 
 static void add_decode(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, int page, wb_lens lens)
 {
-    add(o, (wb_case){.page = page,
-                     .lens = lens,
-                     .shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D}});
+    add(o, (wb_case){.shape = shape_of(B, Hq, Hkv, Nq, Nk, D), .page = page, .lens = lens});
 }
 
 // Under a mask as data; each sequence has its own.
 static void add_masked(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, wb_mask_name mask, int size, int q_tile)
 {
-    add(o, (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D},
-                     .mask = mask,
-                     .mask_size = size,
-                     .masks = B,
-                     .q_tile = q_tile});
+    const attention_shape shape = shape_of(B, Hq, Hkv, Nq, Nk, D);
+    add(o, (wb_case){.shape = shape, .mask = mask, .mask_size = size, .masks = B, .q_tile = q_tile});
 }
 
 static void add_masks(list *l, bool timed)
