@@ -130,30 +130,31 @@ run env P=03 "$wb" next
 check "next: an answered question is not asked again" eval '! says "A question about"'
 
 # ------------------------ hint
+mine=problems/03/flash_forward.cu was=$scratch/shipped/03/flash_forward.cu
 copy() { cp "$scratch/shipped/$1"/* "problems/$1/"; }
 copy 03
 for level in 1 2 3; do
     asked "hint, level $level" "gap \"max\".*level $level of 3" env LEVEL=$level "$wb" hint 03
 done
 mkdir -p workbook/loop/shipped && cp -R "$scratch/shipped/03" workbook/loop/shipped
-sed -i.bak 's/TODO(03) max:/now max:/' problems/03/flash_forward.cu
+sed -i.bak 's/TODO(03) max:/now max:/' $mine
 asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$wb" hint 03
 asked "gaps: those that are as shipped, in a line" \
     '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' "$wb" gaps 03
-sed -i.bak 's/$/\r/' problems/03/flash_forward.cu
+sed -i.bak 's/$/\r/' $mine
 asked "gaps: and of a file that an editor of Windows has saved" 'not written yet: rescale, ' "$wb" gaps 03
-sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
+sed 's/TODO(03)/now:/' $mine >"$scratch/mine" && cp "$scratch/mine" $mine
 run "$wb" hint 03
 check "hint: with every gap touched, lists them" has_lines 'make hint-03 GAP=' 5
 run "$wb" gaps 03
 check "gaps: prints nothing if every gap is touched" test ! -s "$said"
-sed -e 's|return WB_OK|return  WB_OK|' -e '1s|$| //|' "$scratch/mine" >problems/03/flash_forward.cu
+sed -e 's|return WB_OK|return  WB_OK|' -e '1s|$| //|' "$scratch/mine" >$mine
 asked "gaps: says where given code was changed" \
     '^  given code, outside of the gaps, was changed: line 1, ' "$wb" gaps 03
-{ cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >problems/03/flash_forward.cu
+{ cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >$mine
 run "$wb" gaps 03
 check "gaps: a function of one's own changes no given code" test ! -s "$said"
-printf '\357\273\277%s' "$(tr -d '\r' <"$scratch/mine")" >problems/03/flash_forward.cu
+printf '\357\273\277%s' "$(tr -d '\r' <"$scratch/mine")" >$mine
 run "$wb" gaps 03
 check "gaps: nor does an editor's mark, or a last line without an end" test ! -s "$said"
 asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
@@ -162,7 +163,6 @@ refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$wb" hin
 rm -rf workbook/loop/shipped
 
 # ------------------------ reset
-mine=problems/03/flash_forward.cu
 cp $mine "$scratch/mine"
 mkdir -p workbook/loop/shipped/03 && echo "something else" >workbook/loop/shipped/03/flash_forward.cu
 refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loop/shipped/03' \
@@ -172,7 +172,7 @@ cp -R "$scratch/shipped/03" workbook/loop/shipped
 now_is 03 failed
 run make reset-03
 check "reset: removes the old file's report" [ ! -e build/grade/03.json ]
-check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
+check "reset from workbook/loop/shipped" same $mine "$was"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
 asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
 run make blank-03
@@ -182,11 +182,11 @@ asked "blank: a hint by the name of its gap" 'gap "rescale" \(problems/03/flash_
     env GAP=rescale "$wb" hint 03
 asked "blank: hints without a name" 'has no gaps' "$wb" hint 03
 run workbook/loop/reset.sh 03
-check "blank: reset goes back" same $mine "$scratch/shipped/03/flash_forward.cu"
+check "blank: reset goes back" same $mine "$was"
 for number in $numbers; do cp "$scratch/shipped/$number"/* "problems/$number/"; done
 rm $mine $mine.[2-9]
 run workbook/loop/reset.sh 03
-check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
+check "reset: a file that is gone comes back" same $mine "$was"
 echo "// an attempt" >problems/03/attempt.cu
 asked "neither a backup nor another file is the source" "^$mine\$" \
     make -s --eval='show:;@echo $(call source,problems,03)' show
@@ -236,7 +236,7 @@ if command -v git >/dev/null; then
         git add -A && git -c user.name=a -c user.email=a@b commit -qm "$change"
     done
     run workbook/loop/reset.sh 03
-    check "reset from the git history" same $mine "$scratch/shipped/03/flash_forward.cu"
+    check "reset from the git history" same $mine "$was"
     git status --short >"$said"
     check "git does not see backups" test "$(cat "$said")" = " M $mine"
     rm -rf .git
@@ -244,7 +244,7 @@ fi
 
 # ------------------------ step
 cp -R "$scratch/shipped/04" workbook/loop/shipped
-echo "// mine alone" >>problems/03/flash_forward.cu
+echo "// mine alone" >>$mine
 asked "step: my file of the problem before, against what is shipped" '^-// mine alone' make step-04
 says '^\+\+\+ shipped/04/flash_causal.cu' && says '^\+ *//[{] bounds' && ! grep -qF "${TMPDIR:-/tmp}" "$said"
 verdict $? "step: shows the new gap, and no removed folder"
@@ -259,17 +259,17 @@ cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
 rm -f build/grade/03.* problems/04/*.[1-9]
 refused "start: only after the problem before" 'starts from your 03, which has not passed' make start-04
 sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
-    "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
+    "$was" >$mine
 passing 03 | record 03 passed
 refused "start: comments of mine are no code" 'uses none of your code' env MAKE=true workbook/loop/reset.sh 04 start
-sed -i.bak 's|// mine: .*|&\nint mine;|; s|$|\r|' problems/03/flash_forward.cu && passing 03 | record 03 passed
+sed -i.bak 's|// mine: .*|&\nint mine;|; s|$|\r|' $mine && passing 03 | record 03 passed
 run env MAKE=true workbook/loop/reset.sh 04 start
 grep -q '^int mine;$' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
 verdict $? "start: my code for 03 is in 04, in a gap and outside, beside the gaps of 04"
 check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mine beside'
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
-echo >>problems/03/flash_forward.cu
+echo >>$mine
 refused "start: no file that has changed since its tests" 'passed and changed since' workbook/loop/reset.sh 04 start
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 

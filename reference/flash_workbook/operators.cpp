@@ -33,6 +33,7 @@ namespace
 using at::Tensor;
 using c10::SymInt;
 using std::optional;
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Two = std::tuple<Tensor, Tensor>;
 
 // ------------------------ the library
@@ -504,13 +505,12 @@ const auto &attention_backward() { return operator_of<Backward>("flash_workbook:
 
 // What a gradient goes through where PyTorch is to differentiate it again (create_graph).
 struct NoSecond : torch::autograd::Function<NoSecond> {
-    static Tensor forward(torch::autograd::AutogradContext *, const Tensor &gradient, const Tensor &, const Tensor &,
-                          const Tensor &, const Tensor &)
+    static Tensor forward(AutogradContext *, const Tensor &gradient, const Tensor &, const Tensor &, const Tensor &,
+                          const Tensor &)
     {
         return gradient.alias();
     }
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *,
-                                                   const torch::autograd::variable_list &)
+    static variable_list backward(AutogradContext *, const variable_list &)
     {
         TORCH_CHECK_NOT_IMPLEMENTED(false, "attention has no second derivatives");
     }
@@ -519,11 +519,9 @@ struct NoSecond : torch::autograd::Function<NoSecond> {
 // Q, K and V are kept as the library reads them: copied once, also for what comes back. What is no copy shares its
 // version with what was given, so that who writes to it before the backward pass is told.
 struct Attention : torch::autograd::Function<Attention> {
-    static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const Tensor &Q_,
-                                                  const Tensor &K_, const Tensor &V_, const optional<Tensor> &sinks,
-                                                  bool causal, SymInt window, SymInt sink_tokens,
-                                                  optional<double> scale, bool same_bits, std::string path,
-                                                  bool tokens_first)
+    static variable_list forward(AutogradContext *ctx, const Tensor &Q_, const Tensor &K_, const Tensor &V_,
+                                 const optional<Tensor> &sinks, bool causal, SymInt window, SymInt sink_tokens,
+                                 optional<double> scale, bool same_bits, std::string path, bool tokens_first)
     {
         Tensor Q = Q_, K = K_, V = V_;
         {
@@ -545,10 +543,9 @@ struct Attention : torch::autograd::Function<Attention> {
         return {O, L};
     }
 
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
-                                                   const torch::autograd::variable_list &of)
+    static variable_list backward(AutogradContext *ctx, const variable_list &of)
     {
-        torch::autograd::variable_list all(11);
+        variable_list all(11);
         if (!of[0].defined() && !of[1].defined()) return all;
         const auto saved = ctx->get_saved_variables();
         const auto how = ctx->saved_data["how"].toTuple();
