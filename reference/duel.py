@@ -5,28 +5,14 @@
     python3 reference/duel.py [LIBRARY] >duel.tsv    the same
     python3 reference/duel.py --draw 100             the first shapes of a seed, no more: wants no GPU, no PyTorch
 
-The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits 3, decode 4, int8 2, mask 2; then N and
-D; then, until it fits, the rest.
-    D         128 or 64, each 47 %; 32 or 16, each 3 %
-    heads     Hq / Hkv 1 to 16, nine of ten a power of two (fa4 compiles for each); Hkv to 128 / that, B 1 to 128, three
-              of four; all log-uniform
-    N         log-uniform from 64 to 524288 (sinks: 65536, mask: 11585); half of them a multiple of 128 (of 64 below
-              128), the others as they come
-    attention full (a third) or causal. Full and D 16 or 32: Hq = Hkv and no backward, for the library had no more
-    window    W log-uniform from 32 to 8192, below N, half of them a power of two. sinks: and 1 to 64 sink tokens.
-              logits: and a sink logit a head
-    decode    Nq 1, in one half, or 2 to 16. The longest sequence has N keys; all have (one half), or lengths are
-              Zipf's, or the others' N / 16 at most. Pages of 16 to 256 keys. int8: the same from a cache of int8
-    mask      documents, prefix or strided of 64 to 4096 tokens, or a tree of 16 to 64 drafts, half of these with no
-              other queries (case/named_mask.h)
-It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward (LARGEST= others), 2^28 numbers of Q, 2^29 of a cache,
-2^27 pairs of a mask at most.
+The rule is drawn() of shapes.py: a family, then N and D; then, until it fits, heads, batch and mask. Full attention
+with D 16 or 32 has Hq = Hkv and no backward, for the library had no more. LARGEST: FLOPs of a forward at most.
 
 Peers: FlashAttention-4 (fa4), FlashAttention-3 (fa3; forward, no sinks; decoding from a cache without pages), cuDNN and
 FlashAttention-2 by PyTorch (cudnn, fa2), FlexAttention (flex), FlashInfer; each where it knows the mask; PEERS="fa3
 cudnn" asks these alone, PEERS=none nobody. flex is compiled for each shape, for seconds: it is asked where no other
-knows the mask, sinks and mask. same_bits: gradients that are the same each time; only fa4 can. fa4 computes no gradient
-of sink logits. Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
+knows the mask. same_bits: gradients that are the same each time; only fa4 can. fa4 computes no gradient of sink logits.
+Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
 
 Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long
 again as the best peer the first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours

@@ -18,7 +18,9 @@ import pytest
 import torch
 
 import flash_workbook
-from flash_workbook import Refused, arguments, attention, flash_attn, masks
+from flash_workbook import (Refused, arguments, attention, attention_fp8, flash_attn, flash_attn_func,
+                            flash_attn_varlen_func, flash_attn_with_kvcache, isolate, library, masks, quantise_cache,
+                            quantise_fp8)
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 from timing import distances
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask
@@ -38,7 +40,7 @@ ConjectureRunner.generate_mutations_from = lambda *_: None
 @pytest.fixture(autouse=True)
 def not_isolated():
     yield
-    flash_workbook.isolate(False)
+    isolate(False)
 
 
 def drawn(share):
@@ -61,6 +63,10 @@ def drawn(share):
 
 def randn(*sizes, wants=False):
     return torch.randn(*sizes, device=device).bfloat16().requires_grad_(wants)
+
+
+def ints(*x):
+    return torch.tensor(x, dtype=torch.int32, device=device)
 
 
 def oracle(Q, K, V, visible, scale, sinks=None, cap=0, bias=0):
@@ -109,7 +115,7 @@ def close_logs(got, want):
 
 
 def full_has_gradients():
-    return flash_workbook.library().lib.wb_device_capability() == 9
+    return library().lib.wb_device_capability() == 9
 
 
 def close_gradients(got, want, exact, dO, dL):
@@ -191,8 +197,7 @@ def packed(chance, lengths):
     """Where each sequence begins, maybe with rows between; how many it has, None if none are between; all rows."""
     gap = chance.choice([0, 0, 9])
     ends = [*itertools.accumulate((n + chance.randint(0, gap) for n in lengths), initial=chance.randint(0, gap))]
-    ints = lambda x: torch.tensor(x, dtype=torch.int32, device=device)
-    return ints(ends), ints(lengths) if gap else None, ends[-1] + chance.choice([0, 3])
+    return ints(*ends), ints(*lengths) if gap else None, ends[-1] + chance.choice([0, 3])
 
 
 @drawn(300)
@@ -236,7 +241,7 @@ def test_calls(chance):
     if kind == "varlen":
         (cu_q, used_q, Tq), (cu_k, used_k, Tk) = (packed(chance, x) for x in zip(*lengths))
         dirty = chance.choice([None, chance.randrange(B)]) if sinks is None else None
-        flash_workbook.isolate(dirty is not None)
+        isolate(dirty is not None)
         given.update(cu_seqlens_q=cu_q, cu_seqlens_k=cu_k, seqused_q=used_q, seqused_k=used_k)
         at = [[slice(i, i + m) for i, m in zip(cu.tolist(), x)] for cu, x in zip((cu_q, cu_k), zip(*lengths))]
         q, k, v = (laid_out(chance, 1, T, h, d).detach()[0] for T, h, d in ((Tq, Hq, D), (Tk, Hkv, D), (Tk, Hkv, Dv)))
@@ -256,8 +261,7 @@ def test_calls(chance):
         x[none[i]] = bad
         if dirty is not None:
             x[at[i][dirty]] = bad
-    function = {"attention": flash_workbook.attention, "func": flash_workbook.flash_attn_func,
-                "varlen": flash_workbook.flash_attn_varlen_func}[kind]
+    function = {"attention": attention, "func": flash_attn_func, "varlen": flash_attn_varlen_func}[kind]
     names, given = "QKV" if own else "qkv", in_forms(chance, given)
     given.update(zip(names, (x.transpose(1, 2) if own else x for x in (q, k, v))))
     with torch.no_grad():
@@ -317,7 +321,7 @@ def test_calls(chance):
 
 def test_one_tensor_of_two_or_three():
     f, x = flash_workbook, randn(2, 9, 3, 2, 16, wants=True)
-    (q, kv), cu = (x[:, :, 0], x[:, :, 1:]), torch.tensor([0, 9, 18], dtype=torch.int32, device=device)
+    (q, kv), cu = (x[:, :, 0], x[:, :, 1:]), ints(0, 9, 18)
     want = f.flash_attn_func(*x.unbind(2), causal=True)
     gradient, = torch.autograd.grad(want.sum(), x, retain_graph=True)
     for O in (f.flash_attn_qkvpacked_func(x, 0.0, None, True), f.flash_attn_kvpacked_func(q, kv, causal=True)):
@@ -332,7 +336,7 @@ def test_one_tensor_of_two_or_three():
 
 def test_arguments_are_as_the_page_says():
     """What is served the drawn tests give."""
-    q, k, cu = randn(1, 5, 2, 64), randn(1, 32, 2, 64), torch.tensor([0, 5], dtype=torch.int32, device=device)
+    q, k, cu = randn(1, 5, 2, 64), randn(1, 32, 2, 64), ints(0, 5)
     calls = {"flash_attn_func": dict(q=q, k=q, v=q),
              "flash_attn_varlen_func": dict(q=q[0], k=q[0], v=q[0], cu_seqlens_q=cu, cu_seqlens_k=cu),
              "flash_attn_with_kvcache": dict(q=q, k_cache=k, v_cache=k, causal=True, cache_seqlens=24)}
@@ -354,7 +358,7 @@ def test_arguments_are_as_the_page_says():
 def test_same_bits_in_any_batch(chance):
     """O, L and gradients of a sequence, whatever the batch, where the library takes the same kernels for both; but for
     hopper_split, which cuts the keys into as many parts as there are multiprocessors for."""
-    (_, Hq, Hkv, N, _, D), B, lib = sizes(chance, 300), chance.randint(2, 5), flash_workbook.library().lib
+    (_, Hq, Hkv, N, _, D), B, lib = sizes(chance, 300), chance.randint(2, 5), library().lib
     D, lib.wb_library_kernel.restype = chance.choice([16, 32, 64, 128]), ctypes.c_char_p
     how, names = chance.choice([({}, ("gqa", "gqa_backward")), ({"window": 17}, ("window", "sinks_backward"))])
     kernels = [[lib.wb_library_kernel(f"flash_{name}".encode(), ctypes.byref(flash_workbook.Shape(
@@ -362,7 +366,7 @@ def test_same_bits_in_any_batch(chance):
     x, one, dO = [randn(B, h, N, D, wants=True) for h in (Hq, Hkv, Hkv)], chance.randrange(B), randn(B, Hq, N, D)
     got = []
     for of in (x, [y[one :][:1].detach().requires_grad_() for y in x]):
-        O, L = flash_workbook.attention(*of, **how, same_bits=True, return_lse=True)
+        O, L = attention(*of, **how, same_bits=True, return_lse=True)
         got.append([O, L, *torch.autograd.grad(O, of, dO if of is x else dO[one :][:1])])
     same = [torch.equal(a[one :][:1], b) for a, b in zip(*got)]
     other = kernels[0] != kernels[1] or b"split" in kernels[0][0]
@@ -376,7 +380,7 @@ def in_bytes(kind, x, descale):
     """Of [..., rows, Hkv, D]: as a cache keeps it, its scales, or None, and what it stands for. descale [..., 1,
     Hkv]."""
     if kind == "int8":
-        q, scales = flash_workbook.quantise_cache(x)
+        q, scales = quantise_cache(x)
         return q, scales, q * scales.transpose(-1, -2)[..., None]
     if kind == "bf16":
         return x, None, x
@@ -396,18 +400,16 @@ def test_kvcache(chance):
     paged = chance.random() < 0.6
     news = chance.choice([0, 0, Nq])
     most = max(most, -(-news // size))
-    lengths = torch.tensor([chance.randint(0, most * size - news) for _ in range(B)], dtype=torch.int32, device=device)
+    lengths = ints(*(chance.randint(0, most * size - news) for _ in range(B)))
     rows = B + 2
     table = torch.randperm(rows * most, device=device).int().view(rows, most)
-    index = None if paged and chance.random() < 0.5 else torch.tensor(chance.sample(range(rows), B), dtype=torch.int32,
-                                                                      device=device)
+    index = None if paged and chance.random() < 0.5 else ints(*chance.sample(range(rows), B))
     caches = [randn(rows * most, size, Hkv, d) for d in (D, chance.choice([D, D, 8 * chance.randint(1, 16)]))]
     k, v = ([randn(B, news, Hkv, x.shape[3]) for x in caches] if news else (None, None))
     dirty = chance.choice([None, chance.randrange(B)]) if kind == "bf16" else None
-    flash_workbook.isolate(dirty is not None)
+    isolate(dirty is not None)
     sinks, scale = chance.choice([None, torch.randn(Hq, device=device)]), chance.choice([None, 0.3])
-    leftpad = chance.choice([None, None, torch.tensor([chance.randint(0, n + news) for n in lengths.tolist()],
-                                                      dtype=torch.int32, device=device)])
+    leftpad = chance.choice([None, None, ints(*(chance.randint(0, n + news) for n in lengths.tolist()))])
     if not paged:
         caches = [x.view(rows, most * size, *x.shape[2:]) for x in caches]
         table = torch.arange(rows, device=device).int()[:, None]
@@ -418,7 +420,7 @@ def test_kvcache(chance):
     packed, chunk = chance.random() < 0.3, chunks(chance)
     some = lambda n: [chance.randint(min(n, 1), n) if packed else n for _ in range(B)]
     nq, nk, given = some(Nq), some(news), {}
-    starts = lambda x: torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device)
+    starts = lambda x: ints(0, *itertools.accumulate(x))
     in_one = lambda x, n: torch.cat([one[:m] for one, m in zip(x, n)])
     if packed:
         given = {"cu_seqlens_q": starts(nq), "max_seqlen_q": chance.choice([None, Nq])}
@@ -450,7 +452,7 @@ def test_kvcache(chance):
     given.update(in_forms(chance, dict(causal=causal, window_size=window, softmax_scale=scale)))
     short = {x: y if not isinstance(y, torch.Tensor) or y.numel() < 9 else list(y.shape) for x, y in given.items()}
     hypothesis.note(f"{kind} {lengths} {short}")
-    O, logs = flash_workbook.flash_attn_with_kvcache(**given)
+    O, logs = flash_attn_with_kvcache(**given)
     if packed:
         O, logs = O.split(nq), logs.split(nq, 1)
     for b in set(range(B)) - {dirty}:
@@ -463,14 +465,14 @@ def test_kvcache(chance):
         close(O[b], want[0].transpose(0, 1), LIMIT if kind == "bf16" else 2**-6)
         if kind == "bf16":
             close_logs(logs[b], L[0])
-    with_one_that_is_wrong(chance, flash_workbook.flash_attn_with_kvcache, given)
+    with_one_that_is_wrong(chance, flash_attn_with_kvcache, given)
 
 
 def test_quantise_cache_is_the_librarys():
-    lib, x = flash_workbook.library().lib, torch.cat([torch.randn(3, 4, 2, 64), torch.zeros(1, 4, 2, 64),
-                                                      torch.full((1, 4, 2, 64), 1e-39)]).bfloat16()
+    x = torch.cat([torch.randn(3, 4, 2, 64), torch.zeros(1, 4, 2, 64), torch.full((1, 4, 2, 64), 1e-39)]).bfloat16()
+    lib = library().lib
     lib.wb_quantise_row.restype = ctypes.c_float
-    q, scale = flash_workbook.quantise_cache(x.to(device))
+    q, scale = quantise_cache(x.to(device))
     for page, row, head in itertools.product(range(5), range(4), range(2)):
         floats, bytes_ = x[page, row, head].float().contiguous(), torch.empty(64, dtype=torch.int8)
         one = lib.wb_quantise_row(ctypes.c_void_p(bytes_.data_ptr()), ctypes.c_void_p(floats.data_ptr()), 64)
@@ -487,7 +489,7 @@ def test_kvcache_tells_what_is_out_of_range(which, at, word, dtype):
     given = {"block_table": torch.arange(12).view(4, 3), "cache_seqlens": torch.tensor([48, 40, 17]),
              "cache_batch_idx": torch.tensor([3, 1, 2])}
     given = {name: x.to(device, dtype) for name, x in given.items()}
-    call = lambda given: flash_workbook.flash_attn_with_kvcache(q, cache, cache, causal=True, **given)
+    call = lambda given: flash_attn_with_kvcache(q, cache, cache, causal=True, **given)
     want = call(given)
     for value in (-5, 99, *[2**32 + 1] * (dtype is torch.int64)):
         wrong = {**given, which: given[which].clone()}
@@ -527,22 +529,22 @@ def test_block_mask(chance):
     mask = flash_workbook.block_mask(blocks)
     Q, K, V = (laid_out(chance, B, n, h, D).detach().transpose(1, 2) for n, h in ((Nq, Hq), (Nk, Hkv), (Nk, Hkv)))
     want, L = oracle(Q, K, V, visible, D**-0.5)
-    O, logs = flash_workbook.attention(Q, K, V, block_mask=blocks, return_lse=True)
+    O, logs = attention(Q, K, V, block_mask=blocks, return_lse=True)
     close(O, want)
     close_logs(logs, L)
-    assert torch.equal(O, flash_workbook.attention(Q, K, V, block_mask=mask))
+    assert torch.equal(O, attention(Q, K, V, block_mask=mask))
 
 
 def test_block_mask_as_listed():
     # Lists that no mask_mod made: the full block counts whole though mask_mod would hide half of it, and it ends with
     # the last key.
-    number, index = (torch.tensor(x, dtype=torch.int32, device=device) for x in ([[[1, 0]]], [[[[1, 0], [1, 0]]]]))
+    number, index = (ints(x) for x in ([[1, 0]], [[[1, 0], [1, 0]]]))
     blocks = BlockMask.from_kv_blocks(number, index, number.flip(-1), index, BLOCK_SIZE=128, mask_mod=lambda b, h, i,
                                       j: (i + j) % 2 == 0, seq_lengths=(256, 200))
     Q, K = randn(1, 2, 256, 64), randn(1, 2, 200, 64)
     i, j = torch.arange(256, device=device)[:, None], torch.arange(200, device=device)
     visible = (j >= 128) & ((i >= 128) | ((i + j) % 2 == 0))
-    close(flash_workbook.attention(Q, K, K, block_mask=blocks), oracle(Q, K, K, visible, 1 / 8)[0])
+    close(attention(Q, K, K, block_mask=blocks), oracle(Q, K, K, visible, 1 / 8)[0])
 
 
 # ------------------------ eight bits
@@ -560,12 +562,12 @@ def of_many_sizes(chance, *sizes):
 @drawn(16)
 def test_quantise_fp8_is_the_librarys(chance):
     """The bits that the library's own functions make, of float32 and of bf16; and what Hadamard leaves as it was."""
-    lib, at = flash_workbook.library().lib, lambda x: ctypes.c_void_p(x.data_ptr())
+    lib, at = library().lib, lambda x: ctypes.c_void_p(x.data_ptr())
     (B, Hq, Hkv, Nq, Nk, _), D = sizes(chance), chance.choice([64, 128, 256])
     given = [of_many_sizes(chance, B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk))]
     if bf16 := chance.random() < 0.5:  # which one kernel does
         given = [x.clamp(-(2.0**119), 2.0**119).bfloat16() for x in given]
-    eight = [x.cpu() for x in flash_workbook.quantise_fp8(*(x.to(device) for x in given))]
+    eight = [x.cpu() for x in quantise_fp8(*(x.to(device) for x in given))]
     eight[:3], (Q, K, V) = [x.view(torch.uint8) for x in eight[:3]], (x.float() for x in given)
     for b, h, i in itertools.product(range(B), range(Hq), range(Nq)):
         q = torch.empty(D, dtype=torch.uint8)
@@ -579,12 +581,11 @@ def test_quantise_fp8_is_the_librarys(chance):
         assert K8.equal(eight[1][b, h, 64 * t :][:64]) and V8.equal(eight[2][b, h, t])
     if bf16 and full_has_gradients():
         Q, K, V = (randn(B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
-        spread = flash_workbook.quantise_fp8(Q, K, V, hadamard=True)
-        assert torch.equal(spread.V_exponent, flash_workbook.quantise_fp8(Q, K, V).V_exponent)
-        close(flash_workbook.attention_fp8(*spread, causal=False),
-              oracle(Q, K, V, bottom_right(Nq, Nk), D**-0.5)[0], 2**-3)
+        spread = quantise_fp8(Q, K, V, hadamard=True)
+        assert torch.equal(spread.V_exponent, quantise_fp8(Q, K, V).V_exponent)
+        close(attention_fp8(*spread, causal=False), oracle(Q, K, V, bottom_right(Nq, Nk), D**-0.5)[0], 2**-3)
         with pytest.raises(Refused, match="in bf16"):
-            flash_workbook.quantise_fp8(Q.float(), K, V, hadamard=True)
+            quantise_fp8(Q.float(), K, V, hadamard=True)
 
 
 def meant(eight, Nk):
@@ -603,14 +604,14 @@ def test_fp8(chance):
     (B, Hq, Hkv, Nq, Nk, _), D, causal = sizes(chance), chance.choice([64, 128]), chance.random() < 0.5
     Nq = Nk if causal else Nq
     Q, K, V = (randn(B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
-    eight = flash_workbook.quantise_fp8(Q, K, V)
+    eight = quantise_fp8(Q, K, V)
     levels, visible = chance.choice([1, 2]), bottom_right(Nq, Nk, ALL, 0 if causal else ALL)
-    O, logs = flash_workbook.attention_fp8(*eight, causal=causal, levels=levels, return_lse=True)
+    O, logs = attention_fp8(*eight, causal=causal, levels=levels, return_lse=True)
     # P meets V in e4m3, 2^-4 of it off at most; tests/16_flash_fp8.c derives this element by element.
     close(O, oracle(*meant(eight, Nk), visible, D**-0.5)[0], 2**-4)
-    assert torch.equal(O, flash_workbook.attention_fp8(Q, K, V, causal=causal, levels=levels))
+    assert torch.equal(O, attention_fp8(Q, K, V, causal=causal, levels=levels))
     shuffled = eight._replace(V=eight.V.view(torch.uint8).flip(-1).view(eight.V.dtype))
-    assert Nk == 1 or far(flash_workbook.attention_fp8(*shuffled, causal=causal),
+    assert Nk == 1 or far(attention_fp8(*shuffled, causal=causal),
                           oracle(*meant(eight, Nk), visible, D**-0.5)[0]) > 2**-4
 
 
@@ -632,7 +633,7 @@ def inputs(B, Hq, Hkv, N, D, how):
     how = dict(how)
     Q, K, V, dO = (torch.randn(B, h, N, D, device=device).bfloat16() for h in (Hq, Hkv, Hkv, Hq))
     sinks = [torch.randn(Hq, device=device)] if how.pop("logits", False) else []
-    if how.get("causal") is False and flash_workbook.library().lib.wb_device_capability() != 9:
+    if how.get("causal") is False and library().lib.wb_device_capability() != 9:
         pytest.skip("has a backward pass only on sm_90")
     return [x.requires_grad_() for x in (Q, K, V, *sinks)], dO, how
 
@@ -656,7 +657,7 @@ def same(some, others):
 def operators():
     """Each with arguments."""
     (Q, K), (q, k) = ([randn(1, 4, n, 64), randn(1, 2, m, 64)] for n, m in ((20, 70), (40, 40)))
-    wants, ints = lambda *x: [y.detach().requires_grad_() for y in x], lambda *x: torch.tensor(x).int().to(device)
+    wants = lambda *x: [y.detach().requires_grad_() for y in x]
     cu, slopes, sinks = ints(0, 15, 40), torch.rand(1, 4, 40, device=device), torch.randn(4, device=device)
     for some, cap in ((None, 0.0), (slopes[:, :, :20].contiguous(), 2.0)):
         yield flash_attn.band, (*wants(Q, K, K), some, 5, 3, 0, cap, 0.25, "")
@@ -664,14 +665,14 @@ def operators():
     for used, some in ((None, None), (ints(9, 25), slopes)):
         yield flash_attn.varlen, (*wants(q, k, k), sinks, cu, None, cu, used, some, ALL, 0, 0, 0.0, 0.25, True, "")
     new, cache, table, n = randn(2, 4, 1, 64), randn(5, 16, 2, 64), ints(0, 1, 4, 2).view(2, 2), ints(5, 30)
-    cache8, scales = flash_workbook.quantise_cache(cache)
+    cache8, scales = quantise_cache(cache)
     yield flash_attn.decode, (new, cache, cache, None, None, table, n, 0.1, "")
     yield flash_attn.decode, (new, cache8, cache8, scales, scales, table, n, 0.1, "")
     yield arguments.in_range, (table, n, None, 0, 16, 5)
     mask = block_mask_of(20, 70)
     yield masks.masked, (Q, K, K, *mask.fitting(Q, K), 0.1, "")
     if full_has_gradients():
-        eight = flash_workbook.quantise_fp8(Q, K, K)
+        eight = quantise_fp8(Q, K, K)
         yield flash_workbook.fp8.fp8, (*eight, 2, False, 0.1, "")
         yield flash_workbook.fp8.quantised, (Q, K, K, True, "")
     for causal, window, tokens, s in [(False, 0, 0, None)] * full_has_gradients() + [
@@ -698,7 +699,7 @@ def test_operators_are_as_torch_wants_them():
 
 def whole():
     """Calls, and their tensors."""
-    f, cu, band = flash_workbook, torch.tensor([0, 15, 40], dtype=torch.int32, device=device), {"deterministic": True}
+    f, cu, band = flash_workbook, ints(0, 15, 40), {"deterministic": True}
     x, mask = [randn(1, 40, h, 64, wants=True) for h in (4, 2, 2)], block_mask_of(40, 40)
     for how in ({"causal": True}, {"causal": True, "window_size": (9, 0)}, {"window_size": (9, 2), "softcap": 3.0}):
         yield lambda q, k, v: f.flash_attn_func(q, k, v, **how, **band), x
@@ -763,12 +764,12 @@ class Asked(TorchDispatchMode):
 @pytest.mark.parametrize("all", [False, True])
 def test_deterministic_is_obeyed(flag, all):
     """By argument, or PyTorch's flag."""
-    q, cu = randn(1, 70, 2, 64, wants=True), torch.tensor([0, 30, 70], dtype=torch.int32, device=device)
+    q, cu = randn(1, 70, 2, 64, wants=True), ints(0, 30, 70)
     how = {} if all else {"deterministic": flag}
     torch.use_deterministic_algorithms(all and flag)
     try:
-        O = [flash_workbook.flash_attn_func(q, q, q, causal=True, **how),
-             flash_workbook.flash_attn_varlen_func(q[0], q[0], q[0], cu, cu, 40, 40, causal=True, **how)]
+        O = [flash_attn_func(q, q, q, causal=True, **how),
+             flash_attn_varlen_func(q[0], q[0], q[0], cu, cu, 40, 40, causal=True, **how)]
         with Asked() as asked:
             sum(x.sum() for x in O).backward()
     finally:
@@ -782,8 +783,7 @@ def test_deterministic_is_obeyed(flag, all):
 
 def refusals():
     """What ends, with what, by which word."""
-    f, ints = flash_workbook, lambda *x: torch.tensor(x, dtype=torch.int32, device=device)
-    func, varlen, cached = f.flash_attn_func, f.flash_attn_varlen_func, f.flash_attn_with_kvcache
+    f, func, varlen, cached = flash_workbook, flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     q, cache, wide = randn(1, 5, 2, 64), randn(1, 64, 2, 64), randn(1, 64, 2, 136)
     Q, K, wants = randn(1, 2, 256, 64), randn(1, 2, 200, 64), randn(1, 2, 70, 64, wants=True)
     (int8, scales), e4m3, cu = f.quantise_cache(cache), cache.to(flash_attn.E4M3), ints(0, 2, 5)
@@ -890,7 +890,7 @@ def test_refusals_say_why():
 def test_kvcache_under_autocast():
     (q, new), cache = torch.randn(2, 1, 1, 2, 16, device=device), randn(1, 16, 2, 16)
     copies = lambda: cache.repeat(2, 1, 1, 1, 1)
-    call = lambda q, *new: flash_workbook.flash_attn_with_kvcache(q, *copies(), *new, cache_seqlens=3)
+    call = lambda q, *new: flash_attn_with_kvcache(q, *copies(), *new, cache_seqlens=3)
     with torch.autocast(device, torch.bfloat16):
         assert torch.equal(call(q, new, new), call(*(x.bfloat16() for x in (q, new, new))))
         for k, v, name in ((new.half(), new, "k"), (new, new.half(), "v")):
@@ -906,13 +906,13 @@ def test_who_writes_to_what_is_kept_is_told():
     for q in (Q, Q.transpose(1, 2).contiguous().transpose(1, 2)):  # copied, or not
         leaf = q.clone(memory_format=torch.preserve_format).requires_grad_()
         given = leaf * 1
-        O = flash_workbook.flash_attn_func(given, q, q, causal=True)
+        O = flash_attn_func(given, q, q, causal=True)
         if q is not Q:
             with torch.no_grad():
                 given.add_(1)
             with pytest.raises(RuntimeError, match="in-?place"):
                 O.sum().backward()
-        O = flash_workbook.flash_attn_func(leaf, q, q, causal=True)
+        O = flash_attn_func(leaf, q, q, causal=True)
         O.mul_(2)
         with pytest.raises(RuntimeError, match="in-?place"):
             O.sum().backward()
@@ -938,11 +938,11 @@ def test_default_dtype_and_device_are_not_the_kernels(dtype):
     try:
         torch.set_default_dtype(dtype)
         torch.set_default_device("meta")
-        O = flash_workbook.flash_attn_with_kvcache(q, *[cache.to(flash_attn.E4M3)] * 2)
+        O = flash_attn_with_kvcache(q, *[cache.to(flash_attn.E4M3)] * 2)
         arguments.told.cache_clear()
-        more = [flash_workbook.flash_attn_with_kvcache(q, *[cache.bfloat16()] * 2, window_size=(3, 0)),
-                flash_workbook.flash_attn_func(q, *[cache.bfloat16()] * 2, window_size=(2, 1)),
-                flash_workbook.flash_attn_varlen_func(q, *[cache.bfloat16()] * 2, softcap=3.0)]
+        more = [flash_attn_with_kvcache(q, *[cache.bfloat16()] * 2, window_size=(3, 0)),
+                flash_attn_func(q, *[cache.bfloat16()] * 2, window_size=(2, 1)),
+                flash_attn_varlen_func(q, *[cache.bfloat16()] * 2, softcap=3.0)]
     finally:
         torch.set_default_device(None)
         torch.set_default_dtype(before)
@@ -952,8 +952,8 @@ def test_default_dtype_and_device_are_not_the_kernels(dtype):
 def test_new_lengths_in_the_same_tensor():
     """Written to, or through .data, which nobody counts: seen on the host, and on a GPU after forget_mask()."""
     v = torch.arange(1, 13, device=device).bfloat16()[:, None, None].expand(12, 1, 16)
-    cu, q = torch.tensor([0, 3, 12], dtype=torch.int32, device=device), torch.zeros_like(v)
-    call = lambda cu: flash_workbook.flash_attn_varlen_func(q, q, v, cu, cu)[[0, 11], 0, 0].tolist()
+    cu, q = ints(0, 3, 12), torch.zeros_like(v)
+    call = lambda cu: flash_attn_varlen_func(q, q, v, cu, cu)[[0, 11], 0, 0].tolist()
     assert call(cu) == [2, 8]
     cu[1] = 4
     assert call(cu) == [2.5, 8.5]
@@ -978,17 +978,17 @@ def test_refusals_travel():
 @pytest.mark.parametrize("what", ["func", "varlen", "kvcache"])
 def test_captured_in_a_graph(what):
     q, k = randn(2, 3, 4, 64), randn(2, 64, 2, 64)
-    cu_q, cu_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device=device) for n in (3, 64))
-    calls = {"func": lambda: flash_workbook.flash_attn_func(q, k, k, causal=True),
-             "varlen": lambda: flash_workbook.flash_attn_varlen_func(q.flatten(0, 1), k.flatten(0, 1), k.flatten(0, 1),
-                                                                     cu_q, cu_k, 3, 64, causal=True),
-             "kvcache": lambda: flash_workbook.flash_attn_with_kvcache(q, k, k, causal=True)}
+    cu_q, cu_k = (ints(0, n, 2 * n) for n in (3, 64))
+    calls = {"func": lambda: flash_attn_func(q, k, k, causal=True),
+             "varlen": lambda: flash_attn_varlen_func(q.flatten(0, 1), k.flatten(0, 1), k.flatten(0, 1), cu_q, cu_k, 3,
+                                                      64, causal=True),
+             "kvcache": lambda: flash_attn_with_kvcache(q, k, k, causal=True)}
     want, graph = calls[what](), torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         got = calls[what]()
     flash_attn.band_mask.cache_clear()  # the graph keeps what it reads
-    calls["varlen"] = lambda q=q: flash_workbook.flash_attn_varlen_func(
+    calls["varlen"] = lambda q=q: flash_attn_varlen_func(
         q.flatten(0, 1), k.flatten(0, 1), k.flatten(0, 1), cu_q.clone(), cu_k, causal=True)
     calls[what](), q.copy_(randn(*q.shape))
     graph.replay()

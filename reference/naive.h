@@ -33,8 +33,7 @@ extern __typeof__(flash_decode_int8) naive_gpu_decode_int8;
 extern __typeof__(flash_fp8) naive_gpu_fp8;
 
 // The mask is first written out, a byte a pair, beside the score matrix: that is what "a boolean mask" is to a
-// framework's plain attention. How much longer that takes is part of the time; it is little beside the scores of all
-// heads.
+// framework's plain attention.
 extern __typeof__(flash_block_mask) naive_gpu_masked_attention;
 
 // One thread a row.

@@ -207,24 +207,6 @@ __global__ void naive_sum_kernel(bf16 *C, const bf16 *A, const bf16 *B, size_t s
     for (int d = 0; d < D; d++) C[row * D + d] = __float2bfloat16(scale * sum[d]);
 }
 
-static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, int count, int M, int Nk, int D,
-                        float scale, wb_stream stream)
-{
-    naive_scores_kernel<<<(unsigned)((size_t)count * M), 64, 0, stream>>>(S, Q, K, pitch, M, Nk, D, scale);
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
-}
-
-static wb_status sum(bool transposed, bf16 *C, const bf16 *P, const bf16 *B, size_t pitch, int count, int rows,
-                     int terms, int D, float scale, wb_stream stream)
-{
-    const size_t apart = 2 * pitch, M = transposed ? terms : rows;
-    naive_sum_kernel<<<(unsigned)((size_t)count * rows), 1, 0, stream>>>(
-        C, P, B, transposed ? apart : 1, transposed ? 1 : apart, rows, terms, M * apart, D, scale);
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
-}
-
 #else
 
 extern "C" const char *naive_gpu_products(void) { return "cuBLAS"; }
@@ -238,10 +220,16 @@ static wb_status cublas_handle(cublasHandle_t *handle, wb_stream stream)
     return WB_OK;
 }
 
-// cuBLAS counts columns first: to it our row-major [M, N] is an [N, M] matrix, so the factors change places.
+#endif
+
 static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, int count, int M, int Nk, int D,
                         float scale, wb_stream stream)
 {
+#ifdef __CUDACPU__
+    naive_scores_kernel<<<(unsigned)((size_t)count * M), 64, 0, stream>>>(S, Q, K, pitch, M, Nk, D, scale);
+    WB_CUDA(cudaGetLastError());
+#else
+    // cuBLAS counts columns first: to it our row-major [M, N] is an [N, M] matrix, so the factors change places.
     cublasHandle_t handle = nullptr;
     const wb_status status = cublas_handle(&handle, stream);
     if (status != WB_OK) return status;
@@ -251,26 +239,31 @@ static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, in
                                          Q, CUDA_R_16BF, D, (long long)M * D, &zero,                  //
                                          S, CUDA_R_32F, (int)pitch, (long long)M * (long long)pitch,  //
                                          count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+#endif
     return WB_OK;
 }
 
 static wb_status sum(bool transposed, bf16 *C, const bf16 *P, const bf16 *B, size_t pitch, int count, int rows,
                      int terms, int D, float scale, wb_stream stream)
 {
+    const size_t apart = 2 * pitch, M = transposed ? terms : rows;
+#ifdef __CUDACPU__
+    naive_sum_kernel<<<(unsigned)((size_t)count * rows), 1, 0, stream>>>(
+        C, P, B, transposed ? apart : 1, transposed ? 1 : apart, rows, terms, M * apart, D, scale);
+    WB_CUDA(cudaGetLastError());
+#else
     cublasHandle_t handle = nullptr;
     const wb_status status = cublas_handle(&handle, stream);
     if (status != WB_OK) return status;
     const float zero = 0;
-    const long long M = transposed ? terms : rows;
     WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, transposed ? CUBLAS_OP_T : CUBLAS_OP_N, D, rows, terms,
-                                         &scale, B, CUDA_R_16BF, D, (long long)terms * D,                    //
-                                         P, CUDA_R_16BF, (int)(2 * pitch), 2 * M * (long long)pitch, &zero,  //
-                                         C, CUDA_R_16BF, D, (long long)rows * D,                             //
+                                         &scale, B, CUDA_R_16BF, D, (long long)terms * D,            //
+                                         P, CUDA_R_16BF, (int)apart, (long long)(M * apart), &zero,  //
+                                         C, CUDA_R_16BF, D, (long long)rows * D,                     //
                                          count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+#endif
     return WB_OK;
 }
-
-#endif
 
 // ------------------------ attention
 

@@ -16,10 +16,8 @@ bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int
 // the tokens.
 static size_t seen_from(const wb_problem *problem, const attention_shape *shape, int i, size_t j)
 {
-    if (problem->mask == WB_NO_MASK || !shape->causal) return j;
-    if (j > (size_t)i) return shape->kv_len;
-    const bool left = problem->window && (int)j <= i - shape->window;
-    return left && !(problem->sinks && (int)j < shape->sinks) ? (size_t)(i - shape->window + 1) : j;
+    if (oracle_visible(problem, shape, i, (int)j)) return j;
+    return j > (size_t)i ? (size_t)shape->kv_len : (size_t)(i - shape->window + 1);
 }
 
 static void *room(size_t count, size_t size)

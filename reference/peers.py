@@ -6,14 +6,12 @@
 
 fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the
 plain formula; fa4 FlashAttention-4, fa3 FlashAttention-3, flashinfer FlashInfer (`pip install flashinfer-python`). A
-peer that is not installed, or declines, is named in a line that starts with #. Of 11 fa4 has a learnable_sink, in
-bfloat16, and flex scales its output by the share of the keys, 1 / (1 + exp(s - L)), in the same compiled function. Of
-13 fa4 and flashinfer read pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone. Of 14 bf16
-is problem 13 and library problem 14 itself, on the same keys; flashinfer reads a cache of float8, e4m3, which has no
-scales. Of 15 flex sees the masks of the bench, by the formulas that one would write for it; what is drawn of them says
-libworkbook_all.so, beside the library (WB_LIBRARY). Its tiles are 128 x 128, whatever those of the bench are. Of 16
-library is 16 itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10; cudnn is cuDNN's
-sdpa_fp8, flashinfer its kernel for Hopper. In which shapes: shapes.txt. Columns and times as in plots/README.md.
+peer that is not installed, or declines, is named in a line that starts with #. Of 13 cudnn and fa2 read a cache in one
+piece, so sequences of one length alone. Of 14 bf16 is problem 13 and library problem 14 itself, on the same keys;
+flashinfer reads a cache of float8, e4m3, which has no scales. Of 15 flex sees the masks of the bench by formulas, in
+tiles of 128 x 128; libworkbook_all.so, beside the library (WB_LIBRARY), says what is drawn of them. Of 16 library is 16
+itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10. In which shapes: shapes.txt.
+Columns and times as in plots/README.md.
 
 errors: how far off O of 16 is, ours and theirs, on the same inputs: |O - truth| / |truth| in the Euclidean norm, and
 bias, the mean of (O - truth) sign(truth) over the mean of |truth|. truth is of what was drawn, in bf16; of `mean_one`
@@ -343,7 +341,7 @@ def measure(problem, names, N, D=128, Hq=None, Hkv=None, B=4, mask="causal", W=0
     causal = c.mask == "causal" and not page and problem != "15"
     shape = c.B, c.Hq, c.Hkv, c.Nq, c.Nk, c.D, *seen, "-", "-", int(causal)
     data = page or "-", lens or "-", *((mask, 128) if problem == "15" else "--")
-    for name in EIGHT if problem == "16" else names:
+    for name in {"14": ("bf16", "library", "flashinfer"), "16": EIGHT}.get(problem, names):
         try:
             ms, low, high = times(make(name))
         except Exception as error:  # out of memory, or a peer that is not there, or declines

@@ -6,7 +6,7 @@ number of ranks after the other, and the first rank tells what it found: |x - wa
 joined, beside PyTorch's attention in float32, over the whole sequence. The limit is flash_attn_test.py's, 2^-7, for all
 that two roundings are added to those it counts: of a call's O, and of a call's share of a gradient. Ranks that wait for
 each other are known by this, that all of them together take less than two seconds of processor time in a minute, where
-gloo's waiting takes one. How long they take else is no matter.
+gloo's waiting takes one.
 """
 import contextlib, json, os, signal, subprocess, sys, time
 from unittest import mock

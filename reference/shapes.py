@@ -1,4 +1,4 @@
-"""Shapes: drawn by the rule of duel.py, and those of shapes.txt. Wants no PyTorch."""
+"""Shapes: random ones, for duel.py, and those of shapes.txt. Wants no PyTorch."""
 import itertools, math, os, random
 from types import SimpleNamespace
 

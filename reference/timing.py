@@ -22,19 +22,6 @@ def said(error, length=150):
     return f"{type(error).__name__}: {' '.join(str(error).split())[:length]}"
 
 
-class Verdicts:
-    """Rows: what, impl, at, value, limit, verdict. `failed` is an exit status."""
-
-    failed = False
-
-    def __init__(self):
-        print("what\timpl\tat\tvalue\tlimit\tverdict")
-
-    def row(self, what, impl, at, value, limit=None, verdict="-"):
-        self.failed |= verdict in ("TOO FAR", "NOT SEEN", "FAILED")
-        print(what, impl, at, f"{value:.5g}", "-" if limit is None else f"{limit:.5g}", verdict, sep="\t", flush=True)
-
-
 def distances(got, want):
     """How far tensors are from others, as a part of their length."""
     return [((a.float() - b.float()).norm() / b.float().norm()).item() for a, b in zip(got, want)]

@@ -84,8 +84,7 @@ check "progress: passed, except for tests that cannot run here" \
     says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
 asked "next: the command has the case of the missing test, not of the first failure" \
-    'make test-01 CASE=B=1,Nq=6,D=16$' \
-    "$wb" next
+    'make test-01 CASE=B=1,Nq=6,D=16$' "$wb" next
 check "next: says what is missing" says "test +$(test_of 01 2)\$"
 passing 01 | record 01 passed
 asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$wb" next
@@ -115,86 +114,85 @@ asked "next: everything has passed" '^Everything has passed' "$wb" next
 check "next: and a question about the problem that passed last" says '^A question about 19 that no test asks'
 
 # ------------------------ predict
+loop=workbook/loop
 mkdir -p build/cpu/problems
 echo 'printf "blocks\tmultiplied\tproducts\tsent\n1\t2560000\t0\t0\n" >"$2"' >build/cpu/problems/03_worker
 chmod +x build/cpu/problems/03_worker
-predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
+predict() { env MAKE=true GUESS="$1" $loop/predict.sh 03; }
 asked "predict: without a number the question alone" 'How many times as many' make predict-03
 asked "predict: the count is shown next to the prediction" '^  counted    2$' predict 3
 asked "predict: accepts per cents" '^  counted    2: right$' predict 200%
 refused "predict: a GUESS that is not a number" 'GUESS=a lot must be a number' predict 'a lot'
 now_is 05 failed
 refused "predict: counts nothing before the problem has passed" 'must pass before .* .state: unfinished' \
-    env GUESS=1 workbook/loop/predict.sh 5
+    env GUESS=1 $loop/predict.sh 5
 now_is 05 passed
 run env P=03 "$wb" next
 check "next: an answered question is not asked again" eval '! says "A question about"'
 
 # ------------------------ hint
+mine=problems/03/flash_forward.cu was=$scratch/shipped/03/flash_forward.cu
 copy() { cp "$scratch/shipped/$1"/* "problems/$1/"; }
 copy 03
 for level in 1 2 3; do
     asked "hint, level $level" "gap \"max\".*level $level of 3" env LEVEL=$level "$wb" hint 03
 done
-mkdir -p workbook/loop/shipped && cp -R "$scratch/shipped/03" workbook/loop/shipped
-sed -i.bak 's/TODO(03) max:/now max:/' problems/03/flash_forward.cu
+mkdir -p $loop/shipped && cp -R "$scratch/shipped/03" $loop/shipped
+sed -i.bak 's/TODO(03) max:/now max:/' $mine
 asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$wb" hint 03
 asked "gaps: those that are as shipped, in a line" \
-    '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' \
-    "$wb" gaps 03
-sed -i.bak 's/$/\r/' problems/03/flash_forward.cu
+    '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' "$wb" gaps 03
+sed -i.bak 's/$/\r/' $mine
 asked "gaps: and of a file that an editor of Windows has saved" 'not written yet: rescale, ' "$wb" gaps 03
-sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
+sed 's/TODO(03)/now:/' $mine >"$scratch/mine" && cp "$scratch/mine" $mine
 run "$wb" hint 03
 check "hint: with every gap touched, lists them" has_lines 'make hint-03 GAP=' 5
 run "$wb" gaps 03
 check "gaps: prints nothing if every gap is touched" test ! -s "$said"
-sed -e 's|return WB_OK|return  WB_OK|' -e '1s|$| //|' "$scratch/mine" >problems/03/flash_forward.cu
+sed -e 's|return WB_OK|return  WB_OK|' -e '1s|$| //|' "$scratch/mine" >$mine
 asked "gaps: says where given code was changed" \
     '^  given code, outside of the gaps, was changed: line 1, ' "$wb" gaps 03
-{ cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >problems/03/flash_forward.cu
+{ cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >$mine
 run "$wb" gaps 03
 check "gaps: a function of one's own changes no given code" test ! -s "$said"
-printf '\357\273\277%s' "$(tr -d '\r' <"$scratch/mine")" >problems/03/flash_forward.cu
+printf '\357\273\277%s' "$(tr -d '\r' <"$scratch/mine")" >$mine
 run "$wb" gaps 03
 check "gaps: nor does an editor's mark, or a last line without an end" test ! -s "$said"
 asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
     make hint-08 GAP="dS for" LEVEL=2
 refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$wb" hint 06
-rm -rf workbook/loop/shipped
+rm -rf $loop/shipped
 
 # ------------------------ reset
-mine=problems/03/flash_forward.cu
 cp $mine "$scratch/mine"
-mkdir -p workbook/loop/shipped/03 && echo "something else" >workbook/loop/shipped/03/flash_forward.cu
+mkdir -p $loop/shipped/03 && echo "something else" >$loop/shipped/03/flash_forward.cu
 refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loop/shipped/03' \
-    workbook/loop/reset.sh 03
+    $loop/reset.sh 03
 check "reset: the file is unchanged" same $mine "$scratch/mine"
-cp -R "$scratch/shipped/03" workbook/loop/shipped
+cp -R "$scratch/shipped/03" $loop/shipped
 now_is 03 failed
 run make reset-03
 check "reset: removes the old file's report" [ ! -e build/grade/03.json ]
-check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
+check "reset from $loop/shipped" same $mine "$was"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
-asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
+asked "reset: nothing to do" 'nothing to do' $loop/reset.sh 03
 run make blank-03
 grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.2 ] && same $mine.1 "$scratch/mine"
 verdict $? "blank: the contract alone, the other file is kept beside the backup before"
 asked "blank: a hint by the name of its gap" 'gap "rescale" \(problems/03/flash_forward.cu\), level 1 of 3' \
     env GAP=rescale "$wb" hint 03
 asked "blank: hints without a name" 'has no gaps' "$wb" hint 03
-run workbook/loop/reset.sh 03
-check "blank: reset goes back" same $mine "$scratch/shipped/03/flash_forward.cu"
+run $loop/reset.sh 03
+check "blank: reset goes back" same $mine "$was"
 for number in $numbers; do cp "$scratch/shipped/$number"/* "problems/$number/"; done
 rm $mine $mine.[2-9]
-run workbook/loop/reset.sh 03
-check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
+run $loop/reset.sh 03
+check "reset: a file that is gone comes back" same $mine "$was"
 echo "// an attempt" >problems/03/attempt.cu
 asked "neither a backup nor another file is the source" "^$mine\$" \
     make -s --eval='show:;@echo $(call source,problems,03)' show
 asked "test-3 is test-03; with a file beside the skeleton nothing is started" \
-    '^  not started: open problems/03/flash_forward.cu' \
-    tested 3
+    '^  not started: open problems/03/flash_forward.cu' tested 3
 check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 refused "test-98: there is no such problem" 'no problem 98, only 01 02 .* 10 11' tested 98
 rm problems/03/attempt.cu
@@ -220,10 +218,10 @@ says "cp build/grade/passed/03.cu $mine restores it" && same build/grade/passed/
 verdict $? "a file that passed is kept, and named when another fails"
 cp "$scratch/mine" $mine && touch problems/03/other.cuh
 asked "handin: what it packed, and what it did not" "^  $mine  passed, 0 of 200" \
-    env MAKE=true JOBS=1 workbook/loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
+    env MAKE=true JOBS=1 $loop/handin.sh "$BACKEND" "$scratch/in.tar.gz" 02 03
 check "handin: of each problem the one file" [ "$(tar -tzf "$scratch/in.tar.gz")" = "$mine" ]
 echo '#include "other.cuh"' >>$mine
-run workbook/loop/handin.sh "$BACKEND" "$scratch/none.tar.gz" 03
+run $loop/handin.sh "$BACKEND" "$scratch/none.tar.gz" 03
 ! [ -e "$scratch/none.tar.gz" ] && says "move problems/03/other.cuh into $mine"
 verdict $? "handin: refuses a file that needs one that would not be packed"
 cp "$scratch/mine" $mine
@@ -231,23 +229,23 @@ rm problems/03/other.cuh
 cp "$scratch/shipped/03"/* problems/03/
 run make clean
 check "clean keeps backups" test -f $mine.1
-rm -rf workbook/loop/shipped
+rm -rf $loop/shipped
 if command -v git >/dev/null; then
     git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm shipped
     for change in one two; do
         echo "// $change" >>$mine
         git add -A && git -c user.name=a -c user.email=a@b commit -qm "$change"
     done
-    run workbook/loop/reset.sh 03
-    check "reset from the git history" same $mine "$scratch/shipped/03/flash_forward.cu"
+    run $loop/reset.sh 03
+    check "reset from the git history" same $mine "$was"
     git status --short >"$said"
     check "git does not see backups" test "$(cat "$said")" = " M $mine"
     rm -rf .git
 fi
 
 # ------------------------ step
-cp -R "$scratch/shipped/04" workbook/loop/shipped
-echo "// mine alone" >>problems/03/flash_forward.cu
+cp -R "$scratch/shipped/04" $loop/shipped
+echo "// mine alone" >>$mine
 asked "step: my file of the problem before, against what is shipped" '^-// mine alone' make step-04
 says '^\+\+\+ shipped/04/flash_causal.cu' && says '^\+ *//[{] bounds' && ! grep -qF "${TMPDIR:-/tmp}" "$said"
 verdict $? "step: shows the new gap, and no removed folder"
@@ -258,30 +256,30 @@ verdict $? "step: with COMMENTS=1, gaps in the code and comments after it"
 refused "step: without a predecessor" '^step-02: 02 uses no code of an earlier problem; make next' make step-02
 
 # ------------------------ start
-cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
+cp -R "$scratch/shipped/03" "$scratch/shipped/04" $loop/shipped
 rm -f build/grade/03.* problems/04/*.[1-9]
 refused "start: only after the problem before" 'starts from your 03, which has not passed' make start-04
 sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
-    "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
+    "$was" >$mine
 passing 03 | record 03 passed
-refused "start: comments of mine are no code" 'uses none of your code' env MAKE=true workbook/loop/reset.sh 04 start
-sed -i.bak 's|// mine: .*|&\nint mine;|; s|$|\r|' problems/03/flash_forward.cu && passing 03 | record 03 passed
-run env MAKE=true workbook/loop/reset.sh 04 start
+refused "start: comments of mine are no code" 'uses none of your code' env MAKE=true $loop/reset.sh 04 start
+sed -i.bak 's|// mine: .*|&\nint mine;|; s|$|\r|' $mine && passing 03 | record 03 passed
+run env MAKE=true $loop/reset.sh 04 start
 grep -q '^int mine;$' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
 verdict $? "start: my code for 03 is in 04, in a gap and outside, beside the gaps of 04"
 check "start: my lines that 04 replaces are named" says '^    .*kernel<<<.*// mine beside'
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
-echo >>problems/03/flash_forward.cu
-refused "start: no file that has changed since its tests" 'passed and changed since' workbook/loop/reset.sh 04 start
-cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
+echo >>$mine
+refused "start: no file that has changed since its tests" 'passed and changed since' $loop/reset.sh 04 start
+cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf $loop/shipped
 
 # ------------------------ diff
 refused "diff without solutions/" '^diff-03: there is no reference solution here' \
-    env YES=1 workbook/loop/step.sh 03 diff
+    env YES=1 $loop/step.sh 03 diff
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
-    refused "diff asks first, and refuses without a terminal" 'without a terminal' workbook/loop/step.sh 03 diff
+    refused "diff asks first, and refuses without a terminal" 'without a terminal' $loop/step.sh 03 diff
     asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
     asked "step between reference solutions" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
 fi

@@ -6,6 +6,7 @@
 #   ranks     on several GPUs (no part of all): the CPU's model by 1, 2, 4, ... ranks, alike; tokens a second of the
 #             large one, in turns
 #   context   likewise: one sequence over 1, 2, 4, ... ranks, alike; time and memory of long ones (LENGTHS="131072 ...")
+# shellcheck disable=SC2086 # words
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . workbook/loop/source.sh
@@ -25,13 +26,10 @@ small() {
     head_lines cuda "train steps=2000, and with naive attention on the host" >"$result/train.tsv"
     printf 'run\tstep\tseconds\tloss\theld_out\n' >>"$result/train.tsv"
     lessons="text=$out/lessons.txt $keys"
-    # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/whole" log="$result/curve" compare="$result/compare_small.tsv"
     ok $? "the CPU's model, with the reference solutions"
     sed '1d; s/^/solutions	/' "$result/curve" >>"$result/train.tsv"
-    # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/parts" length=0 until=800 >/dev/null
-    # shellcheck disable=SC2086
     $out/train $lessons checkpoint="$result/parts" length=0 >/dev/null && cmp "$result/whole" "$result/parts"
     ok $? "800 steps and 1200 more from the checkpoint are bitwise identical to 2000"
     mkdir -p $out/solutions && mv "$result/whole" $out/solutions/checkpoint && rm -f "$result/parts"
@@ -41,7 +39,6 @@ large() {
     any_text "$text"
     for kernels in keys fast; do
         [ $kernels = keys ] && with=$keys || with=$fast
-        # shellcheck disable=SC2086
         $out/train "text=$text" $large steps="${STEPS:-1000}" $with log="$result/large_$kernels.tsv" \
             compare="$result/compare_large_$kernels.tsv"
         ok $? "76 million parameters, $kernels"
@@ -79,7 +76,6 @@ measured() {
     shift 4
     unset memory
     rm -f "$result/curve"
-    # shellcheck disable=SC2086
     $out/train text="$result/text" $keys "$@" steps=$((steps + 1)) until=$steps log="$result/curve" \
         >"$result/log" 2>&1
     ! grep -q gigabytes "$table" || memory=$(sed -n 's/ GB of arrays a rank$//p' "$result/log")
@@ -91,7 +87,6 @@ measured() {
             printf "%s\t%.3f\t%.0f\t%s%s\n", fields, 1000 * s, tokens / s, memory, $3
         }' "$result/curve" >>"$table" || { cat "$result/log" && false; }
 }
-# shellcheck disable=SC2086
 ranks() {
     several
     steps=${STEPS:-400}
@@ -127,23 +122,18 @@ ranks() {
             done
         done
     done
-    awk -F'\t' '
-        !/^[#r]/ { # sorted by rate
-            n = ++turns[$2, $1]
-            for (i = n; i > 1 && rate[$2, $1, i - 1] > $6; i--) rate[$2, $1, i] = rate[$2, $1, i - 1]
-            rate[$2, $1, i] = $6
-        }
-        function median(batch, ranks) { return rate[batch, ranks, int((turns[batch, ranks] + 1) / 2)] }
+    sed '/^[#r]/d' "$result/train_ranks.tsv" | sort -k 6n | awk '
+        { at = $2 " " $1; rate[at, ++turns[at]] = $6 }
+        function median(at) { return rate[at, int((turns[at] + 1) / 2)] }
         END {
-            for (k in turns) {
-                split(k, a, SUBSEP)
-                m = median(a[1], a[2])
-                printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], m, m / median(a[1], 1)
+            for (at in turns) {
+                split(at, a, " ")
+                printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], median(at),
+                    median(at) / median(a[1] " 1")
             }
-        }' "$result/train_ranks.tsv" | sort -k 2n -k 3n
+        }' | sort -k 2n -k 3n
     rm -f "$result/text" "$result/log"
 }
-# shellcheck disable=SC2086
 context() {
     several
     export WB_TIMEOUT=300
@@ -193,8 +183,7 @@ context() {
     rm -f "$result/text" "$result/log"
 }
 # shellcheck disable=SC2046
-$MAKE --no-print-directory -j"$(nproc)" BACKEND=cuda \
-    $out/train build/cuda/lib/libworkbook.so \
+$MAKE --no-print-directory -j"$(nproc)" BACKEND=cuda $out/train build/cuda/lib/libworkbook.so \
     $(for n in 07 09; do echo build/cuda/solutions/$n.so $variants/$n/variants/hopper/$n.so; done) || exit 2
 cat problems/[0-9][0-9]/README.md >$out/lessons.txt
 # As make does it: Python's NCCL, where the system has none.

@@ -300,8 +300,7 @@ isolated, TILE = os.environ.get("WB_ISOLATE") == "1", 128  # no kernel's tiles a
 def isolate(on=True):
     """Whether NaN and infinities in one sequence may reach rows of another in flash_attn_varlen_func and, with softcap,
     alibi_slopes or more than 16 queries, flash_attn_with_kvcache: from now on, or with WB_ISOLATE=1 in the environment,
-    they do not. They do by tiles that both share, since 0 times NaN is NaN: each sequence is copied to tiles of its
-    own. Rows of no sequence never reach any."""
+    they do not: each sequence is copied to tiles of its own. Rows of no sequence never reach any."""
     global isolated
     isolated = on
     operators.forget_mask()

@@ -56,7 +56,6 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
     Nk = K.shape[2]
     K, V = (pad(x, (0, 0, 0, -Nk % KEYS)).unflatten(2, (-1, KEYS)) for x in (K, V))  # [B, Hkv, tiles, 64, D]
     Qe, Ke, Ve = exponent_of(Q.abs().amax(3)), *(exponent_of(x.abs().amax((3, 4))) for x in (K, V))
-    # of each 16 keys: 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15
     V = V.unflatten(3, (-1, 2, 4, 2)).transpose(4, 5).flatten(3, 6)
     V = rounded(V.mT, Ve[..., None, None]).contiguous()
     return Eight(rounded(Q, Qe[..., None]), rounded(K, Ke[..., None, None]).flatten(2, 3)[:, :, :Nk].contiguous(), V,

@@ -33,18 +33,18 @@ namespace
 using at::Tensor;
 using c10::SymInt;
 using std::optional;
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Two = std::tuple<Tensor, Tensor>;
 
 // ------------------------ the library
 
+#define FORMS(each, name) each(name) each(name##_in) each(name##_workspace)
 #define FUNCTIONS(each) \
     each(wb_device_name) each(wb_device_capability) each(wb_last_message) each(flash_forward) each(flash_gqa) \
         each(flash_window) each(flash_sinks) each(flash_hopper) each(flash_sink_logits) each(flash_block_mask) \
-            each(flash_wide) each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest) \
-                each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in) \
-                    each(flash_sinks_backward_workspace) each(flash_sink_logits_backward) \
-                        each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace) \
-                            each(wb_heads_first) each(wb_scored_backward) each(wb_add_share)
+            each(flash_wide) each(flash_gqa_backward_fastest) each(wb_heads_first) each(wb_scored_backward) \
+                each(wb_add_share) FORMS(each, flash_gqa_backward) FORMS(each, flash_sinks_backward) \
+                    FORMS(each, flash_sink_logits_backward)
 
 struct Library {
     std::string path;
@@ -200,19 +200,12 @@ void in_order(const Library &lib, const Place &place, c10::ArrayRef<Tensor *> al
 attention_shape shape_of(const Tensor &Q, const Tensor &K, bool sink_logits, bool causal, int64_t window,
                          int64_t sink_tokens, optional<double> scale)
 {
-    const int D = (int)Q.size(3), N = (int)Q.size(2);
+    const auto q = Q.sizes(), k = K.sizes();
     const auto number = [](int64_t x) { return (int)std::min<int64_t>(std::max<int64_t>(x, -INT_MAX), INT_MAX); };
-    if (!window && sink_logits) window = N;
-    return {(int)Q.size(0),
-            (int)Q.size(1),
-            (int)K.size(1),
-            N,
-            (int)K.size(2),
-            D,
-            (float)scale.value_or(1 / std::sqrt((double)D)),
-            causal,
-            number(window),
-            window ? number(sink_tokens) : 0};
+    const float scaled = (float)scale.value_or(1 / std::sqrt((double)q[3]));
+    if (!window && sink_logits) window = (int)q[2];
+    const int sinks = window ? number(sink_tokens) : 0;
+    return {(int)q[0], (int)q[1], (int)k[1], (int)q[2], (int)k[2], (int)q[3], scaled, causal, number(window), sinks};
 }
 
 // O and L with nothing in them.
@@ -512,13 +505,12 @@ const auto &attention_backward() { return operator_of<Backward>("flash_workbook:
 
 // What a gradient goes through where PyTorch is to differentiate it again (create_graph).
 struct NoSecond : torch::autograd::Function<NoSecond> {
-    static Tensor forward(torch::autograd::AutogradContext *, const Tensor &gradient, const Tensor &, const Tensor &,
-                          const Tensor &, const Tensor &)
+    static Tensor forward(AutogradContext *, const Tensor &gradient, const Tensor &, const Tensor &, const Tensor &,
+                          const Tensor &)
     {
         return gradient.alias();
     }
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *,
-                                                   const torch::autograd::variable_list &)
+    static variable_list backward(AutogradContext *, const variable_list &)
     {
         TORCH_CHECK_NOT_IMPLEMENTED(false, "attention has no second derivatives");
     }
@@ -527,11 +519,9 @@ struct NoSecond : torch::autograd::Function<NoSecond> {
 // Q, K and V are kept as the library reads them: copied once, also for what comes back. What is no copy shares its
 // version with what was given, so that who writes to it before the backward pass is told.
 struct Attention : torch::autograd::Function<Attention> {
-    static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const Tensor &Q_,
-                                                  const Tensor &K_, const Tensor &V_, const optional<Tensor> &sinks,
-                                                  bool causal, SymInt window, SymInt sink_tokens,
-                                                  optional<double> scale, bool same_bits, std::string path,
-                                                  bool tokens_first)
+    static variable_list forward(AutogradContext *ctx, const Tensor &Q_, const Tensor &K_, const Tensor &V_,
+                                 const optional<Tensor> &sinks, bool causal, SymInt window, SymInt sink_tokens,
+                                 optional<double> scale, bool same_bits, std::string path, bool tokens_first)
     {
         Tensor Q = Q_, K = K_, V = V_;
         {
@@ -553,10 +543,9 @@ struct Attention : torch::autograd::Function<Attention> {
         return {O, L};
     }
 
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
-                                                   const torch::autograd::variable_list &of)
+    static variable_list backward(AutogradContext *ctx, const variable_list &of)
     {
-        torch::autograd::variable_list all(11);
+        variable_list all(11);
         if (!of[0].defined() && !of[1].defined()) return all;
         const auto saved = ctx->get_saved_variables();
         const auto how = ctx->saved_data["how"].toTuple();

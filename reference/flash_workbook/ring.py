@@ -1,11 +1,6 @@
 """ring_attention(): one sequence on the ranks of a torch.distributed process group, each of which attends for its own
 queries while keys and values travel.
 
-    q, k, v = (shard(x, group) for x in (Q, K, V))             [B, H, N, D] of the whole -> [B, H, n, D], this rank's
-              rows
-    o = ring_attention(q, k, v, group=group)                   its rows of attention(Q, K, V), differentiable
-    O = unshard(o, group)                                      [B, H, N, D] on every rank
-
 Zigzag: of 2R chunks of the sequence rank r has chunk r and behind it chunk 2R-1-r, so that under a causal mask every
 rank has as much to do. The first N % 2R chunks have a row more than the others. shard(x, group, dim=1) cuts tokens [B,
 N] alike, and shard(torch.arange(N), group, dim=0) says which positions a rank has, for rotary embeddings.

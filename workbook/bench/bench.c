@@ -2,12 +2,12 @@
 // problems; usage() has the options. Without any of shapes it takes that of make demo.
 //
 // On the cuda backend and for a problem on the host, times are measured; problems of the device on the cpu backend are
-// run once, for memory and correctness, and their times are the emulator's and not written down. An implementation that
-// is wrong, crashes or hangs is named and left out, and the others go on. Ends with 0 if none was, and at each shape
-// one was measured beside the naive baseline; with 1 if not, with 2 if the command line is wrong.
+// run once, for memory and correctness, and their times are the emulator's and not written down. Ends with 0 if no
+// implementation was left out for good, and at each shape one was measured beside the naive baseline; with 1 if not,
+// with 2 if the command line is wrong.
 //
 // The program that was called only watches: it starts a process that measures. When that dies, whoever was running is
-// left out, and another goes on from the same shape. What must outlive such an end is in memory that both share.
+// left out, and another goes on from the same shape.
 #include "bench.h"
 
 #include "reference/naive.h"
@@ -293,7 +293,7 @@ static void blame(int status, bool ended)
     bench_leave_out(bench->last);
 }
 
-// Does the work in a process of its own, and once more after each end by an implementation. Exit status.
+// Exit status.
 static int run(bench_options *o, int argc, char **argv)
 {
     for (;;) {

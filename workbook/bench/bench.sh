@@ -54,10 +54,8 @@ ring() { # PROGRAM
         for ranks in 1 2 4 8; do
             [ $ranks -le "$gpus" ] || continue
             for N in 4096 8192 16384 32768 65536 131072; do row $ranks $N 128 32/8 1; done
-            row $ranks 32768 128 32/8 0
-            row $ranks 131072 128 32/8 0
-            row $ranks 32768 64 32/8 1
-            row $ranks 131072 64 32/8 1
+            for N in 32768 131072; do row $ranks $N 128 32/8 0; done
+            for N in 32768 131072; do row $ranks $N 64 32/8 1; done
         done
     else
         for ranks in 1 2 4 8; do row $ranks 512 64 4/2 1; done

@@ -1,5 +1,4 @@
-// bench_shapes.c - which shapes are measured, and how they are called. `timed`: on something whose time means anything,
-// so that large ones are worth it.
+// bench_shapes.c - which shapes are measured, and how they are called.
 #include "bench.h"
 
 enum { SEED = 7 };
@@ -22,31 +21,28 @@ static void add_row_sum(list *o, int rows, int cols) { add(o, (wb_case){.rows = 
 static void add_attention(list *o, int B, int Hq, int Hkv, int N, int D, int W, int S, int causal)
 {
     const wb_problem *p = o->problem;
-    add(o, (wb_case){.shape = {.batch = B,
-                               .q_heads = Hq,
-                               .kv_heads = p->grouped ? Hkv : Hq,
-                               .q_len = N,
-                               .head_dim = wb_head_dim(p, D),
-                               .window = p->window ? W : 0,
-                               .sinks = p->sinks ? S : 0,
-                               .causal = causal}});
+    wb_case c = {.shape = {.batch = B, .q_heads = Hq, .kv_heads = p->grouped ? Hkv : Hq, .q_len = N, .causal = causal}};
+    c.shape.head_dim = wb_head_dim(p, D);
+    if (p->window) c.shape.window = W;
+    if (p->sinks) c.shape.sinks = S;
+    add(o, c);
+}
+
+static attention_shape shape_of(int B, int Hq, int Hkv, int Nq, int Nk, int D)
+{
+    return (attention_shape){.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D};
 }
 
 static void add_decode(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, int page, wb_lens lens)
 {
-    add(o, (wb_case){.page = page,
-                     .lens = lens,
-                     .shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D}});
+    add(o, (wb_case){.shape = shape_of(B, Hq, Hkv, Nq, Nk, D), .page = page, .lens = lens});
 }
 
 // Under a mask as data; each sequence has its own.
 static void add_masked(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, wb_mask_name mask, int size, int q_tile)
 {
-    add(o, (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D},
-                     .mask = mask,
-                     .mask_size = size,
-                     .masks = B,
-                     .q_tile = q_tile});
+    const attention_shape shape = shape_of(B, Hq, Hkv, Nq, Nk, D);
+    add(o, (wb_case){.shape = shape, .mask = mask, .mask_size = size, .masks = B, .q_tile = q_tile});
 }
 
 static void add_masks(list *l, bool timed)
@@ -74,24 +70,32 @@ static void add_masks(list *l, bool timed)
     for (int n = 256; n <= 16384; n *= 2) add_masked(l, 1, 16, 2, n, n, 16, WB_MASK_DOCUMENTS, 64, 128);
 }
 
+// A layer of gpt-oss; of two one has no window.
+static void add_gpt_oss(list *l)
+{
+    for (int n = 1024; n <= 65536; n *= 2) add_attention(l, 1, 64, 8, n, 64, 128, 4, 0);
+    for (int n = 1024; n <= 65536 && l->problem->sink_logits; n *= 4) add_attention(l, 1, 64, 8, n, 64, n, 0, 0);
+}
+
+// 16k tokens of a model 2048 wide, with keys `kv_width` wide; and of one with 64 heads.
+static void add_wide(list *l, int kv_width)
+{
+    for (int D = 128; D >= 64; D /= 2)
+        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 16384 / n, 2048 / D, kv_width / D, n, D, 0, 0, 0);
+    for (int D = 128; l->problem->grouped && D >= 64; D /= 2) add_attention(l, 2, 64, 8, 4096, D, 0, 0, 0);
+}
+
 static void add_backward(list *l)
 {
     if (l->problem->window) {
-        for (int n = 1024; n <= 65536; n *= 2) add_attention(l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
-        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 16, 256, 4, 0);   // 4096: the original's
-        add_attention(l, 1, 16, 16, 4096, 16, 256, 4, 0);
-        add_attention(l, 1, 16, 1, 4096, 16, 256, 4, 0);
-        for (int n = 1024; n <= 65536 && l->problem->sink_logits; n *= 4)
-            add_attention(l, 1, 64, 8, n, 64, n, 0, 0);  // every other layer of gpt-oss has no window
+        add_gpt_oss(l);
     } else {
-        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
-            for (int n = 256; n <= 16384; n *= 2) add_attention(l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, 0);
-        for (int D = 128; D >= 64; D /= 2) add_attention(l, 2, 64, 8, 4096, D, 0, 0, 0);
+        add_wide(l, 2048);
         for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 64, 0, 0, 0);  // memory against N
-        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 16, 0, 0, 0);  // 4096: the original's
-        add_attention(l, 1, 16, 16, 4096, 16, 0, 0, 0);
-        add_attention(l, 1, 16, 1, 4096, 16, 0, 0, 0);
     }
+    for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 16, 256, 4, 0);  // 4096: the original's
+    add_attention(l, 1, 16, 16, 4096, 16, 256, 4, 0);
+    add_attention(l, 1, 16, 1, 4096, 16, 256, 4, 0);
 }
 
 int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES])
@@ -142,23 +146,16 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_cas
                 for (int causal = 0; causal <= 1; causal++) add_attention(&l, 16384 / n, 8, 8, n, 256, 0, 0, causal);
             add_attention(&l, 2, 32, 4, 4096, 256, 0, 0, 1);
         }
-    } else if (problem->window && problem->sink_logits) {  // the layers of gpt-oss: windowed and full ones take turns
-        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 0, 0);
-        for (int n = 1024; n <= 65536; n *= 4) add_attention(&l, 1, 64, 8, n, 64, n, 0, 0);
-    } else if (problem->window) {
-        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
+    } else {
+        if (problem->window)
+            add_gpt_oss(&l);
+        else
+            add_wide(&l, 256);
+        if (problem->sink_logits) return l.count;
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);
         const int D = problem->sinks ? 32 : 16;  // the original's, as are 2048 and 4096 above
         add_attention(&l, 1, 8, 2, 512, D, 128, 8, 0);
         add_attention(&l, 1, 8, 2, 1024, D, 128, 8, 0);
-    } else {
-        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
-            for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 256 / D, n, D, 128, 4, 0);
-        for (int D = 128; problem->grouped && D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 0);
-        for (int n = 256; n <= 16384; n *= 2)
-            add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);  // 2048 and 4096: the original's
-        add_attention(&l, 1, 8, 2, 512, 16, 128, 8, 0);
-        add_attention(&l, 1, 8, 2, 1024, 16, 128, 8, 0);
     }
     return l.count;
 }

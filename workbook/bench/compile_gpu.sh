@@ -1,7 +1,7 @@
 #!/bin/sh
 # compile_gpu.sh FILE [ARCH...] - compiles a CUDA file, warnings as errors, for the oldest GPU that we support (sm_75:
-# no bf16 tensor cores), sm_80, sm_90a, and the newest that this nvcc knows, or for those given. Runs nothing, so it
-# needs no GPU. Exit status 77: there is no nvcc. make compile-gpu does so with all files.
+# no bf16 tensor cores), sm_80, sm_90a, and the newest that this nvcc knows, or for those given. Exit status
+# 77: there is no nvcc.
 set -u
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || { echo "no nvcc here, nothing compiled"; exit 77; }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # tune.sh BACKEND SOURCE NN FILE [bench options] - which tile sizes suit this GPU? Compiles SOURCE, an implementation of
 # problem NN, once for each line of FILE, edited as the line says, and times all of them side by side, a few at a time,
-# beside SOURCE as it is. A line: a name, then a sed expression, for example    d16_x6  s/launch<16, 16, 64,
-# 5>/launch<16, 16, 64, 6>/ An edit that changes nothing, does not compile or gives wrong results is named and left out.
+# beside SOURCE as it is. A line: a name, then a sed expression (solutions/NN/tiles.txt). An edit that changes nothing,
+# does not compile or gives wrong results is named and left out.
 set -u
 backend=$1 source=$2 number=$3 file=$4
 shift 4

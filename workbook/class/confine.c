@@ -44,9 +44,8 @@ static void fail(const char *what)
 }
 
 // What is not in this table is answered by ENOSYS, as by a kernel that does not know it, so that libraries fall back:
-// keys (add_key, request_key, keyctl), ptrace, process_vm_*, mount and its family, bpf, perf_event_open, userfaultfd,
-// io_uring, kexec, modules, namespaces (unshare, setns, clone3 and clone's flags), sockets of any kind, files that
-// exist in memory alone (memfd_create, shmget, mq_open), personality, and whatever kernels yet to come will offer.
+// keys, ptrace, namespaces, sockets of any kind, files that exist in memory alone (memfd_create, shmget, mq_open), and
+// whatever kernels yet to come will offer.
 //
 // `worker`: a student's function, a program that computes, and makes no files: what is in one is memory that nobody
 // counts. `tools`: what compiles or unpacks it, which starts programs and makes files.

@@ -6,9 +6,6 @@
 #
 # WB_BASE: what it is judged with, build/grades/base, made if it is not there (grade_base.sh). --again: even if OUT
 # has the grade of the same sources. Limits: see below. SEED, CASES, SANITIZE=1, COVERAGE=1: see wb/test.c.
-#
-# Of each problem one regular file is taken (unpack.sh), compiled and run in the sandbox (sandbox.sh). The judge never
-# runs there, and what runs there sees no test, no oracle and no reference solution.
 set -u
 unset WERROR # a warning in what a student wrote is no error
 umask 077

@@ -4,7 +4,7 @@
 #              that starts the worker in the sandbox
 #   look NN    where SANITIZE=1: compiles its check build (workbook/sanitize), and has the judge give it the small cases
 #              of make sanitize-NN. It is a worker like any other: nothing was found if it ends well and its results are
-#              right. One that does not compile, ends early, takes too long or does less there is not clean
+#              right
 #   gcov       coverage.sh gcov, of a tar on standard input with what workers counted
 # Exit status: 0; 1 after what the compiler said, or what was found; 3 if the machine was too busy, and the last line
 # says so.

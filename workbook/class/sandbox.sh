@@ -54,9 +54,8 @@ sandbox_bwrap() { # TMP_MB
     quoted --chdir /tmp
 }
 
-# Prints the words to put before the program, quoted for the shell. MB: of address space. FILE_MB: the largest file it
-# may write. SECONDS: of processor time. TMP_MB: what fits in its /tmp; 0: it has none. CALLS: which system calls,
-# worker or tools.
+# Prints the words to put before the program, quoted for the shell: confine.c explains them. TMP_MB: what fits in its
+# /tmp; 0: it has none.
 sandbox_words() { # MB PROCESSES FILE_MB SECONDS TMP_MB CALLS [confine's WORD...] -- [bwrap's WORD...]
     memory=$1 processes=$2 files=$3 seconds=$4 tmp=$5 calls=$6 more=
     shift 6

@@ -1,7 +1,7 @@
 // timeline.h - a record of the CPU layer, replayed with costs (README.md): what each part of a block, or each stream of
 // a ring's ranks, does over time, and for what it waits. Costs are those of a GPU that does nothing else; what is not
 // below costs nothing: masks, arrivals, the issue of a product or copy. Messages do not slow each other down, nor
-// products. So this is no measurement; it shows which event waits for which.
+// products.
 #pragma once
 
 #include <stdbool.h>

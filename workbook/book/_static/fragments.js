@@ -40,7 +40,7 @@ book.fragments = (() => {
     const grid = range(0, 16 * cols).map(k => {
       const x = x0 + k % cols * cell, y = top + Math.floor(k / cols) * tall, is = owner[k] === lane;
       return s('g', {}, is && s('rect', {x, y, width: cell - 2, height: tall - 2, class: 'bar now'}),
-        s('text', {x: x + cell / 2 - 1, y: y + 12, class: is ? 'number on now' : 'number soft'}, String(owner[k])));
+        s('text', {x: x + cell / 2 - 1, y: y + 12, class: is ? 'number on now' : 'number soft'}, owner[k]));
     });
     const what = {K: 'column', V: 'key'}[of] || 'row';
     const low = top + 16 * tall + 62, {groups, often, passes} = fetch(of, lane, layout, D), bank = (wide - x0 - 4) / 8;
@@ -56,13 +56,13 @@ book.fragments = (() => {
       height: low + 8 * tall + 4,
       svg: [
         s('text', {x: 0, y: 14, class: 'title'}, `who holds ${names[of]}`),
-        [0, 8].map(col => col < cols && s('text', {x: x0 + col * cell, y: top - 6, class: 'soft'}, String(col))),
+        [0, 8].map(col => col < cols && s('text', {x: x0 + col * cell, y: top - 6, class: 'soft'}, col)),
         range(0, 16).map(row =>
           s('text', {x: x0 - 6, y: top + row * tall + 12, class: 'soft end'}, `${row % 8 ? '' : `${what} `}${row}`)),
         grid,
         s('text', {x: 0, y: low - 30, class: 'title'}, `banks, rows ${layouts[layout]}: ${
           passes === 1 ? 'one pass' : `${passes} passes`}`),
-        range(0, 8).map(k => s('text', {x: x0 + (k + 0.5) * bank, y: low - 8, class: 'number soft'}, String(4 * k))),
+        range(0, 8).map(k => s('text', {x: x0 + (k + 0.5) * bank, y: low - 8, class: 'number soft'}, 4 * k)),
         rows,
       ],
       side: [],
