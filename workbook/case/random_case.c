@@ -142,6 +142,9 @@ wb_case wb_random_case(const wb_problem *p, uint64_t seed, int n, double most)
     if (ranks) c.ranks = ANY(s, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 8}), shape->batch = (shape->batch + 2) / 3;
     if (p->signature == WB_FP8) c.levels = 1 + any_class(s, 2);
     make_smaller(p, &c, most / (ranks ? c.ranks : 1));
+    // A right kernel may merge a part of each multiprocessor for each row.
+    const int parts = 1 + 16384 / (shape->batch * shape->q_heads * shape->q_len);
+    if (decode && c.processors > parts) c.processors = parts;
     if (p->signature == WB_BLOCK_MASK && any_class(s, 2)) c.masks = shape->batch;
     const int heads = shape->batch * shape->kv_heads;
     if (heads > 1 && !c.shared && p->signature != WB_FP8 && !p->int8_cache && any_class(s, 3) == 0)
