@@ -56,9 +56,10 @@ kit=$new/build/kit
 mkdir -p "$kit/tests" "$kit/build/cpu/problems"
 # Of workbook/ itself, of case/ and worker/, of which a worker is made: no other room's objects.
 (cd "$new" && cp -Rp --parents Makefile workbook/*.h workbook/*.mk workbook/words workbook/cpu workbook/case/*.h \
-    workbook/worker/*.h workbook/worker/tested.c workbook/loop/probe.sh workbook/sanitize/sanitize.mk build/tools.mk \
-    build/cpu/flags.mk build/cpu/layer build/cpu/check/layer build/cpu/check/address build/cpu/check/threads \
-    build/cpu/machinery/*.o build/cpu/machinery/case/*.o build/cpu/machinery/worker/*.o build/kit)
+    workbook/nccl/*.h workbook/worker/*.h workbook/worker/tested.c workbook/loop/probe.sh \
+    workbook/sanitize/sanitize.mk build/tools.mk build/cpu/flags.mk build/cpu/layer build/cpu/check/layer \
+    build/cpu/check/address build/cpu/check/threads build/cpu/machinery/*.o build/cpu/machinery/case/*.o \
+    build/cpu/machinery/worker/*.o build/kit)
 for test in "$new"/tests/[0-9][0-9]_*.c; do
     name=${test##*/}
     mkdir -p "$kit/problems/${name%%_*}"
