@@ -69,7 +69,7 @@ static wb_status bomb(void)
 // bomb: endless_output
 // rule: every case has a time limit, and each problem; what is printed without end costs nothing
 // expect: no answer in
-// expect: used up the 2 s of this problem
+// expect: used up the 1 s of this problem
 static wb_status bomb(void)
 {
     for (;;) puts("Score: 100/100");

@@ -226,7 +226,7 @@ tries=600
 while [ -n "$(left_running)" ] && [ $tries -gt 0 ]; do sleep 0.1; tries=$((tries - 1)); done
 [ -z "$(left_running)" ] && [ -d "$out/reports/felix" ] && ! [ -e "$out/reports/felix/record" ]
 verdict $? "an interrupt ends what is running"
-grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=2
+grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=1
 verdict $? "and the same command goes on"
 bombs_reported "$out/reports"
 bomb "$class/jon" 01 keeps_the_compiler_busy
