@@ -25,7 +25,8 @@ typedef struct piece {
     int at, deep;
     bool closes;
     int site;    // dropped with it
-    bool alone;  // this piece alone is dropped, not its site
+    bool alone;  // this piece alone is dropped, not its site; it has REPAIR_EACH ids
+    int first;   // of these
     bool dropped;
     int line;  // where it was written
     int lines;
@@ -409,7 +410,7 @@ static void vary_operands(void)
             }
             changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : alike[j] ? CHANGE_OPERAND : CHANGE_CONDITION;
             // a place for each, so that what does not compile leaves the numbers of the others as they are
-            put(all[x->to - 1].end, true, 9, true, "\n, %s", y[j]);
+            put(all[x->to - 1].end, true, 9, true, "\n, %s", y[j]), pieces[piece_count - 1].first = k;
         }
         put(all[x->to - 1].end, true, 9, false, "\n) ");
     }
@@ -559,6 +560,14 @@ const char *changes_quote(const change *c)
     snprintf(line, sizeof line, "%.*s%s%.*s", (int)(text + c->at - begin), begin, changes_text(c),
              (int)strcspn(rest, "\n"), rest);
     return line;
+}
+
+void changes_keep(const bool *wanted)
+{
+    memset(site_dropped, true, sizeof site_dropped);
+    for (int id = 1; id < change_count; id++) site_dropped[changes[id].site] &= !wanted[id];
+    for (int n = 0; n < piece_count; n++)
+        if (pieces[n].alone) pieces[n].dropped = !memchr(wanted + pieces[n].first, true, REPAIR_EACH);
 }
 
 bool changes_drop(int line)

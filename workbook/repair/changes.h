@@ -35,6 +35,9 @@ void changes_write(FILE *to);
 // What stands in the place of what a change replaces; and how the line where that begins then reads.
 const char *changes_text(const change *c), *changes_quote(const change *c);
 
+// Drops what no change needs of which wanted[id] is true.
+void changes_keep(const bool *wanted);
+
 // Drops what stands in line `line` of what was written last; false if nothing does.
 bool changes_drop(int line);
 

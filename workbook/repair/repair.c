@@ -26,7 +26,8 @@
 enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES = 8, LINES = 4000 };
 enum { RANDOM = 24, SUITES = 4 };  // cases that a change has to pass as well; changes for the suite
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
-enum { FAR = 2, FEW = 4 };
+enum { FAR = 2 };
+enum { DRAWN = 10, FEW = 6 };     // edits drawn for each chosen: some are never reached, or equal; cases of each
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
 static const wb_problem *problem;
@@ -374,6 +375,8 @@ static int try_all(int found[SUITES])
     return count;
 }
 
+static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
+
 // For who asks what a suite finds (tests/prove/edits.sh, kills.sh): so many of the changes that change a result, drawn
 // by a seed, a line each with the case, and for each a file BUILT.ID that turns it on in the worker that finds its name
 // in WB_REPAIR.
@@ -384,15 +387,14 @@ static int choose(int count, uint64_t seed, const char *built)
     find_cases(0, NULL);
     probe(REPAIR_REACHED, 0, case_count);
     for (int id = 1; id < change_count; id++) seen[id] = !values[changes[id].as_it_is ? changes[id].as_it_is : id];
-    // what is reached in these, and no different, is not tried
-    probe(REPAIR_VALUES, 0, case_count < FEW ? case_count : FEW);
-    for (int n = 0, drawn = 0; n < 100 * count && drawn < count && change_count; n++) {
-        const int id = 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count);
-        if (seen[id] || !*changes[id].put || (values[changes[id].as_it_is] && !differs(id))) continue;
+    for (int n = 0, chosen = 0; n < DRAWN * count && chosen < count && case_count; n++) {
+        const int id = drawn(n, seed);
+        if (seen[id] || !*changes[id].put) continue;
         seen[id] = true, shared->on = id;
-        for (first = 0; first < case_count; first++)
-            if (!wrong[first] && is_wrong(first) && is_wrong(first)) break;
-        if (first == case_count) continue;
+        bool shows = false;  // in one of a few cases: of all, edits without a difference would take most of the time
+        for (int k = id; k < id + FEW && !shows; k++)
+            first = k % case_count, shows = !wrong[first] && is_wrong(first) && is_wrong(first);
+        if (!shows) continue;
         char name[4096], text[WB_CASE_TEXT];
         wb_case_print(problem, &cases[first], text);
         snprintf(name, sizeof name, "%s.%d", built, id);
@@ -400,7 +402,7 @@ static int choose(int count, uint64_t seed, const char *built)
         if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
         fclose(file);
         printf("%d\t%d\t%s\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put, text);
-        drawn++;
+        chosen++;
     }
     return unshare(), 0;
 }
@@ -433,6 +435,9 @@ int main(int argc, char **argv)
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
         return puts("nothing, because the source has too many places to change, or none"), 1;
+    static bool keep[REPAIR_IDS];
+    for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
+    if (chosen) changes_keep(keep);
     if (!build(argv[2], argv[3])) {
         printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
         return 1;
