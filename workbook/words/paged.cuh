@@ -138,8 +138,11 @@ template <int Rows> struct member {
     size_t heads, packed;
 
     TILE_FN member(const decode_shape &s)
-        : team(blockIdx.x / members<Rows>(s)), teams(gridDim.x / members<Rows>(s)),
-          head(blockIdx.x % members<Rows>(s) / row_tiles<Rows>(s)), first_row(blockIdx.x % row_tiles<Rows>(s) * Rows),
+        : member(s, blockIdx.x / members<Rows>(s), gridDim.x / members<Rows>(s), blockIdx.x % members<Rows>(s))
+    {
+    }
+    TILE_FN member(const decode_shape &s, int of, int of_all, int n)  // the n-th of a team
+        : team(of), teams(of_all), head(n / row_tiles<Rows>(s)), first_row(n % row_tiles<Rows>(s) * Rows),
           rows(packed_rows(s) - first_row), heads(s.kv_heads), packed(packed_rows(s))
     {
     }

@@ -32,7 +32,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     auto &tiles = *reinterpret_cast<block_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
     // who am I: a tile of rows of one head of sequence b. Its queries arrive while its length does, and the page.
-    const member<ROWS> me(shape);
+    const member<ROWS> me(shape, blockIdx.z, gridDim.z, blockIdx.x);
     const tile_row<BC> all(kv_len, shape);
     const int b = me.team, keys = all.keys_of(b);
     const size_t row = me.row(b);
@@ -43,29 +43,19 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     auto &room = tiles.warps[warp_id()];
 
-    const auto page_of = [&](int tile) {
-        const int key = (tile * blocks + rank) * BC + sent_key;
-        if (key >= keys) return 0;
-        const int page = page_table[(size_t)b * shape.max_pages + key / shape.page_size];
-        expect_page(page, shape.pages, b, key);
-        return page;
-    };
+    const pages_of_tiles<KEYS, BC> pages(__ffs(shape.page_size) - 1, page_table, b, keys, shape);
     const unsigned heads = shape.kv_heads;
-    const auto send = [&](int tile, int page) {
-        const int key = (tile * blocks + rank) * BC + sent_key;
-        if (tile < count) {
-            const size_t key_row = ((size_t)(unsigned)page * shape.page_size + key % shape.page_size) * heads + me.head;
-            load_rows_async(room.keys[tile % STAGES].K, K + key_row * D, heads * D, keys - key);
-            load_rows_async(room.keys[tile % STAGES].V, V + key_row * D, heads * D, keys - key);
+    const auto send = [&](int n) {
+        const int key = (n * blocks + rank) * BC + sent_key;
+        if (n < count) {
+            const size_t key_row = (pages.before(n) + pages.in_page(key)) * heads + me.head;
+            load_rows_async(room.keys[n % STAGES].K, K + key_row * D, heads * D, keys - key);
+            load_rows_async(room.keys[n % STAGES].V, V + key_row * D, heads * D, keys - key);
         }
         loads_issued();
     };
-    int pages[AHEAD];
     TILE_UNROLL
-    for (int n = 0; n < AHEAD; n++) pages[n] = page_of(n);
-    TILE_UNROLL
-    for (int n = 0; n < AHEAD; n++) send(n, pages[n]);
-    int page = page_of(AHEAD);
+    for (int n = 0; n < AHEAD; n++) send(n);
 
     const float scale2 = shape.scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     operand<ROWS, D> Q_reg;
@@ -78,8 +68,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     for (int n = 0; n < count; n++) {
         loads_arrived<AHEAD - 1>();
         __syncwarp();  // the tile is there for the whole warp, which does not read the one before any more
-        send(n + AHEAD, page);
-        page = page_of(n + AHEAD + 1);
+        send(n + AHEAD);
         const int key = (n * blocks + rank) * BC + my_key;
         const auto mask = [&](auto &S) {
             if (key + KEYS <= keys - shape.q_len + 1) return;  // all tokens see all of these

@@ -24,6 +24,28 @@ template <class T> TILE_FN const T &in_block(const T &mine, int rank)
 }
 #endif
 
+// A lane looks up the page of 16 of its warp's keys: so a warp those of all tiles of BC keys that the block has of
+// sequence b, for which 32 lanes suffice (cluster_of). The blocks of a cluster take tiles by turns. All lanes call.
+template <int KEYS, int BC> struct pages_of_tiles {
+    static constexpr int PAGES = KEYS / 16;  // of a warp's part of a tile
+    int page = 0, bits;                      // a page has 1 << bits keys
+    TILE_FN pages_of_tiles(int bits_of_page, const int *page_table, int b, int keys, const decode_shape &s)
+        : bits(bits_of_page)
+    {
+        const int tile = lane_id() / PAGES * gridDim.y + blockIdx.y;
+        const int key = tile * BC + warp_id() * KEYS + lane_id() % PAGES * 16;
+        if (key >= keys) return;
+        page = page_table[(size_t)b * s.max_pages + (key >> bits)];
+        expect_page(page, s.pages, b, key);
+    }
+    // Of the block's n-th tile, where this lane sends for 16 keys: the rows of the cache before the page, and in it.
+    TILE_FN size_t before(int n) const
+    {
+        return (size_t)(unsigned)__shfl_sync(0xffffffffu, page, n * PAGES + lane_id() / (512 / KEYS)) << bits;
+    }
+    TILE_FN int in_page(int key) const { return key & ((1 << bits) - 1); }
+};
+
 // A warp's buffers; and when all of its keys are done, in their place what it has seen, lane by lane.
 template <int ROWS, int D, int STAGES> union warp_room {
     key_tile<D> keys[STAGES];
@@ -121,8 +143,8 @@ static int cluster_of(double heads, double keys, int processors)
     return keys > (cluster > 1 ? 1400 * cluster : 2048) ? 0 : cluster;
 }
 
-// Calls f with rows, D, warps, stages, and how many blocks, a cluster in y: of four warps where there are more of them
-// than multiprocessors, which take up to four (D 64), else of eight. False where neither suits.
+// Calls f with rows, D, warps, stages, and the blocks, a cluster in y, the sequences in z: of four warps where there are
+// more of them than multiprocessors, which take up to four (D 64), else of eight. False where neither suits.
 template <int D, int STAGES, class F> static bool with_one_block(const decode_shape *shape, F f)
 {
     int device, processors;
@@ -132,8 +154,8 @@ template <int D, int STAGES, class F> static bool with_one_block(const decode_sh
     const bool few_rows = packed_rows(*shape) <= 16;
     const long long blocks = (long long)shape->batch * (few_rows ? members<16>(*shape) : members<32>(*shape));
     const int cluster = cluster_of(blocks, (double)shape->max_pages * shape->page_size, processors);
-    if (!cluster || blocks > INT_MAX || !fits<block_tiles<32, D, 8, STAGES>>()) return false;
-    const dim3 grid((int)blocks, cluster);
+    if (!cluster || blocks > INT_MAX || shape->batch > 65535 || !fits<block_tiles<32, D, 8, STAGES>>()) return false;
+    const dim3 grid((int)(blocks / shape->batch), cluster, shape->batch);  // a block divides nothing to know its own
     if (blocks * cluster > processors)
         return few_rows ? f(sizes<16, D, 4, STAGES>(), grid) : f(sizes<32, D, 4, STAGES>(), grid);
     return few_rows ? f(sizes<16, D, 8, STAGES>(), grid) : f(sizes<32, D, 8, STAGES>(), grid);
