@@ -105,7 +105,7 @@ Test(flash_sinks_backward, hidden_tiles_are_not_computed)
 // A walk without the bound of the window gives the right numbers, slowly: once, in a vendor's engine, 75 times slower.
 Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
 {
-    check_reads(of(1, 1, 1, 640, ONE_D, 20, 4));
+    check_reads(of(1, 1, 1, 800, ONE_D, 20, 4));
     check_reads(of(1, 2, 1, 700, 16, 100, 130));
 }
 
