@@ -143,8 +143,8 @@ static int cluster_of(double heads, double keys, int processors)
     return keys > (cluster > 1 ? 1400 * cluster : 2048) ? 0 : cluster;
 }
 
-// Calls f with rows, D, warps, stages, and the blocks, a cluster in y, the sequences in z: of four warps where there are
-// more of them than multiprocessors, which take up to four (D 64), else of eight. False where neither suits.
+// Calls f with rows, D, warps, stages, and the blocks, a cluster in y, the sequences in z: of four warps where they are
+// more than multiprocessors, which take up to four (D 64), else of eight. False where neither suits.
 template <int D, int STAGES, class F> static bool with_one_block(const decode_shape *shape, F f)
 {
     int device, processors;
