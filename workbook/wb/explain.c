@@ -25,7 +25,8 @@ typedef struct cause {
     const char *failure;        // of the first failure, what a report is of (layer_requests.h), and
     char found[WB_FINDING];     // of the check build; "" if there is none
     char *steps, *changed;      // what diagnose says, and lines of given code that are not as they were
-    bool told, reported;        // they have been said; and what the check build found
+    bool told, reported;        // they have been said; and what the check build found, and
+    bool placed;                // where a buffer is left
     pid_t checking, searching;  // 0: is not asked
     int report, tried, said;    // what comes of them, and the lock of what the search is told
     FILE *finding;              // where the check build says what it is of
@@ -84,7 +85,29 @@ static void say_report(cause *c)
     c->reported = true;
     say("  the check build reports for %s:\n", c->given);
     say_plain("", c->a->outcome->sanitize);
-    if (!c->told) c->steps = "", say_origin(c, c->found);
+    if (!c->told && !c->placed) c->steps = "", say_origin(c, c->found);
+}
+
+// What is written outside of a buffer shows in the ordinary worker, too, while the check build still compiles.
+static void say_place(cause *c, const char *looker)
+{
+    int from;
+    char place[WB_FINDING] = "";
+    FILE *const finding = tmpfile();
+    if (!finding) grades_give_up("a report");
+    char *const words[] = {(char *)looker, (char *)c->given, text_of("%d", fileno(finding)), NULL};
+    const pid_t pid = child_begin(&(child){.call = sanitize_ends, .words = words}, &from);
+    char *const said = child_read(from, NULL);
+    child_wait(pid);
+    rewind(finding);
+    place[fread(place, 1, sizeof place - 1, finding)] = 0;
+    fclose(finding);
+    if (!*said) return;
+    say("  the access outside of the buffer:\n");
+    say_plain("", said);
+    say_origin(c, place);
+    fflush(stdout);
+    c->placed = true, c->steps = "";
 }
 
 // ------------------------ steps
@@ -260,7 +283,10 @@ void explain(attempt *a)
     begin_repair(&c);
     if (run.own) say("%s", gaps_given(a->problem, a->file, &c.changed));
     diagnose(&c, looker);
-    if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c)) say_steps(&c);
+    if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c))
+        say_steps(&c);
+    else if (strcmp(c.failure, "overrun") == 0 && *c.given && !run.builder)
+        say_place(&c, looker);
     tell(&c, end_check(&c));
     end_repair(&c);
     if (*c.changed && !*o->step) o->step = "given";

@@ -277,6 +277,15 @@ int sanitize_after(char **given)
     return look_at(given[0], given[1], wb_problem_number(atoi(given[2])), given[3]);
 }
 
+int sanitize_ends(char **given)
+{
+    begin("5", fdopen(atoi(given[2]), "r+"));
+    try_worker(given[0], given[1]);
+    const char *const place = strstr(raw, "   at ");
+    if (place && wb_finding_is(found, "illegal address")) printf("%s", place);
+    return 0;
+}
+
 int sanitize_one(char **given)
 {
     const wb_problem *const p = wb_problem_number(atoi(given[2]));
