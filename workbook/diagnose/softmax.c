@@ -31,7 +31,7 @@ static fit at_start = {.mute = true};  // the first sentence about a row that be
 static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
-static int by_lane, otherwise;         // rows of tiles without one m: each lane has its own, or not
+static int by_lane, otherwise;         // rows without one m: each lane has its own, or not
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)

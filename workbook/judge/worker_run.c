@@ -86,7 +86,7 @@ static struct {
     wb_case served[WORKER_REMEMBERED];  // the last ones; case n at n modulo their number
 } workers[WORKER_KINDS];
 
-// Notes what these workers have cost since the last note, and how their case ended; run: null, or it has served that.
+// Notes what these workers have cost since the last note, and how `run`, unless null, ended.
 static void note(worker_kind kind, session_outcome how, const char *ending, const worker_run *run)
 {
     double seconds = 0;

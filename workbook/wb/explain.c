@@ -74,7 +74,6 @@ static void say_origin(cause *c, const char *finding)
 static void say_steps(cause *c)
 {
     if (!c->told) say_plain("  ", c->steps);
-    fflush(stdout);
     c->told = true;
 }
 
@@ -88,25 +87,17 @@ static void say_report(cause *c)
     if (!c->told && !c->placed) c->steps = "", say_origin(c, c->found);
 }
 
-// What is written outside of a buffer shows in the ordinary worker, too, while the check build still compiles.
+// The ordinary worker shows, too, what is written outside of a buffer, while the check build compiles.
 static void say_place(cause *c, const char *looker)
 {
-    int from;
-    char place[WB_FINDING] = "";
-    FILE *const finding = tmpfile();
-    if (!finding) grades_give_up("a report");
-    char *const words[] = {(char *)looker, (char *)c->given, text_of("%d", fileno(finding)), NULL};
-    const pid_t pid = child_begin(&(child){.call = sanitize_ends, .words = words}, &from);
-    char *const said = child_read(from, NULL);
-    child_wait(pid);
-    rewind(finding);
-    place[fread(place, 1, sizeof place - 1, finding)] = 0;
-    fclose(finding);
-    if (!*said) return;
+    int status;
+    char *const words[] = {(char *)looker, (char *)c->given, NULL};
+    char *const finding = child_output(&(child){.call = sanitize_ends, .words = words}, &status, NULL);
+    if (!*finding) return;
     say("  the access outside of the buffer:\n");
-    say_plain("", said);
-    say_origin(c, place);
-    fflush(stdout);
+    say_plain("", next_line(finding));
+    finding[strcspn(finding, "\n")] = 0;
+    say_origin(c, finding);
     c->placed = true, c->steps = "";
 }
 

@@ -279,10 +279,10 @@ int sanitize_after(char **given)
 
 int sanitize_ends(char **given)
 {
-    begin("5", fdopen(atoi(given[2]), "r+"));
+    begin("5", tmpfile());
     try_worker(given[0], given[1]);
-    const char *const place = strstr(raw, "   at ");
-    if (place && wb_finding_is(found, "illegal address")) printf("%s", place);
+    const char *const at = strstr(raw, "   at ");
+    if (at && wb_finding_is(found, "illegal address")) printf("%s\n%s", found, at);
     return 0;
 }
 

@@ -17,7 +17,7 @@
 
 // ------------------------ a run
 
-static char spent_path[4096];  // the file in which the cases of a run note what they cost, and whether it outlives that
+static char spent_path[4096];  // where the cases of a run note what they cost, and whether that stays
 static bool spent_kept;
 
 void suite_clean(void)
@@ -28,8 +28,7 @@ void suite_clean(void)
 
 static void make_scratch(const char *kept)
 {
-    snprintf(spent_path, sizeof spent_path, "%s%s", kept ? kept : setting("TMPDIR", "/tmp"),
-             kept ? "" : "/suite-XXXXXX");
+    snprintf(spent_path, sizeof spent_path, kept ? "%s" : "%s/suite-XXXXXX", kept ? kept : setting("TMPDIR", "/tmp"));
     spent_kept = kept;
     const int file = kept ? open(kept, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : mkstemp(spent_path);
     if (file < 0) grades_give_up(spent_path);
