@@ -464,12 +464,13 @@ static void judge_workspace(report *r, const worker_run *run)
 static void shrink(wb_case c, report *r)
 {
     enum { ROUNDS = 2 };
+    static report other;
     for (int n = 0; n < ROUNDS * WB_SIMPLER; n++) {
-        static report other;
         wb_case less = c;
         if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
-        if (comes_to(&other, &less, WORKER_ALONE, NULL) == WRONG) c = less, *r = other;
+        if (comes_to(&other, &less, kind_for(&less), NULL) == WRONG) c = less;
     }
+    if (comes_to(&other, &c, WORKER_ALONE, NULL) == WRONG) *r = other;
 }
 
 static void check_random_case(const wb_case *c)

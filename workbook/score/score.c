@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-static bool is_here(const wb_problem *p)  // a class may have fewer
+static bool is_here(const wb_problem *p)
 {
     char folder[32];
     snprintf(folder, sizeof folder, "problems/%02d", p->number);

@@ -21,15 +21,14 @@
 // What is known of a failure, and by whom.
 typedef struct cause {
     attempt *a;
-    const char *given;          // the case; "" if it has none
-    const char *failure;        // of the first failure, what a report is of (layer_requests.h), and
-    char found[WB_FINDING];     // of the check build; "" if there is none
-    char *steps, *changed;      // what diagnose says, and lines of given code that are not as they were
-    bool told, reported;        // they have been said; and what the check build found, and
-    bool placed;                // where a buffer is left
-    pid_t checking, searching;  // 0: is not asked
-    int report, tried, said;    // what comes of them, and the lock of what the search is told
-    FILE *finding;              // where the check build says what it is of
+    const char *given;            // the case; "" if it has none
+    const char *failure;          // of the first failure, what a report is of (layer_requests.h), and
+    char found[WB_FINDING];       // of the check build; "" if there is none
+    char *steps, *changed;        // what diagnose says, and lines of given code that are not as they were
+    bool told, reported, placed;  // they, what the check build found, where a buffer is left
+    pid_t checking, searching;    // 0: is not asked
+    int report, tried, said;      // what comes of them, and the lock of what the search is told
+    FILE *finding;                // where the check build says what it is of
 } cause;
 
 static bool by_layer(const cause *c) { return strchr(c->failure, '\t'); }
