@@ -127,24 +127,12 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
     *r = alone;
 }
 
-// WB_TRIED: a file to which each case is added, a line each.
-static void note_tried(const wb_case *c)
-{
-    FILE *to = getenv("WB_TRIED") ? fopen(getenv("WB_TRIED"), "a") : NULL;
-    char text[WB_CASE_TEXT];
-    if (!to) return;
-    wb_case_print(problem(), c, text);
-    fprintf(to, "%s\n", text);
-    fclose(to);
-}
-
 // A function may remember what the device said, so a case with another has its own process: at once, or once it failed.
 static bool has_other_device(const wb_case *c) { return on_cpu_backend() && (c->processors || c->shared_kb || c->dry); }
 
 // Whether a case passes. `run` stays open.
 static bool passes(report *r, worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
 {
-    note_tried(c);
     expect_start(run, problem(), c, kind);
     if (judge(r, run, wanted)) return true;
     worker_retire(kind);
@@ -476,12 +464,13 @@ static void judge_workspace(report *r, const worker_run *run)
 static void shrink(wb_case c, report *r)
 {
     enum { ROUNDS = 2 };
+    static report other;
     for (int n = 0; n < ROUNDS * WB_SIMPLER; n++) {
-        static report other;
         wb_case less = c;
         if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
-        if (comes_to(&other, &less, WORKER_ALONE, NULL) == WRONG) c = less, *r = other;
+        if (comes_to(&other, &less, kind_for(&less), NULL) == WRONG) c = less;
     }
+    if (comes_to(&other, &c, WORKER_ALONE, NULL) == WRONG) *r = other;
 }
 
 static void check_random_case(const wb_case *c)

@@ -28,7 +28,8 @@ static void say_theirs(report *r, const char *text, size_t room)
 void say_case(report *r, const worker_run *run)
 {
     wb_case_print(run->problem, &run->c, r->given);
-    snprintf(r->finding, sizeof r->finding, "%s", run->said.finding);
+    snprintf(r->finding, sizeof r->finding, "%s",
+             !*run->said.finding && worker_exchange(run)->overrun ? "overrun" : run->said.finding);
     if (run->said.count) {
         say(r, "\n  it printed  ");
         for (const char *p = run->said.text; *p; p++) {

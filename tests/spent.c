@@ -64,12 +64,12 @@ Test(spent, notes)
     char path[] = "/tmp/spent-XXXXXX";
     const int file = mkstemp(path);
     close(file);
-    spent_note(path, 1.5, "in_time");
-    spent_note(path, 20, "late");
-    spent_note(NULL, 7, "nowhere");
+    spent_note(path, 1.5, "in_time", "");
+    spent_note(path, 20, "late", "B=1,D=16");
+    spent_note(NULL, 7, "nowhere", "");
     spent_notes n = spent_read(path);
     cr_assert(n.seconds == 21.5 && n.late == 1 && !n.starved);
-    spent_note(path, 0, "starved");
+    spent_note(path, 0, "starved", "");
     n = spent_read(path);
     cr_assert(n.seconds == 21.5 && n.late == 1 && n.starved);
     unlink(path);

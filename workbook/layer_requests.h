@@ -88,7 +88,7 @@ void wb_constant(const void *at) WB_OF_THE_LAYER;
 
 // To which descriptor a report writes what it is of, in so many bytes: its kind, the places that it names, each "
 // FILE:LINE", and, of the check build, the section of problems/when-it-is-wrong-but-runs.md that tells more, with tabs
-// between. The judge's own have no tab: "no answer", "not run".
+// between. The judge's own have no tab: "no answer", "not run", "overrun".
 enum { WB_FINDING = 1024 };
 void wb_report_to(int file) WB_OF_THE_LAYER;
 static inline bool wb_finding_is(const char *finding, const char *kind)

@@ -5,7 +5,7 @@
 set -u
 n=$1 out=build/cpu tried=$(mktemp) failed=0
 export WB_WORKER=$out/$2
-trap 'rm -f "$tried"' EXIT
+trap 'rm -f "$tried" "$tried.spent"' EXIT
 silent() { # ARGUMENTS: of a kernel in plain CUDA, of which nothing is seen, it says that
     said=$("$out/diagnose" "$@" 2>&1)
     case $said in "" | "step by step: no result. "*) return ;; esac
@@ -14,9 +14,10 @@ silent() { # ARGUMENTS: of a kernel in plain CUDA, of which nothing is seen, it 
     failed=1
 }
 if [ "${3:-}" = suite ]; then
-    left=$out/proofs/key/$n.tried test=$out/tests/${n}_test
-    if [ "$left" -nt "$WB_WORKER" ] && [ "$left" -nt "$test" ]; then cat "$left" >"$tried"
-    else "$out/wb" suite --tried "$tried" "$test" "$WB_WORKER" cpu >/dev/null 2>&1; fi
+    left=$out/proofs/key/$n.spent test=$out/tests/${n}_test
+    [ "$left" -nt "$WB_WORKER" ] && [ "$left" -nt "$test" ] ||
+        { left=$tried.spent; "$out/wb" suite --spent "$left" "$test" "$WB_WORKER" cpu >/dev/null 2>&1; }
+    awk '$3 { print $3 }' "$left" >"$tried"
 fi
 awk -v n="$n" -v seed="$(cksum <"$WB_WORKER" | cut -c 1-7)" -v count=12 -f tests/diagnose/drawn.awk >>"$tried"
 silent "$n"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # key.sh IMPL NN - the reference solution (IMPL=solutions) passes its suite and wins every point; the skeleton
-# (problems) wins none, and passes no test but those of bad input, whose checks are given. What cases the suite tried is
-# left in $ROW.tried (silent.sh).
+# (problems) wins none, and passes no test but those of bad input, whose checks are given. What each case of the suite
+# cost is left in $ROW.spent (silent.sh).
 set -u
 . tests/prove/judge.sh
 impl=$1 number=$2 grade=$ROW.grade
@@ -9,7 +9,7 @@ mkdir -p "$grade"
 record=$grade/$number.json
 if [ "$impl" = solutions ]; then right_with_any_seed; else export WB_TIMEOUT=5; fi
 rm -f "$ROW.new"
-judge --tried "$ROW.new" "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
+judge --spent "$ROW.new" "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
 case $impl$? in
 solutions0) ;;
 problems1)
@@ -22,4 +22,4 @@ awk -F '\t' -v number="$number" -v keys=$([ "$impl" = solutions ] && echo 1 || e
     $1 == number { won = $4; of = $5 }
     END { print won " of " of " points"; exit !(of > 0 && won == keys * of) }' "$grade/scores.tsv" || exit 1
 counts
-mv "$ROW.new" "$ROW.tried"
+mv "$ROW.new" "$ROW.spent"

@@ -77,29 +77,23 @@ typedef enum pattern_kind {
 } pattern_kind;
 
 static const struct pattern {
-    const char *name;
     pattern_kind kind;
     float logit;
     bool everywhere;
 } patterns[] = {
-#define WB_INPUT(name, text, kind, logit, everywhere) {#text, PATTERN_##kind, logit, everywhere},
+#define WB_INPUT(name, text, kind, logit, everywhere) {PATTERN_##kind, logit, everywhere},
 #include "case/inputs.inc"
 };
 
 bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
 
-static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
+static const char *const input_names[] = {
+#define WB_INPUT(name, text, ...) #text,
+#include "case/inputs.inc"
+};
 static const char *const lens_names[WB_LENS] = {"same", "mixed", "zipf", "edges", "empty"};
 
 const char *wb_lens_name(wb_lens lens) { return lens_names[lens]; }
-
-// Which of these names it is; `count`: none.
-static int named(const char *const names[], int count, const char *name)
-{
-    int kind = 0;
-    while (kind < count && strcmp(names[kind], name)) kind++;
-    return kind;
-}
 
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
 {
@@ -128,17 +122,18 @@ enum { MOST_HEADS = 1 << 16, MOST_ROWS = 1 << 26, MOST_DIM = 1 << 12, MOST_OFFSE
 static const double MOST_ELEMENTS = 1e10;  // of one tensor
 
 // In the order in which they are printed: each that is not its default, and those that a problem always shows.
-typedef enum field_kind { INTEGER, SCALE, SEED, MASK, LENS, INPUT, LOGITS, NULL_POINTER } field_kind;
+typedef enum field_kind { INTEGER, SCALE, SEED, MASK, NAME, LOGITS, NULL_POINTER } field_kind;
 typedef struct field {
     const char *name;
     field_kind kind;
-    size_t at;  // of an integer, in wb_case
+    size_t at;  // of an integer, or of the number of a name, in wb_case
     long least, most;
+    const char *const *names;  // below `most`
 } field;
 
 #define INTEGER_AT(name, member, least, most) \
     { \
-        name, INTEGER, offsetof(wb_case, member), least, most \
+        name, INTEGER, offsetof(wb_case, member), least, most, NULL \
     }
 static const field fields[] = {
     INTEGER_AT("rows", rows, -MOST_ROWS, MOST_ROWS),
@@ -149,76 +144,60 @@ static const field fields[] = {
     INTEGER_AT("Nq", shape.q_len, -MOST_ROWS, MOST_ROWS),
     INTEGER_AT("Nk", shape.kv_len, -MOST_ROWS, MOST_ROWS),
     INTEGER_AT("D", shape.head_dim, -MOST_DIM, MOST_DIM),
-    {"scale", SCALE, 0, 0, 0},
+    {"scale", SCALE, 0, 0, 0, NULL},
     INTEGER_AT("causal", shape.causal, INT_MIN, INT_MAX),
     INTEGER_AT("W", shape.window, INT_MIN, INT_MAX),
     INTEGER_AT("sinks", shape.sinks, INT_MIN, INT_MAX),
-    {"mask", MASK, 0, 0, 0},
+    {"mask", MASK, offsetof(wb_case, mask), 0, WB_MASK_NAMES, wb_mask_names},
     INTEGER_AT("masks", masks, -MOST_HEADS, MOST_HEADS),
     INTEGER_AT("q_tile", q_tile, -MOST_DIM, MOST_DIM),
     INTEGER_AT("kv_tile", kv_tile, -MOST_DIM, MOST_DIM),
     INTEGER_AT("levels", levels, INT_MIN, INT_MAX),
     INTEGER_AT("page", page, -MOST_DIM, MOST_DIM),
-    {"lens", LENS, 0, 0, 0},
+    {"lens", NAME, offsetof(wb_case, lens), 0, WB_LENS, lens_names},
     INTEGER_AT("pages", pages, -MOST_ROWS, MOST_ROWS),
     INTEGER_AT("max_pages", max_pages, -MOST_ROWS, MOST_ROWS),
     INTEGER_AT("ranks", ranks, 1, WB_MOST_RANKS),
     INTEGER_AT("part", part, 0, WB_MOST_RANKS),
     INTEGER_AT("stray", stray, 0, 3),
     INTEGER_AT("short_workspace", short_workspace, 0, 1),
-    {"seed", SEED, 0, 0, 0},
-    {"input", INPUT, 0, 0, 0},
-    {"logits", LOGITS, 0, 0, 0},
+    {"seed", SEED, 0, 0, 0, NULL},
+    {"input", NAME, offsetof(wb_case, input), 0, WB_INPUTS, input_names},
+    {"logits", LOGITS, 0, 0, 0, NULL},
 #define WB_CONDITION(name, most, ...) INTEGER_AT(#name, name, 0, most),
 #include "case/conditions.inc"
-    {"null", NULL_POINTER, 0, 0, 0},
+    {"null", NULL_POINTER, 0, 0, 0, NULL},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 _Static_assert(FIELDS * 40 <= WB_CASE_TEXT, "a case's text can hold all fields, of 40 characters each");
 
 static int *integer_of(wb_case *c, const field *f) { return (int *)((char *)c + f->at); }
 
-// Names for a message, as far as there is room.
-typedef struct name_list {
-    char text[256];
-    size_t used;
-} name_list;
-static void add_name(name_list *l, const char *name)
+// The name that a value begins with; a message has the others, as far as there is room.
+static wb_status parse_name(const field *f, const char *value, size_t length, wb_case *c)
 {
-    const size_t room = sizeof l->text - l->used;
-    const int n = snprintf(l->text + l->used, room, " %s", name);
-    l->used += (size_t)n < room ? (size_t)n : room - 1;
+    char known[256] = "";
+    for (int k = 0; k < f->most; k++) {
+        *integer_of(c, f) = k;
+        if (strlen(f->names[k]) == length && strncmp(value, f->names[k], length) == 0) return WB_OK;
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, " %s", f->names[k]);
+    }
+    return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: the %s must be one of%s", f->name, value, f->name, known);
 }
 
 // "tree", or "tree/20" with its size.
-static wb_status parse_mask(const char *value, wb_case *c)
+static wb_status parse_mask(const field *f, const char *value, wb_case *c)
 {
-    name_list known = {.used = 0};
-    for (int k = 0; k < WB_MASK_NAMES; k++) {
-        const size_t length = strlen(wb_mask_names[k]);
-        add_name(&known, wb_mask_names[k]);
-        if (strncmp(value, wb_mask_names[k], length) || (value[length] && value[length] != '/')) continue;
-        c->mask = (wb_mask_name)k;
-        if (!value[length]) return WB_OK;
-        char *end;
-        const long size = strtol(value + length + 1, &end, 10);
-        if (*end || end == value + length + 1 || size < 1 || size > MOST_ROWS)
-            return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: the size must be 1 to %d", value, MOST_ROWS);
-        c->mask_size = (int)size;
-        return WB_OK;
-    }
-    return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: the mask must be one of%s", value, known.text);
-}
-
-static wb_status parse_input(const char *value, wb_case *c)
-{
-    name_list known = {.used = 0};
-    for (int kind = 0; kind < WB_INPUTS; kind++) {
-        c->input = (wb_input)kind;
-        if (strcmp(patterns[kind].name, value) == 0) return WB_OK;
-        add_name(&known, patterns[kind].name);
-    }
-    return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: the input must be one of%s", value, known.text);
+    const size_t length = strcspn(value, "/");
+    const wb_status status = parse_name(f, value, length, c);
+    if (status != WB_OK || !value[length]) return status;
+    char *end;
+    const long size = strtol(value + length + 1, &end, 10);
+    if (*end || end == value + length + 1 || size < 1 || size > MOST_ROWS)
+        return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: the size must be 1 to %d", value, MOST_ROWS);
+    c->mask_size = (int)size;
+    return WB_OK;
 }
 
 // The names that a case of this problem may say; those that only tests need are not told.
@@ -255,16 +234,12 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
     }
     case SCALE: c->shape.scale = strtof(value, &end); break;
     case SEED: c->seed = strtoull(value, &end, 0); break;
-    case MASK: return parse_mask(value, c);
-    case INPUT: return parse_input(value, c);
-    case LENS:
-        c->lens = (wb_lens)named(lens_names, WB_LENS, value);
-        if (c->lens == WB_LENS)
-            return wb_fail(WB_BAD_ARGUMENT, "'lens=%s' in the case: lens must be one of same mixed zipf edges empty",
-                           value);
-        break;
+    case MASK: return parse_mask(f, value, c);
+    case NAME: return parse_name(f, value, strlen(value), c);
     case LOGITS:
-        c->logits = (wb_logits)named(logits_names, WB_LOGITS_GIVEN, value);
+        c->logits = !strcmp(value, "normal")  ? WB_LOGITS_NORMAL
+                    : !strcmp(value, "mixed") ? WB_LOGITS_MIXED
+                                              : WB_LOGITS_GIVEN;
         if (c->logits == WB_LOGITS_GIVEN) c->sink_logit = strtof(value, &end);
         break;
     case NULL_POINTER:
@@ -395,17 +370,14 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
             if (problem->signature == WB_BLOCK_MASK) PRINT("%smask=%s", comma, wb_mask_names[c->mask]);
             if (problem->signature == WB_BLOCK_MASK && c->mask_size) PRINT("/%d", c->mask_size);
             break;
-        case LENS:
-            if (c->lens) PRINT("%slens=%s", comma, lens_names[c->lens]);
-            break;
-        case INPUT:
-            if (c->input != WB_NORMAL) PRINT("%sinput=%s", comma, patterns[c->input].name);
+        case NAME:
+            if (*integer_of(&mine, f)) PRINT("%s%s=%s", comma, f->name, f->names[*integer_of(&mine, f)]);
             break;
         case LOGITS:
             if (c->logits == WB_LOGITS_GIVEN)
                 PRINT("%slogits=%.9g", comma, c->sink_logit);
             else if (c->logits != WB_LOGITS_NORMAL)
-                PRINT("%slogits=%s", comma, logits_names[c->logits]);
+                PRINT("%slogits=mixed", comma);
             break;
         case NULL_POINTER:
             if (c->null[0]) PRINT("%snull=%s", comma, c->null);
@@ -470,12 +442,10 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         break;
     case WB_RING:
     case WB_FORWARD:
-        tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
-        if (problem->sink_logits) tensors[n++] = sink_logits;
-        break;
     case WB_BLOCK_MASK:
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
-        n += lists_of(c, tensors + n, (const void *[LISTS]){NULL});
+        if (problem->sink_logits) tensors[n++] = sink_logits;
+        if (problem->signature == WB_BLOCK_MASK) n += lists_of(c, tensors + n, (const void *[LISTS]){NULL});
         break;
     case WB_FP8: {
         const int tiles = wb_fp8_tiles(s->kv_len);

@@ -31,6 +31,7 @@ static fit at_start = {.mute = true};  // the first sentence about a row that be
 static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
+static int by_lane, otherwise;         // rows without one m: each lane has its own, or not
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -91,6 +92,7 @@ static double subtracted(const step *t, int i, int *weights)
     bool one = true;
     for (int n = 0; n < count; n++) one &= fabs(is[n] - m) <= close;
     const double apart = one ? -1 : apart_by_lane(is, column, count, close, own);
+    by_lane += apart > 4 * close, otherwise += !one && !(apart > 4 * close);
     if (apart > 4 * close)
         find(BY_EXPONENT, "m of each lane", "rescale|max|accumulate|softmax",
              "%s has four values of m in the tile that starts at key %d: each of the four lanes that share the row "
@@ -384,5 +386,6 @@ void settle_softmax(void)
     if (starts > 2 && !fit_m.wrong)
         find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
              start > lowest ? "" : begins);
+    best.relation |= by_lane > 50 * otherwise && strcmp(best.id, "m of each lane") == 0;
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }

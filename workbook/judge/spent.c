@@ -70,11 +70,11 @@ void spent_look(spent_time *s, pid_t root, bool asleep)
     if (asleep && !t.awake) s->seconds += told && since > SPENT_LOOK ? SPENT_LOOK : since;
 }
 
-void spent_note(const char *file, double seconds, const char *word)
+void spent_note(const char *file, double seconds, const char *word, const char *given)
 {
     FILE *to = file ? fopen(file, "ae") : NULL;
     if (!to) return;
-    fprintf(to, "%.3f %s\n", seconds, word);
+    fprintf(to, "%.3f %s %s\n", seconds, word, given);
     fclose(to);
 }
 
@@ -84,7 +84,7 @@ spent_notes spent_read(const char *file)
     FILE *from = file ? fopen(file, "re") : NULL;
     double seconds;
     char word[16];
-    while (from && fscanf(from, "%lf %15s", &seconds, word) == 2) {
+    while (from && fscanf(from, "%lf %15s%*[^\n]", &seconds, word) == 2) {
         notes.seconds += seconds;
         notes.late += strcmp(word, "late") == 0;
         notes.starved |= strcmp(word, "starved") == 0;
@@ -131,7 +131,7 @@ int spent_within(char **given)
     if (ended.si_pid) spent_look(&own, command, false);
     kill(-command, SIGKILL);
     while (waitpid(command, &status, 0) < 0 && errno == EINTR) {}
-    spent_note(getenv("WB_SPENT"), own.seconds, "command");
+    spent_note(getenv("WB_SPENT"), own.seconds, "command", "");
     if (verdict == SPENT_STARVED)
         fprintf(stderr, "in %.0f s it ran for %.1f s: the machine is too busy\n", spent_now() - begun, own.seconds);
     if (verdict) return verdict;

@@ -2,7 +2,7 @@
 // which all slept. Waiting for a processor costs nothing, so a busy machine takes nothing from anybody. Where there is
 // no /proc, seconds are those of a clock.
 //
-// What cases cost is noted in a file, a line each, "SECONDS WORD": tests run in processes of their own and share it.
+// What cases cost is noted in a file, "SECONDS WORD CASE" a line: tests run in processes of their own and share it.
 #pragma once
 
 #include <stdbool.h>
@@ -37,5 +37,5 @@ typedef struct spent_notes {
 enum { SPENT_STARVED = 75, SPENT_LATE = 124 };
 int spent_within(char **given);
 
-void spent_note(const char *file, double seconds, const char *word);  // null: nowhere
+void spent_note(const char *file, double seconds, const char *word, const char *given);  // null: nowhere
 spent_notes spent_read(const char *file);

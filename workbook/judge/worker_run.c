@@ -86,17 +86,19 @@ static struct {
     wb_case served[WORKER_REMEMBERED];  // the last ones; case n at n modulo their number
 } workers[WORKER_KINDS];
 
-// Notes what these workers have cost since the last note, and how their case ended.
-static void note(worker_kind kind, session_outcome how, const char *ending)
+// Notes what these workers have cost since the last note, and how `run`, unless null, ended.
+static void note(worker_kind kind, session_outcome how, const char *ending, const worker_run *run)
 {
     double seconds = 0;
+    char given[WB_CASE_TEXT] = "";
+    if (run) wb_case_print(run->problem, &run->c, given);
     for (int r = 0; r < WB_MOST_RANKS; r++) {
         seconds += workers[kind].of_rank[r].own.seconds - workers[kind].noted[r];
         workers[kind].noted[r] = workers[kind].of_rank[r].own.seconds;
     }
-    spent_note(getenv("WB_SPENT"), seconds, how == SESSION_LATE ? "late" : "in_time");
+    spent_note(getenv("WB_SPENT"), seconds, how == SESSION_LATE ? "late" : "in_time", given);
     if (how != SESSION_STARVED) return;
-    spent_note(getenv("WB_SPENT"), 0, "starved");
+    spent_note(getenv("WB_SPENT"), 0, "starved", "");
     fprintf(stderr, "harness: could not be judged: %s\n", ending);
     _exit(RECORD_STARVED);
 }
@@ -120,7 +122,7 @@ static bool ended_well(worker_run *run, worker_kind kind, int rank)
     run->peak = s->peak;
     if (how != SESSION_IN_TIME || status != 0)
         session_ending(s, run->ending, sizeof run->ending, WB_STAGE_DONE, status, how);
-    note(kind, how, run->ending);
+    note(kind, how, run->ending, NULL);
     return !run->ending[0];
 }
 
@@ -130,7 +132,7 @@ void worker_retire(worker_kind kind)
     int status, ended = 0;
     for (int r = 0; r < WB_MOST_RANKS; r++)
         if (workers[kind].of_rank[r].pid) session_end(&workers[kind].of_rank[r], true, &said, &status), ended++;
-    if (ended) note(kind, SESSION_IN_TIME, "");
+    if (ended) note(kind, SESSION_IN_TIME, "", NULL);
 }
 
 bool worker_finish(worker_kind kind, worker_run *last)
@@ -194,7 +196,7 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
     int whose;
     char ending[256];
     const bool answered = !*session_serve(turns, count, run->problem, board, ending, &how, &whose);
-    note(kind, how, ending);
+    note(kind, how, ending, run);
     for (int r = 0; r < count; r++) read_all(files[r], worker_part(run, r));
     if (!answered) {
         run->whose = run->parts ? whose : 0;

@@ -4,7 +4,6 @@
 #include "score/score.h"
 
 #include <cjson/cJSON.h>
-#include <stdarg.h>
 
 static void write_whole(const char *folder, const char *name, void (*write)(FILE *, const char *folder))
 {
@@ -84,16 +83,6 @@ static void write_report(FILE *f, const char *folder)
 
 // ------------------------ results.json, as Gradescope reads it
 
-__attribute__((format(printf, 3, 4))) static void add_format(cJSON *object, const char *name, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    outcome_add(object, name, text);
-}
-
 static void list_test(const char *test, const result *r, void *context)
 {
     write_form(context, LINE, "%s: %s\n", grades_word(r), test);
@@ -104,8 +93,11 @@ static void add_test(cJSON *tests, const wb_problem *p, const char *title, const
 {
     cJSON *const test = cJSON_CreateObject();
     cJSON_AddItemToArray(tests, test);
-    add_format(test, "name", "%02d %s: %s", p->number, p->name, title);
-    add_format(test, "number", "%d.%s", p->number, id);
+    char text[1024];
+    snprintf(text, sizeof text, "%02d %s: %s", p->number, p->name, title);
+    outcome_add(test, "name", text);
+    snprintf(text, sizeof text, "%d.%s", p->number, id);
+    outcome_add(test, "number", text);
     cJSON_AddNumberToObject(test, "score", earned ? points : 0);
     cJSON_AddNumberToObject(test, "max_score", p->group ? 0 : points);  // of a bonus the points come on top
     cJSON_AddStringToObject(test, "status", earned ? "passed" : "failed");

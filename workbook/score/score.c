@@ -1,12 +1,24 @@
 // score.c - points: the smaller commands.
 #include "score/score.h"
 
+#include <unistd.h>
+
+static bool is_here(const wb_problem *p)
+{
+    char folder[32];
+    snprintf(folder, sizeof folder, "problems/%02d", p->number);
+    return access(folder, F_OK) == 0;
+}
+
 const wb_problem *score_problem(const char *number)
 {
-    const wb_problem *p = wb_problem_number(atoi(number));
-    if (p) return p;
-    fprintf(stderr, "wb: there is no problem %.20s\n", number);
-    exit(1);
+    const wb_problem *const p = wb_problem_number(atoi(number));
+    if (p && is_here(p)) return p;
+    fprintf(stderr, "wb: there is no problem %.20s, only", number);
+    EACH_PROBLEM (other)
+        if (is_here(other)) fprintf(stderr, " %02d", other->number);
+    fprintf(stderr, "\n");
+    exit(2);
 }
 
 void score_numbers(char **numbers, bool asked[WB_PROBLEMS])

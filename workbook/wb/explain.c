@@ -21,14 +21,14 @@
 // What is known of a failure, and by whom.
 typedef struct cause {
     attempt *a;
-    const char *given;          // the case; "" if it has none
-    const char *failure;        // of the first failure, what a report is of (layer_requests.h), and
-    char found[WB_FINDING];     // of the check build; "" if there is none
-    char *steps, *changed;      // what diagnose says, and lines of given code that are not as they were
-    bool told, reported;        // they have been said; and what the check build found
-    pid_t checking, searching;  // 0: is not asked
-    int report, tried, said;    // what comes of them, and the lock of what the search is told
-    FILE *finding;              // where the check build says what it is of
+    const char *given;            // the case; "" if it has none
+    const char *failure;          // of the first failure, what a report is of (layer_requests.h), and
+    char found[WB_FINDING];       // of the check build; "" if there is none
+    char *steps, *changed;        // what diagnose says, and lines of given code that are not as they were
+    bool told, reported, placed;  // they, what the check build found, where a buffer is left
+    pid_t checking, searching;    // 0: is not asked
+    int report, tried, said;      // what comes of them, and the lock of what the search is told
+    FILE *finding;                // where the check build says what it is of
 } cause;
 
 static bool by_layer(const cause *c) { return strchr(c->failure, '\t'); }
@@ -73,7 +73,6 @@ static void say_origin(cause *c, const char *finding)
 static void say_steps(cause *c)
 {
     if (!c->told) say_plain("  ", c->steps);
-    fflush(stdout);
     c->told = true;
 }
 
@@ -84,7 +83,21 @@ static void say_report(cause *c)
     c->reported = true;
     say("  the check build reports for %s:\n", c->given);
     say_plain("", c->a->outcome->sanitize);
-    if (!c->told) c->steps = "", say_origin(c, c->found);
+    if (!c->told && !c->placed) c->steps = "", say_origin(c, c->found);
+}
+
+// The ordinary worker shows, too, what is written outside of a buffer, while the check build compiles.
+static void say_place(cause *c, const char *looker)
+{
+    int status;
+    char *const words[] = {(char *)looker, (char *)c->given, NULL};
+    char *const finding = child_output(&(child){.call = sanitize_ends, .words = words}, &status, NULL);
+    if (!*finding) return;
+    say("  the access outside of the buffer:\n");
+    say_plain("", next_line(finding));
+    finding[strcspn(finding, "\n")] = 0;
+    say_origin(c, finding);
+    c->placed = true, c->steps = "";
 }
 
 // ------------------------ steps
@@ -260,7 +273,10 @@ void explain(attempt *a)
     begin_repair(&c);
     if (run.own) say("%s", gaps_given(a->problem, a->file, &c.changed));
     diagnose(&c, looker);
-    if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c)) say_steps(&c);
+    if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c))
+        say_steps(&c);
+    else if (strcmp(c.failure, "overrun") == 0 && *c.given && !run.builder)
+        say_place(&c, looker);
     tell(&c, end_check(&c));
     end_repair(&c);
     if (*c.changed && !*o->step) o->step = "given";

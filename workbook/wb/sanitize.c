@@ -277,6 +277,15 @@ int sanitize_after(char **given)
     return look_at(given[0], given[1], wb_problem_number(atoi(given[2])), given[3]);
 }
 
+int sanitize_ends(char **given)
+{
+    begin("5", tmpfile());
+    try_worker(given[0], given[1]);
+    const char *const at = strstr(raw, "   at ");
+    if (at && wb_finding_is(found, "illegal address")) printf("%s\n%s", found, at);
+    return 0;
+}
+
 int sanitize_one(char **given)
 {
     const wb_problem *const p = wb_problem_number(atoi(given[2]));

@@ -17,18 +17,20 @@
 
 // ------------------------ a run
 
-static char spent_path[4096];  // the file in which the cases of a run note what they cost; it does not outlive the run
+static char spent_path[4096];  // where the cases of a run note what they cost, and whether that stays
+static bool spent_kept;
 
 void suite_clean(void)
 {
-    if (*spent_path) unlink(spent_path);
+    if (*spent_path && !spent_kept) unlink(spent_path);
     *spent_path = 0;
 }
 
-static void make_scratch(void)
+static void make_scratch(const char *kept)
 {
-    snprintf(spent_path, sizeof spent_path, "%s/suite-XXXXXX", setting("TMPDIR", "/tmp"));
-    const int file = mkstemp(spent_path);
+    snprintf(spent_path, sizeof spent_path, kept ? "%s" : "%s/suite-XXXXXX", kept ? kept : setting("TMPDIR", "/tmp"));
+    spent_kept = kept;
+    const int file = kept ? open(kept, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : mkstemp(spent_path);
     if (file < 0) grades_give_up(spent_path);
     close(file);
 }
@@ -44,7 +46,6 @@ static void set_environment(const suite_run *run)
     // Several tests run at once: what the oracle's threads spend waiting would be missing elsewhere.
     setenv("OMP_WAIT_POLICY", "passive", 0);
     if (run->coverage) setenv("WB_COVERAGE", run->coverage, 1);
-    if (run->tried) setenv("WB_TRIED", run->tried, 1);
     if (run->given) setenv("CASE", run->given, 1);
 }
 
@@ -93,7 +94,7 @@ static bool listen_to(const suite_run *run, results *r)
     size_t room = 0;
     FILE *const errors = tmpfile();
     *r = (results){0};
-    make_scratch();
+    make_scratch(run->spent);
     child_pipe(ends);
     FILE *const from = fdopen(ends[0], "r");
     if (!errors || !from) grades_give_up("a suite");
@@ -110,7 +111,7 @@ static bool listen_to(const suite_run *run, results *r)
     free(line);
     fclose(from);
     const int status = child_wait(running);
-    spent_note(getenv("WB_SPENT"), spent_read(spent_path).seconds, "suite");
+    spent_note(getenv("WB_SPENT"), spent_read(spent_path).seconds, "suite", "");
     suite_clean();
     const bool whole = r->ended && status <= 128;
     bool passed = whole;
@@ -338,7 +339,7 @@ void suite_names(const char *program, results *r)
 static int usage(void)
 {
     fprintf(stderr, "usage: wb suite [--first] [--exempt \"TEST...\"] [--cases FILE] [--shown WORKER] [--record FILE] "
-                    "[--coverage FOLDER] [--tried FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]\n");
+                    "[--coverage FOLDER] [--spent FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]\n");
     return 2;
 }
 
@@ -356,7 +357,7 @@ int wb_suite(char **given)
     const struct {
         const char *name, **to;
     } options[] = {{"--exempt", &s.exempt},         {"--cases", &s.cases},     {"--shown", &s.shown},
-                   {"--coverage", &s.run.coverage}, {"--tried", &s.run.tried}, {"--record", &record}};
+                   {"--coverage", &s.run.coverage}, {"--spent", &s.run.spent}, {"--record", &record}};
     enum { OPTIONS = sizeof options / sizeof *options };
     for (; *given && strncmp(*given, "--", 2) == 0; given++) {
         int n = 0;

@@ -9,7 +9,7 @@ typedef struct suite_run {
     char **options;        // Criterion's; null, or ends with null
     const char *given;     // run this case alone; null: what CASE says
     const char *coverage;  // the folder for what workers count (judge/session.c); null: they do not
-    const char *tried;     // the file to which the cases are added; null: none
+    const char *spent;     // a file that keeps what each case has cost (judge/spent.h); null: none
     bool first;            // stop at the first failure
     bool names;            // run nothing: each test is as if it had been skipped
     void (*seen)(const results *so_far, void *context);  // called when a row has come; null: not

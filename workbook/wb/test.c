@@ -24,6 +24,7 @@
 //                     before the deadline
 #include "wb/test.h"
 
+#include "score/safe_text.h"
 #include "score/score.h"
 #include "wb/child.h"
 #include "wb/suite.h"
@@ -58,14 +59,12 @@ char *text_of(const char *format, ...)
 static bool is(const char *name) { return strcmp(setting(name, "0"), "0") != 0; }
 static void worse(int than) { status = than > status ? than : status; }
 
-// The last line of a text.
 static const char *last_line(const char *text)
 {
-    size_t end = strlen(text);
-    while (end > 0 && text[end - 1] == '\n') end--;
-    size_t begin = end;
-    while (begin > 0 && text[begin - 1] != '\n') begin--;
-    return text_of("%.*s", (int)(end - begin), text + begin);
+    const char *last = text;
+    for (; *text; text = next_line(text))
+        if (*text != '\n') last = text;
+    return text_of("%.*s", (int)strcspn(last, "\n"), last);
 }
 
 // ------------------------ what is kept
@@ -99,14 +98,13 @@ static void publish(const outcome *o)
     close(lock);
 }
 
-static bool copy_file(const char *from, const char *to)
+static void copy_file(const char *from, const char *to)
 {
     char chunk[65536];
     FILE *const in = fopen(from, "r"), *const out = in ? fopen(to, "w") : NULL;
-    bool copied = out;
-    for (size_t n; copied && (n = fread(chunk, 1, sizeof chunk, in)) > 0;) copied = fwrite(chunk, 1, n, out) == n;
+    for (size_t n; out && (n = fread(chunk, 1, sizeof chunk, in)) > 0;) fwrite(chunk, 1, n, out);
     if (in) fclose(in);
-    return (!out || fclose(out) == 0) && copied;
+    if (out) fclose(out);
 }
 
 static const char *sum_of(const char *file)
@@ -246,8 +244,8 @@ static void tell_coverage(const attempt *a, const char *state)
     int ended;
     if (!*run.counted || run.one || (strcmp(state, "failed") == 0 && !run.builder)) return;
     const char *const shipped = run.mine ? gaps_skeleton(a->problem) : "";
-    char *const counted = text_of("%s/counted", run.work), *const name = text_of("%s", a->problem->name);
-    char *const file = text_of("%s", a->file), *const skeleton = text_of("%s", *shipped ? shipped : "/dev/null");
+    char *const counted = text_of("%s/counted", run.work), *const name = (char *)a->problem->name;
+    char *const file = (char *)a->file, *const skeleton = (char *)(*shipped ? shipped : "/dev/null");
     char *const words[] = {"workbook/loop/coverage.sh", counted, file, name, skeleton,
                            (char *)run.builder,         "gcov",  NULL};
     a->outcome->coverage = child_output(&(child){.words = words}, &ended, NULL);
@@ -322,10 +320,8 @@ static char *first_line(const char *path, const char *begins)  // behind this, o
     FILE *const file = fopen(path, "r");
     while (file && !*found && fgets(line, sizeof line, file))
         if (strncmp(line, begins, strlen(begins)) == 0) {
-            line[strcspn(line, "\n")] = 0;
-            const char *at = line + strlen(begins);
-            if (*begins) at += strspn(at, " \t:=");
-            found = text_of("%s", at);
+            const char *const at = line + strlen(begins) + strspn(line + strlen(begins), " \t:=");
+            found = text_of("%.*s", (int)strcspn(at, "\n"), at);
         }
     if (file) fclose(file);
     return found;
@@ -387,18 +383,6 @@ static void test_one(const wb_problem *p)
 
 // ------------------------ all of them
 
-// "3" is 03; ends the program if there is no such problem.
-static const wb_problem *problem_of(const char *number)
-{
-    char *all = "";
-    const wb_problem *const p = wb_problem_number(atoi(number));
-    if (p && access(text_of("problems/%02d", p->number), F_OK) == 0) return p;
-    EACH_PROBLEM (other)
-        if (access(text_of("problems/%02d", other->number), F_OK) == 0) all = text_of("%s %02d", all, other->number);
-    fprintf(stderr, "test: there is no problem %s, only%s\n", number, all);
-    exit(2);
-}
-
 static void begin(char **given)
 {
     const char *const test = setting("TEST", NULL), *const given_case = setting("CASE", NULL);
@@ -449,7 +433,7 @@ int wb_test(char **given)
     setvbuf(stdout, NULL, _IOLBF, 0);
     begin(given);
     for (int i = 0; i < WB_PROBLEMS && given[i + 2]; i++) {
-        snprintf(numbers[i], sizeof numbers[i], "%02d", problem_of(given[i + 2])->number % 100);
+        snprintf(numbers[i], sizeof numbers[i], "%02d", score_problem(given[i + 2])->number % 100);
         list[i] = numbers[i];
     }
     all_numbers = list;
@@ -465,7 +449,7 @@ int wb_test(char **given)
         if (until && time(NULL) >= until)
             late = text_of("%s %s", late, *at);
         else
-            test_one(problem_of(*at));
+            test_one(score_problem(*at));
     }
     if (*late) note(text_of("Not run, since the time for this submission was used up:%s", late));
     finish();

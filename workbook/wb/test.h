@@ -45,5 +45,7 @@ void explain(attempt *a);
 // What the check build finds of a case; given: BACKEND, IMPL, NN, CASE, and a descriptor for what it is of
 // (layer_requests.h). In a process of its own.
 int sanitize_after(char **given);  // sanitize.c
+// Prints what WORKER, the ordinary one, reports where CASE leaves a buffer: a finding, and the place.
+int sanitize_ends(char **given);
 // The same of several cases; given: BACKEND, IMPL, NN.
 int sanitize_one(char **given);

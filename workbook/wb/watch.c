@@ -43,13 +43,7 @@ static const wb_problem *asked(void)
     static const bool none[WB_PROBLEMS];
     const char *const wanted = setting("P", NULL);
     standing s;
-    if (wanted && wb_problem_number(atoi(wanted))) return wb_problem_number(atoi(wanted));
-    if (wanted) {
-        fprintf(stderr, "watch: there is no problem P=%s; there are", wanted);
-        EACH_PROBLEM (p) fprintf(stderr, " %02d", p->number);
-        fprintf(stderr, "\n");
-        exit(1);
-    }
+    if (wanted) return score_problem(wanted);
     standing_read(OWN_RECORDS);
     return standing_next(none, &s) ? s.problem : NULL;
 }
