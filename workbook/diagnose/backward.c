@@ -27,6 +27,8 @@ static bool sees_pair(int q, int k)
     return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
 }
 
+static double rounded_to_bf16(double x) { return wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)x)}, 0); }
+
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
 // What came out, against the sum of a row, or of several that a warp's lanes have side by side.
@@ -123,8 +125,9 @@ static void look_at_values(const step *t)
         const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
         const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
         if (sees_pair(q, k) && P > 1e-30 && isfinite(P))
-            see_sum(&fit_P[by_keys], log2(P), slack, "+sl S|-l L| (L of this query in head 0)",
-                    (double[]){score, L, e.L[query_of(q)]},
+            see_sum(&fit_P[by_keys], log2(P), slack,
+                    "+sl S|-l L| (L of this query in head 0)| (S, rounded to bf16 once it is scaled)",
+                    (double[]){score, L, e.L[query_of(q)], rounded_to_bf16(score * s2) / s2},
                     "in the kernel of %s, P of %s and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
                     "log2(e)) = 2^%.5g",
                     own("dK and dV", "dQ"), name_of(q), key_of(k), log2(P), rounded(exponent));
@@ -220,7 +223,7 @@ static void look_at_dsinks(void)
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
-            rest[4] += wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)right)}, 0);
+            rest[4] += rounded_to_bf16(right);
             const int swapped = (h * s->batch + b) * s->q_len + i;
             rest[10] -= exp(x - e.L[swapped]) * e.delta[swapped];
             for (int k = 0; k < 5; k++) rest[5 + k] += i % 1024 < 32 << k ? right : 0;

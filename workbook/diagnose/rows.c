@@ -2,7 +2,7 @@
 // the case has rows.
 #include "evidence.h"
 
-enum { APART = 8 };  // rows so far apart begin at addresses that are alike
+enum { APART = 8, LANES = 32 };  // rows so far apart begin at addresses that are alike
 
 // Rows that nobody writes, which are NaN as before; or each row that is wrong is the sum of another one.
 static void look_at_places(void)
@@ -48,15 +48,20 @@ void look_at_rows(void)
         while (first < unknowns && fabs(count[first] - 1) < 0.02) first++;
         for (last = first; last + 1 < unknowns && fabs(count[last + 1] - count[first]) < 0.02;) last++;
         if (first == unknowns) continue;
+        bool lanes = unknowns > LANES;  // each lane's loads are off by the same
+        for (int u = LANES; u < unknowns && width > 1; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
         const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
-        char many[40] = "";
+        char many[40] = "", which[60] = "";
         if (end - begin > 1) snprintf(many, sizeof many, " to %d", end - 1);
+        if (lanes)
+            snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
         find(BY_SUM, "columns",
              end == cols && end - begin < 8 ? "ends|load"
+             : lanes                        ? "reduce|load"
              : begin                        ? "load|reduce|ends"
                                             : "load|reduce",
-             "column %d%s of %s is added to y %.3g times, but must be added once", begin, many,
-             apart > 1 ? "rows 1, 9, 17, ..." : "each row", rounded(count[first]));
+             "column %d%s of %s%s is added to y %.3g times, but must be added once", begin, many,
+             apart > 1 ? "rows 1, 9, 17, ..." : "each row", which, rounded(count[first]));
         break;
     }
     look_at_places();
