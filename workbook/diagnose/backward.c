@@ -27,33 +27,22 @@ static bool sees_pair(int q, int k)
     return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
 }
 
+static double rounded_to_bf16(double x) { return wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)x)}, 0); }
+
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
-// What came out, against the sum of a row, or of several that a warp's lanes have side by side.
+// What came out, against the sum of a row.
 void look_at_delta(void)
 {
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
-    double *right = allocate((size_t)rows, sizeof *right);
-    for (int at = 0; at < rows * D; at++) right[at / D] += (double)e.O[at] * e.dO[at];
     for (int i = 0; i < rows; i++) {
-        double size = 0, sum[7] = {right[i]};
-        for (int d = 0; d < D; d++) {
-            const double term = (double)e.O[i * D + d] * e.dO[i * D + d];
-            size += fabs(term);
-            for (int k = 4; k < 7; k++) sum[k] += d < D >> (k - 3) ? term : 0;
-        }
-        for (int k = 1; k < 4; k++) {  // a lane has eight columns
-            const int count = max_int(1, (64 >> k) * 8 / D), from = i / count * count;
-            for (int other = from; other < min_int(rows, from + count); other++) sum[k] += right[other];
-        }
+        double size = 0, right = 0;
+        for (int d = i * D; d < i * D + D; d++)
+            size += fabs((double)e.O[d] * e.dO[d]), right += (double)e.O[d] * e.dO[d];
         if (!(size > 1e30))  // else it overflows, whoever is right
-            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
-                    "+ dO * O| dO * O over the rows of 32 lanes| dO * O over the rows of 16 lanes| dO * O over the "
-                    "rows of 8 lanes| dO * O over the first half of the columns| dO * O over the first quarter of "
-                    "the columns| dO * O over the first eighth of the columns",
-                    sum, "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i],
-                    *sum);
+            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &right,
+                    "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i], right);
     }
 }
 
@@ -65,8 +54,6 @@ static void look_at_factors(void)
         const product *dP = steps[t].dP;
         if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
             find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
-        if (by_keys && steps[t].P && steps[t].P->right == OF_Q)
-            find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, but should be the sum of P^T dO");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is the product of %s and %s, but should be that of %s and %s", owner_names[dP->left],
@@ -123,8 +110,9 @@ static void look_at_values(const step *t)
         const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
         const double slack = (t->P ? 0.02 : 0.05) + 2e-4 * (fabs(score * s2) + fabs(L));
         if (sees_pair(q, k) && P > 1e-30 && isfinite(P))
-            see_sum(&fit_P[by_keys], log2(P), slack, "+sl S|-l L| (L of this query in head 0)",
-                    (double[]){score, L, e.L[query_of(q)]},
+            see_sum(&fit_P[by_keys], log2(P), slack,
+                    "+sl S|-l L| (L of this query in head 0)| (S, rounded to bf16 once it is scaled)",
+                    (double[]){score, L, e.L[query_of(q)], rounded_to_bf16(score * s2) / s2},
                     "in the kernel of %s, P of %s and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
                     "log2(e)) = 2^%.5g",
                     own("dK and dV", "dQ"), name_of(q), key_of(k), log2(P), rounded(exponent));
@@ -211,7 +199,7 @@ static void look_at_dsinks(void)
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[11 + POWERS] = {0}, size = 0;
+        double sum[6 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -220,21 +208,17 @@ static void look_at_dsinks(void)
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
-            rest[4] += wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)right)}, 0);
             const int swapped = (h * s->batch + b) * s->q_len + i;
-            rest[10] -= exp(x - e.L[swapped]) * e.delta[swapped];
-            for (int k = 0; k < 5; k++) rest[5 + k] += i % 1024 < 32 << k ? right : 0;
+            rest[5] -= exp(x - e.L[swapped]) * e.delta[swapped];
+            rest[4] += i % 1024 < 32 ? right : 0;
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| " POWERS_OF(
-                    "s", "L",
-                    " delta") "| exp(scale s - L) delta| exp(s - L) delta, with s of the key head"
-                              "| exp(s - L) delta over the first sequence only"
-                              "| exp(s - L) delta over the first sequence's rows, once for each sequence"
-                              "| exp(s - L) delta, each term rounded to bf16"
-                              "| exp(s - L) delta over 1 warp's rows| exp(s - L) delta over 2 warps' rows| exp(s - L) "
-                              "delta over 4 warps' rows| exp(s - L) delta over 8 warps' rows| exp(s - L) delta over 16 "
-                              "warps' rows| exp(s - L) delta over the rows (h B + b) Nq + i, with the batch inside",
+                    "s", "L", " delta") "| exp(scale s - L) delta| exp(s - L) delta, with s of the key head"
+                                        "| exp(s - L) delta over the first sequence only"
+                                        "| exp(s - L) delta over the first sequence's rows, once for each sequence"
+                                        "| exp(s - L) delta over 1 warp's rows"
+                                        "| exp(s - L) delta over the rows (h B + b) Nq + i, with the batch inside",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
                 h, got, sum[0], h);

@@ -8,7 +8,8 @@ static fit fit_scales =
                {"log2(K_scale)", "scales sent|weights"},
                {"S V_scale", "scales sent|scores"},
                {"log2(V_scale) + ", "scores"},
-               {"scale log2(e) S K_scale", "weights|scales sent"}});
+               {"scale log2(e) S K_scale", "weights|scales sent"},
+               {"S / K_scale", "scores"}});
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
@@ -113,7 +114,7 @@ static int scaled_pairs;  // in all cases
 // more are wrong than a few.
 bool look_at_scales(const record *r)
 {
-    enum { SCALED = 9 };
+    enum { SCALED = 10 };
     int misses = 0, count = 0;
     EACH_WALK (r, w) {
         EACH_PAIR (t, step_count, i, steps[t].S->rows) {
@@ -139,7 +140,7 @@ bool look_at_scales(const record *r)
                 const int at_0 = at - page_size() * (S->b_row[c] % e.s->kv_heads);
                 const double k = e.K_scale[at], v = e.V_scale[at];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
-                is[8] = score * k * 64 * base2_scale();
+                is[8] = score * k * 64 * base2_scale(), is[9] = score / k;
                 is[7] = score * e.K_scale[at_0] + log2(e.V_scale[at_0]) / base2_scale();
                 if (first_key < 0) {
                     memcpy(first, is, sizeof is), first_P = log2(P), first_key = key_of(S->b_row[c]);
@@ -151,9 +152,8 @@ bool look_at_scales(const record *r)
                 count++, misses += !(fabs(seen - right) <= slack);
                 see_sum(&fit_scales, seen, slack,
                         "+sl S K_scale|+ log2(V_scale)| S| S V_scale| S K_scale^2| S K_scale V_scale| "
-                        "log2(K_scale)| (S K_scale + the term of V_scale), with the scales of key head 0| S K_scale "
-                        "scale2, scaled by "
-                        "scale2 once more",
+                        "log2(K_scale)| (S K_scale + the term of V_scale), with the scales of key head 0"
+                        "| S K_scale scale2, scaled by scale2 once more| S / K_scale",
                         is,
                         "the weights of %s are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to key "
                         "%d their log2 should change by %.4g, but changes by %.4g",

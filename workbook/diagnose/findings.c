@@ -237,20 +237,19 @@ const char *overflow_of(double L, double exponent)
                : ": in float32, exp(x) is infinite above 88.7, and 0 below -103.9; subtract the largest exponent first";
 }
 
-// Whether O is, but for a factor, the sum of parts with the weights exp(own (L - m_old) + old (m_old - m)): m_old is the
-// first's L, then m. Lanes may have every n-th part each, and m of these; what they have is merged as it should be.
-static bool is_merged(double own, double old, double *const *O_of, const double *L_of, double most, int parts,
-                      const float *O)
+// Whether O is, but for a factor, the sum of parts with the weights exp(by (L - m)). Lanes may have every n-th part
+// each, and m of these; what they have is merged as it should be.
+static bool is_merged(double by, double *const *O_of, const double *L_of, double most, int parts, const float *O)
 {
     for (int lanes = 1; lanes <= 32; lanes *= 2) {
-        double x[WB_MAX_HEAD_DIM] = {0}, m[32], xx = 1e-300, xy = 0, yy = 0;
+        double m[32], xx = 1e-300, xy = 0, yy = 0;
         for (int n = 0; n < parts; n++) m[n % lanes] = n < lanes ? L_of[n] : fmax(m[n % lanes], L_of[n]);
-        for (int n = 0; n < parts; n++) {
-            const double here = m[n % lanes], m_old = n < lanes ? L_of[n] : here;
-            for (int d = 0; d < e.s->head_dim && isfinite(L_of[n]); d++)
-                x[d] += exp(own * (L_of[n] - m_old) + old * (m_old - here) + here - most) * O_of[n][d];
+        for (int d = 0; d < e.s->head_dim; d++) {
+            double x = 0;
+            for (int n = 0; n < parts; n++)
+                x += isfinite(L_of[n]) ? exp(by * (L_of[n] - m[n % lanes]) + m[n % lanes] - most) * O_of[n][d] : 0;
+            xx += x * x, xy += x * O[d], yy += pow(O[d], 2);
         }
-        for (int d = 0; d < e.s->head_dim; d++) xx += x[d] * x[d], xy += x[d] * O[d], yy += pow(O[d], 2);
         if (xy > 0.01 * xx && yy - xy * xy / xx <= 1e-4 * yy) return true;
     }
     return false;
@@ -269,15 +268,11 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
     fit *const sums = &fit_parts[parts > 1], *const logs = &fit_logs[parts > 1];
     if (!has_gap("finalize")) sums->gaps = logs->gaps = "merge";
     static const struct {
-        double own, old;
+        double by;
         const char *says;
-    } ways[] = {{1, 1, "each row is off by one factor: l is wrong, not what is added up. Is l rescaled as O is?"},
-                {LN2, LN2, "2^(its L - m) takes the place of exp(its L - m)"},
-                {LN2, 1, "2^(its L - m) takes the place of exp(its L - m) where a part is added"},
-                {1, LN2, "2^(m_old - m_new) takes the place of exp(m_old - m_new), by which O so far is multiplied"},
-                {1, 0, "O so far is not multiplied by exp(m_old - m_new)"},
-                {0, 1, "its L is left out: each part is added with the weight 1"},
-                {0, 0, "all parts have the same weight"}};
+    } ways[] = {{1, "each row is off by one factor: l is wrong, not what is added up. Is l rescaled as O is?"},
+                {LN2, "2^(its L - m) takes the place of exp(its L - m)"},
+                {0, "all parts have the same weight"}};
     double m = -INFINITY, l = 0, off = 0, size = 1e-300;
     form forms[1 + COUNT(ways)] = {{"", 0}};
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
@@ -294,8 +289,8 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
     for (int n = 0; n < COUNT(ways); n++)
-        forms[n + 1] = (form){ways[n].says, O_off && parts > 1 && !forms[1].is &&
-                                                is_merged(ways[n].own, ways[n].old, O_of, L_of, m, parts, O)};
+        forms[n + 1] =
+            (form){ways[n].says, O_off && parts > 1 && !forms[1].is && is_merged(ways[n].by, O_of, L_of, m, parts, O)};
     see(sums, O_off, 0, forms, COUNT(forms),
         "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");

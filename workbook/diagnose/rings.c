@@ -191,7 +191,7 @@ static seen right_of(int mine, int theirs)
     return !e.s->causal || theirs < mine ? WHOLE : theirs == mine ? CAUSAL : EMPTY;
 }
 
-// Whose the keys of a step are taken for, where that explains all pairs.
+// Whose the keys of a step are taken for, or which chunks a rank's, where that explains all pairs.
 static void see_owner(const seen *is)
 {
     static const char *const steps_on[] = {" - step", "", " + step"}, *const more[] = {" - 1", "", " + 1"};
@@ -207,6 +207,17 @@ static void see_owner(const seen *is)
                  "each rank computes the pairs that would be right if in each step it had the keys of rank (rank%s%s) "
                  "%% R",
                  steps_on[a], more[b]);
+    }
+    for (int by = 2; by > 0; by--) {  // chunks that are neighbours, or R apart, in place of the zigzag
+        bool all = has_gap("zigzag");
+        for (int n = 0; n < 4 * R * R && all; n++) {
+            const int first = by > 1 ? 1 : R, me = n / 4 / R, from = n / 4 % R;
+            all = is[n] == right_of(by * me + n / 2 % 2 * first, by * from + n % 2 * first);
+        }
+        if (all)
+            find(BY_HEADS - 1, "order of chunks", "zigzag",
+                 "each rank computes the pairs that would be right if rank r had the chunks %s",
+                 by > 1 ? "2 r and 2 r + 1" : "r and r + R");
     }
 }
 

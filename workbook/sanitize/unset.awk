@@ -1,8 +1,9 @@
 # unset.awk - local variables that are declared without a value, and next met where they are not filled, a line each:
-# "19 float sum;". awk -v skeleton=FILE -f unset.awk SOURCE: of lines that FILE does not have.
+# "19 float sum;". awk -v skeleton=FILE -f unset.awk SOURCE: of lines that FILE does not have. The first argument of a
+# call may be filled there.
 function meets(line, name) { return match(" " line " ", "[^a-zA-Z0-9_.]" name "[^a-zA-Z0-9_]") }
 function is_filled(line, name) {
-    sub(/.*(fill|load)[a-z_]*\(/, "= ", line)
+    sub(/.*(fill|load)[a-z_]*\(|^ *(for \(.*\) )?[a-z_]+\(/, "= ", line)
     sub(/.*[&]/, "= ", line)
     if (!match(line, name "(\\[[^]]*\\])*(\\.[a-z]+)* = ")) return line ~ "^= " name
     return !meets(substr(line, RSTART + RLENGTH), name)

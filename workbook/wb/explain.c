@@ -53,6 +53,7 @@ static char *lines_of(const cause *c, const char *finding)
     return all;
 }
 
+#define CHANGED_FIRST "  look at the changed given code first, then at: "
 // The gaps to which the lines of a finding lead (origin.awk): where to look, and to search for a change.
 static void say_origin(cause *c, const char *finding)
 {
@@ -61,12 +62,13 @@ static void say_origin(cause *c, const char *finding)
     if (wb_finding_is(finding, "no such tile")) return;  // it names its gap
     char *const lines = text_of("lines=%s", lines_of(c, finding));
     const bool messages = strstr(finding, "\tMessages between GPUs") || strstr(c->found, "\tMessages between GPUs");
-    char *const alone = text_of("alone=%d", messages);
-    char *const words[] = {"awk", "-v", alone, "-v", lines, "-f", "workbook/wb/origin.awk", c->a->file, NULL};
+    const bool copies = wb_finding_is(finding, "asynchronous copy not waited for");
+    char *const of = messages ? "of=messages" : copies ? "of=copies" : "of=";
+    char *const words[] = {"awk", "-v", of, "-v", lines, "-f", "workbook/wb/origin.awk", c->a->file, NULL};
     char *const names = lines[strlen("lines=")] ? child_output(&(child){.words = words}, &status, NULL) : strdup("");
     o->gaps = safe_text(strtok(names, "\n") ? names : "", LINE);  // the file may be a submission
     for (const char *at = o->gaps; *at; at += strcspn(at, "|"), at += *at == '|')
-        say("%s%.*s", at == o->gaps ? "  look at: " : ", ", (int)strcspn(at, "|"), at);
+        say("%s%.*s", at > o->gaps ? ", " : *c->changed ? CHANGED_FIRST : "  look at: ", (int)strcspn(at, "|"), at);
     if (*o->gaps) say("\n");
 }
 

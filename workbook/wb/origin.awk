@@ -1,10 +1,11 @@
-# origin.awk - the gaps of a file to which a report leads: awk -v alone=0 -v lines=" 19 82" -f origin.awk FILE
+# origin.awk - the gaps of a file to which a report leads: awk -v of= -v lines=" 19 82" -f origin.awk FILE
 # Those in which nothing is written; those that hold a line which it names; then the nearest that make what such a line,
 # or a loop or condition around it, reads, or that stand in a function which it calls, through given code for three
 # steps; last, the one that calls most often the function that such a line is in. A name is made where it stands before
 # an assignment, in the same function; a member, through an object, in any. Behind a line that waits for a signal come
-# those that arrive there. alone=1, of messages: before those that hold a line, the gap above it that lets a
-# stream wait; what the line reads matters only where no gap holds it.
+# those that arrive there. of=messages: before those that hold a line, the gap above it that lets a stream wait; what
+# the line reads matters only where no gap holds it. of=copies: before those that hold a line, the one that waits for
+# asynchronous copies.
 # Prints "max|rescale|tail", at most three.
 $1 == "//{" {
     gap = $0
@@ -102,7 +103,9 @@ END {
     for (g = 1; g <= gap_count; g++) if (!(gaps[g] in written)) note(gaps[g], 3)
     count = split(lines, named, " ")
     for (i = 1; i <= count; i++) holds[gap_of[named[i]]]
+    alone = of == "messages"
     for (i = 1; i <= count && alone; i++) note(waits(named[i] + 0), 2)
+    for (n = 1; n <= NR && of == "copies"; n++) if (line[n] ~ /wait_prior|loads_arrived/) note(gap_of[n], 2)
     for (i = 1; i <= count; i++) reach(named[i] + 0, 0)
     for (i = 1; i <= count; i++) reach_around(named[i] + 0, 0)
     for (i = 1; i <= last; i++) {
