@@ -173,7 +173,7 @@ cp -al "$base" "$own" &&
     sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
     JOBS=1 SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
-(cd "$own" && SANITIZE=0 REPAIR=0 $MAKE --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
+(unset WERROR && cd "$own" && SANITIZE=0 REPAIR=0 $MAKE --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
 report_of "$class/own/02" >"$scratch/graded" && report_of "$own/build/grade/02" | diff - "$scratch/graded" >"$said" &&
     grep -q 'not written yet' "$scratch/graded"
 verdict $? "a class report equals the output of make test, word for word"
@@ -194,11 +194,9 @@ check "every submission has its results.json" [ ! -s "$said" ]
 LC_ALL=C grep -alr "$(printf '[\001-\010\013-\037\177]')" "$out/reports" >"$said"
 check "no control character is in a report" [ ! -s "$said" ]
 
-grade_all && [ "$(before)" -eq "$count" ] && short "$out/grades.csv" | cmp -s tests/class/expected.csv
-verdict $? "a second run grades nothing again"
 mkdir -p "$in/;=1+1/problems/02" && echo >"$in/;=1+1/problems/02/of_mine.cu"
 ! grade_all AGAIN=pia && [ "$(before)" -eq $((count - 2)) ] && grep -q '^;=1+1: .*of_mine.cu' "$class/again"
-verdict $? "what has changed is graded again, and so is AGAIN=name"
+verdict $? "a second run grades what has changed and AGAIN=name, and nothing else"
 grep -q 'nothing was replaced: rows that would change: 1' "$class/again" &&
     short "$out/grades.csv" | cmp -s tests/class/expected.csv
 verdict $? "but shown before it replaces what may be published"
