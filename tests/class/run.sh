@@ -11,13 +11,15 @@ for tool in bwrap bsdtar zip; do
 done
 . tests/prove/frame.sh
 root=$PWD class=$PWD/build/class base=$scratch/base
-in=$class/submissions out=$class/grades canary=$class/canary
+canary=$class/canary
+of() { in=$class/$1 out=$class/$1_grades && mkdir -p "$in" "$out"; } # NAME: another class
 swapper=
 trap 'kill $swapper 2>/dev/null; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM HUP
 unset SANITIZE WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS SEED CASES
 rm -rf "$class"
-mkdir -p "$in" "$out" "$canary" "$class/tmp"
+of submissions
+mkdir -p "$canary" "$class/tmp"
 echo alive >"$canary/canary"
 chmod 755 "$scratch" && workbook/class/grade_base.sh "$base" || exit 1
 export WB_BASE="$base"
@@ -208,8 +210,7 @@ verdict $? "REPLACE=1 replaces it, and ROSTER= has its points by other names"
 verdict $? "an unknown AGAIN=name is refused"
 
 # Ctrl-C while a worker works, which would do so for a minute: timeout hands the signal on to all that make has started.
-in=$class/limits out=$class/limits_grades
-mkdir "$out"
+of limits
 bomb "$in/felix" 01 endless_output
 (
     until left_running | sed 's/environ$/cmdline/' | xargs -r grep -lz '^/worker$' 2>/dev/null | grep -q .; do
@@ -281,9 +282,9 @@ WB_TIMEOUT=0.5 CASE=Nq=1,Nk=3,D=16 taskset -c "$core" "$base/build/cpu/wb" suite
 verdict $? "a worker that waits for a processor spends nothing"
 
 # A judge to which this happens each time it is asked. Meanwhile it looks at who may read the worker's program.
-in=$class/starved out=$class/starved_grades
+of starved
 export WB_BASE="$scratch/starved"
-mkdir "$out" && cp -al "$base" "$WB_BASE" && key "$in/judged later" 02
+cp -al "$base" "$WB_BASE" && key "$in/judged later" 02
 judge=$scratch/starved/build/cpu/tests/02_test
 rm "$judge"
 cat >"$judge" <<'END'
@@ -321,9 +322,8 @@ verdict $? "after a change to the tests of 02 only 02 is judged again"
 
 # Right results, and a race behind them; a check build that ends early, prints what is none of its business, uses memory
 # where nobody counts it, or does nothing; and the last of a function that has given up other points for it.
-in=$class/checked out=$class/checked_grades
+of checked
 export WB_BASE="$base"
-mkdir "$out"
 key "$in/adele" 01;                             key "$in/adele" 02
 edited "$in/boris" 01 tests/sanitize/01.diff counter_not_atomic
 edited "$in/boris" 02 tests/sanitize/02.diff shuffle_for_syncwarp
