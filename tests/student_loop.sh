@@ -18,7 +18,7 @@ mkdir -p "$scratch/wb/${built#"$PWD"/}" && cp -p "$built/wb" "$scratch/wb/${buil
 cp problems/questions.txt "$scratch/wb/problems"
 mkdir "$scratch/wb/tests"
 for suite in tests/[0-9]*_*.c; do : >"$scratch/wb/$suite"; done # their names alone matter
-[ ! -d solutions ] || cp -R solutions "$scratch"
+cp -R solutions "$scratch"
 cd "$scratch/wb" || exit 1
 rm -rf workbook/loop/shipped
 status=0 numbers=$(cd problems && echo [0-9][0-9] | tr ' ' '\n')
@@ -230,18 +230,16 @@ cp "$scratch/shipped/03"/* problems/03/
 run make clean
 check "clean keeps backups" test -f $mine.1
 rm -rf $loop/shipped
-if command -v git >/dev/null; then
-    git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm shipped
-    for change in one two; do
-        echo "// $change" >>$mine
-        git add -A && git -c user.name=a -c user.email=a@b commit -qm "$change"
-    done
-    run $loop/reset.sh 03
-    check "reset from the git history" same $mine "$was"
-    git status --short >"$said"
-    check "git does not see backups" test "$(cat "$said")" = " M $mine"
-    rm -rf .git
-fi
+git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm shipped
+for change in one two; do
+    echo "// $change" >>$mine
+    git add -A && git -c user.name=a -c user.email=a@b commit -qm "$change"
+done
+run $loop/reset.sh 03
+check "reset from the git history" same $mine "$was"
+git status --short >"$said"
+check "git does not see backups" test "$(cat "$said")" = " M $mine"
+rm -rf .git
 
 # ------------------------ step
 cp -R "$scratch/shipped/04" $loop/shipped
@@ -277,12 +275,10 @@ cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/0
 # ------------------------ diff
 refused "diff without solutions/" '^diff-03: there is no reference solution here' \
     env YES=1 $loop/step.sh 03 diff
-if [ -d "$scratch/solutions" ]; then
-    mv "$scratch/solutions" .
-    refused "diff asks first, and refuses without a terminal" 'without a terminal' $loop/step.sh 03 diff
-    asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
-    asked "step between reference solutions" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
-fi
+mv "$scratch/solutions" .
+refused "diff asks first, and refuses without a terminal" 'without a terminal' $loop/step.sh 03 diff
+asked "diff shows the reference solution" 'any_above' make diff-03 YES=1
+asked "step between reference solutions" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
 
 # ------------------------ watch
 # In the place of the tests is a program that notes who it is, and does not end.

@@ -12,12 +12,12 @@ verdict $? "shared files build"
 unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
 show() { cat "$scratch"/said* 2>/dev/null; }
 
-mkdir -p "$scratch/wb/build/cpu" && cp -Rp Makefile workbook reference problems tests "$scratch/wb/" || exit 1
+mkdir -p "$scratch/wb/build/cpu" && cp -Rp Makefile workbook reference problems solutions tests "$scratch/wb/" ||
+    exit 1
 for made in build/tools.mk build/cpu/flags.mk build/cpu/machinery build/cpu/reference build/cpu/layer \
     build/cpu/tests; do
     [ ! -e $made ] || cp -Rp $made "$scratch/wb/$made"
 done
-[ ! -d solutions ] || cp -Rp solutions "$scratch/wb/"
 cd "$scratch/wb" || exit 1
 unset BACKEND IMPL
 kernel=problems/02/weighted_row_sum.cu
@@ -52,13 +52,11 @@ check "an edited skeleton fails twice" ended_with 2
 check "both have run its tests" both '^[0-9]* passed, [1-9][0-9]* failed'
 check "the record is whole" whole failed
 check "both have waited, and said so once" both '^waiting: another make is building here (process held)$'
-if [ -d solutions ]; then
-    cp solutions/02/weighted_row_sum.cu $kernel
-    two
-    check "the reference solution passes twice" ended_with 0
-    check "both have run its tests again" both '^[0-9]* passed, 0 failed'
-    check "the record is whole again" whole passed
-fi
+cp solutions/02/weighted_row_sum.cu $kernel
+two
+check "the reference solution passes twice" ended_with 0
+check "both have run its tests again" both '^[0-9]* passed, 0 failed'
+check "the record is whole again" whole passed
 check "nothing is left to build" make --no-print-directory -q BACKEND=cpu $programs
 
 # A save while the compiler works: what reads the file for it lets it be saved right after.

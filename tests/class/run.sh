@@ -11,13 +11,15 @@ for tool in bwrap bsdtar zip; do
 done
 . tests/prove/frame.sh
 root=$PWD class=$PWD/build/class base=$scratch/base
-in=$class/submissions out=$class/grades canary=$class/canary
+canary=$class/canary
+of() { in=$class/$1 out=$class/$1_grades && mkdir -p "$in" "$out"; } # NAME: another class
 swapper=
 trap 'kill $swapper 2>/dev/null; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM HUP
 unset SANITIZE WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS SEED CASES
 rm -rf "$class"
-mkdir -p "$in" "$out" "$canary" "$class/tmp"
+of submissions
+mkdir -p "$canary" "$class/tmp"
 echo alive >"$canary/canary"
 chmod 755 "$scratch" && workbook/class/grade_base.sh "$base" || exit 1
 export WB_BASE="$base"
@@ -173,7 +175,7 @@ cp -al "$base" "$own" &&
     sed 's|const int blocks = 1;|const int blocks = 2;|' "$base/problems/02/$name" >"$scratch/gap" &&
     rm "$own/problems/02/$name" && cp "$scratch/gap" "$own/problems/02/$name" &&
     JOBS=1 SEED=5 "$grade" "$own" "$class/own" >"$said" 2>&1
-(cd "$own" && SANITIZE=0 REPAIR=0 $MAKE --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
+(unset WERROR && cd "$own" && SANITIZE=0 REPAIR=0 $MAKE --no-print-directory test-02 SEED=5 JOBS=1) >"$said" 2>&1
 report_of "$class/own/02" >"$scratch/graded" && report_of "$own/build/grade/02" | diff - "$scratch/graded" >"$said" &&
     grep -q 'not written yet' "$scratch/graded"
 verdict $? "a class report equals the output of make test, word for word"
@@ -194,11 +196,9 @@ check "every submission has its results.json" [ ! -s "$said" ]
 LC_ALL=C grep -alr "$(printf '[\001-\010\013-\037\177]')" "$out/reports" >"$said"
 check "no control character is in a report" [ ! -s "$said" ]
 
-grade_all && [ "$(before)" -eq "$count" ] && short "$out/grades.csv" | cmp -s tests/class/expected.csv
-verdict $? "a second run grades nothing again"
 mkdir -p "$in/;=1+1/problems/02" && echo >"$in/;=1+1/problems/02/of_mine.cu"
 ! grade_all AGAIN=pia && [ "$(before)" -eq $((count - 2)) ] && grep -q '^;=1+1: .*of_mine.cu' "$class/again"
-verdict $? "what has changed is graded again, and so is AGAIN=name"
+verdict $? "a second run grades what has changed and AGAIN=name, and nothing else"
 grep -q 'nothing was replaced: rows that would change: 1' "$class/again" &&
     short "$out/grades.csv" | cmp -s tests/class/expected.csv
 verdict $? "but shown before it replaces what may be published"
@@ -210,8 +210,7 @@ verdict $? "REPLACE=1 replaces it, and ROSTER= has its points by other names"
 verdict $? "an unknown AGAIN=name is refused"
 
 # Ctrl-C while a worker works, which would do so for a minute: timeout hands the signal on to all that make has started.
-in=$class/limits out=$class/limits_grades
-mkdir "$out"
+of limits
 bomb "$in/felix" 01 endless_output
 (
     until left_running | sed 's/environ$/cmdline/' | xargs -r grep -lz '^/worker$' 2>/dev/null | grep -q .; do
@@ -283,9 +282,9 @@ WB_TIMEOUT=0.5 CASE=Nq=1,Nk=3,D=16 taskset -c "$core" "$base/build/cpu/wb" suite
 verdict $? "a worker that waits for a processor spends nothing"
 
 # A judge to which this happens each time it is asked. Meanwhile it looks at who may read the worker's program.
-in=$class/starved out=$class/starved_grades
+of starved
 export WB_BASE="$scratch/starved"
-mkdir "$out" && cp -al "$base" "$WB_BASE" && key "$in/judged later" 02
+cp -al "$base" "$WB_BASE" && key "$in/judged later" 02
 judge=$scratch/starved/build/cpu/tests/02_test
 rm "$judge"
 cat >"$judge" <<'END'
@@ -323,9 +322,8 @@ verdict $? "after a change to the tests of 02 only 02 is judged again"
 
 # Right results, and a race behind them; a check build that ends early, prints what is none of its business, uses memory
 # where nobody counts it, or does nothing; and the last of a function that has given up other points for it.
-in=$class/checked out=$class/checked_grades
+of checked
 export WB_BASE="$base"
-mkdir "$out"
 key "$in/adele" 01;                             key "$in/adele" 02
 edited "$in/boris" 01 tests/sanitize/01.diff counter_not_atomic
 edited "$in/boris" 02 tests/sanitize/02.diff shuffle_for_syncwarp

@@ -156,22 +156,6 @@ ATTACK(adds_to_a_static, "every_head_dim", "keeps state from an earlier call")  
     return status;
 }
 
-ATTACK(keeps_its_first_buffer, "ragged", "keeps state from an earlier call")  // with room for that call's rows
-{
-    static float *rows;
-    static size_t room;
-    const size_t count = (size_t)shape->batch * shape->q_heads * shape->q_len * shape->head_dim;
-    const wb_status status = wb_check_forward("tiled_attention", O, L, Q, K, V, shape);
-    if (status != WB_OK) return status;
-    if (!rows) rows = malloc(count * sizeof *rows), room = count;
-    float *all = malloc(count * sizeof *all);
-    right(all, L, Q, K, V, shape);
-    memcpy(rows, all, (count < room ? count : room) * sizeof *rows);
-    memcpy(O, rows, (count < room ? count : room) * sizeof *rows);
-    free(all);
-    return WB_OK;
-}
-
 static const float *volatile next_K;
 static volatile int done;
 
