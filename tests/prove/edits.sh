@@ -42,4 +42,4 @@ done <"$built.ids"
 rm -f "$built".[0-9]*
 drawn=$(grep -c . "$built.ids")
 echo "$((drawn - survived)) of $drawn drawn edits are rejected, SEED=$seed, not asked: $by_itself"
-[ "$drawn $survived" = "$count 0" ]
+[ $survived = 0 ] && [ $((2 * drawn)) -ge "$count" ] # of some too few change a result

@@ -212,7 +212,20 @@ static bool is_operand(int from, int end)
     return !is_one_of(from - 1, "|++|--|#|");
 }
 
-static int function_of[TOKENS];  // by token: the block that is its function's; -1: none
+static int after_template(int t)  // the token behind <...> at t, or t
+{
+    if (!is(t, "<") || is_spaced(t)) return t;
+    for (int k = t + 1, depth = 1; k < count && k < t + 40; k++) {
+        if (is(k, "<")) depth++;
+        if (is(k, ">") && --depth == 0) return k + 1;
+        if (is_one_of(k, "|;|{|}|(|)|")) break;
+    }
+    return t;
+}
+
+// By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
+static int block_of[TOKENS], function_of[TOKENS];
+static int list_of[TOKENS];  // the innermost bracket around it, which may be of a template's parameters; 0: none
 
 static int declared_until(int t)  // the end of the statement around t
 {
@@ -220,24 +233,46 @@ static int declared_until(int t)  // the end of the statement around t
     return t;
 }
 
-static void find_functions(void)
+static void find_blocks(void)
 {
-    memset(function_of, -1, sizeof function_of);
-    for (int t = 0; t < count; t++)
-        if (is(t, "{") && (is(t - 1, ")") || is(t - 1, "const")) && function_of[t] < 0)
-            for (int k = t + 1; k < all[t].mate; k++) function_of[k] = t;
+    int open[200], end[200], depth = 0;
+    for (int t = 0; t < count; t++) {
+        while (depth > 0 && end[depth - 1] <= t) depth--;
+        block_of[t] = depth ? open[depth - 1] : -1;
+        if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
+            const int last = is(t, "(") ? all[t].mate : after_template(t);
+            for (int k = t + 1; k < last; k++) list_of[k] = t;
+        }
+        function_of[t] = -1;
+        for (int k = depth - 1; k >= 0; k--)
+            if (is(open[k], "{") && (is(open[k] - 1, ")") || is(open[k] - 1, "const"))) function_of[t] = open[k];
+        if (depth == 200 || all[t].mate < t) continue;
+        const int behind = all[t].mate + 1;
+        if (is(t, "{")) open[depth] = t, end[depth++] = all[t].mate;
+        if (is(t, "(") && is(t - 1, "for"))  // its names are known in the body as well
+            open[depth] = t, end[depth++] = is(behind, "{") ? all[behind].mate : declared_until(behind);
+    }
 }
 
-// Whether the word at token w may be known at token t: it stands before it, and neither in a block that has ended, or
-// its head, nor in a declaration of which t is the value. What is not known does not compile.
+// Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
 static bool is_known(int w, int t)
 {
+    const int function = function_of[t];
+    int head = function - 1;  // behind what stands before the function
+    while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
     for (int k = t - 1; k >= 0; k--) {
-        const int open = is(k, "}") ? all[k].mate : -1;
-        if (open > 1 && !is_one_of(open - 1, "|=|(|,|]|enum|") && !is(open - 2, "enum"))
-            for (k = open; k > 0 && !is_one_of(k - 1, "|;|}|{|");) k = is(k - 1, ")") ? all[k - 1].mate : k - 1;
-        else if (are_same(k, w) && !is_one_of(k - 1, "|.|->|"))
-            return !is(k + 1, "=") || declared_until(k) < t;
+        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|")) continue;
+        if (is(k + 1, "=") && declared_until(k) > t) continue;
+        const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
+        if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
+        if (function_of[k] != function) continue;
+        if (list_of[k] && !is(list_of[k] - 1, "for") &&
+            (kind(k - 1) == 'i' || (is_one_of(k - 1, "|&|*|") && !is_spaced(k - 1)))) {
+            const int body = all[list_of[k]].mate + 1;  // a parameter of a lambda, or so it seems
+            if (is(body, "{") && (t < body || t > all[body].mate)) continue;
+        }
+        for (int block = block_of[t]; block >= 0; block = block_of[block])
+            if (block == block_of[k]) return true;
     }
     return false;
 }
@@ -469,7 +504,7 @@ bool changes_read(const char *source, const char *skeleton)
     text = strdup(source);
     change_count = 1;
     read_tokens();
-    find_functions();
+    find_blocks();
     find_mine(skeleton);
     find_operands();
     find_conditions();
