@@ -70,6 +70,11 @@ static void unshare(void)
     worker_retire(WORKER_SHARED);
     unlink(shared_name);
 }
+static int processes(void)
+{
+    const char *jobs = getenv("JOBS");
+    return jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
+}
 static pid_t children[PROCESSES];  // each leads a group; 0: there is none
 static void end(int signal)
 {
@@ -320,7 +325,7 @@ static bool passes_suite(const change *c, const char *source, const char *built,
             source + c->end);
     fclose(to);
     setenv("WB_TIMEOUT", "20", 1), setenv("WB_BACKEND", "cpu", 1), unsetenv("WB_REPAIR");
-    snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j1 --fail-fast", problem->number);
+    snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j%d --fail-fast", problem->number, processes());
     return status_of(command, "/dev/null") == 0 && status_of(suite, "/dev/null") == 0;
 }
 
@@ -338,8 +343,6 @@ static int tried;  // changes
 static int try_all(int found[SUITES])
 {
     find_order();
-    const char *jobs = getenv("JOBS");
-    const int processes = jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
     int count = 0;
     struct {
         int next, last;                             // in the order
@@ -347,7 +350,7 @@ static int try_all(int found[SUITES])
     } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (done == MAP_FAILED) return 0;
     done->last = order_count;
-    for (int p = 0; p < processes; p++) {
+    for (int p = 0; p < processes(); p++) {
         if (start_child(p)) continue;
         signal(SIGTERM, SIG_DFL);
         if (!share()) _exit(2);
@@ -365,7 +368,7 @@ static int try_all(int found[SUITES])
         unshare();
         _exit(0);
     }
-    for (int p = 0; p < processes; p++) end_of(p);
+    for (int p = 0; p < processes(); p++) end_of(p);
     tried = done->next < order_count ? done->next : order_count;
     for (int n = 0; n < 2 * tried && count < SUITES; n++) {
         const int id = order[n % tried];
