@@ -54,6 +54,8 @@ static void look_at_factors(void)
         const product *dP = steps[t].dP;
         if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
             find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
+        if (by_keys && steps[t].P && steps[t].P->right == OF_Q)
+            find(BY_FACTOR, "dV of Q", "dV", "dV is the sum of P^T Q, but should be the sum of P^T dO");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
                  "dP is the product of %s and %s, but should be that of %s and %s", owner_names[dP->left],

@@ -135,13 +135,18 @@ static bool look_at_weights(const product *p, int key)
 
 void look_at_fragments(const record *r)
 {
-    enum { MOST = 600 };
+    enum { MOST = 600, NEAR = 32 };
     bool right = true;
     score_count = 0;
     if (e.c->input != WB_NORMAL) return;  // chunks may be alike
     for (int n = 0; n < min_int(r->count, MOST); n++) {
         const product *p = &r->products[n];
         const chunk A = chunk_of(p->a, 1), column = chunk_of(p->b, 8), row = chunk_of(p->b, 1);
+        for (int k = max_int(0, n - NEAR); k < n && A.of == OF_Q && column.of; k++)
+            if (p->walker == p[k - n].walker && !memcmp(p->a, p[k - n].a, 256 * sizeof(float)) &&
+                !memcmp(p->b, p[k - n].b, 128 * sizeof(float)))
+                find(BY_HEADS - 1, "twice", "product",
+                     "a warp multiplies the same two factors twice: does the second product use b + 2?");
         if (A.of != OF_Q && column.of != OF_K) {
             look_at_right(p, OF_V, row, row.number);
             right &= row.of == OF_V && look_at_weights(p, row.row);

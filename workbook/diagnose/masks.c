@@ -35,36 +35,87 @@ pairs pairs_of(const step *t, int first_row, int last_row)
     return p;
 }
 
-#define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
-// Of packed rows: the last key that a row sees, and which token it is taken for.
+// Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
     static const char *const tokens[] = {"its token", "(its row in the tile % Nq)", "its row / (Hq / Hkv)",
                                          "its row / Nq (its head)", "its row without % Nq"};
+    static const struct {
+        const char *says;
+        int all, Nq, sign;
+    } bounds[] = {{"kv_len - Nq + ", 1, 1, 1}, {"", 0, 0, 1}, {"kv_len - ", 1, 0, -1}, {"kv_len - Nq - ", 1, 1, -1}};
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
-    RULE(j >= all, "a token sees all later tokens, too");
-    RULE(j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
-         "kv_len, rounded up to whole pages, replaces kv_len");
-    RULE(false, "no pair is hidden");
-    EACH_PAIR (k, COUNT(token), more, 3)
-        if (k || more != 1)
-            RULE(j > all - Nq + token[k] + more - 1, "a row sees the keys up to kv_len - Nq + %s%s", tokens[k],
-                 more_or_less[more]);
+    add_form(f, forms, &n, j >= all, "a token sees all later tokens, too");
+    add_form(f, forms, &n, j > all - Nq, "each token sees the keys that the first one sees");
+    add_form(f, forms, &n, j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
+             "kv_len, rounded up to whole pages, replaces kv_len");
+    add_form(f, forms, &n, false, "no pair is hidden");
+    EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
+        for (int more = -1; more < 2; more++) {
+            const int last = bounds[b].all * all - bounds[b].Nq * Nq + bounds[b].sign * token[k] + more;
+            if (b || k || more)
+                add_form(f, forms, &n, j > last, "a row sees the keys up to %s%s%s", bounds[b].says, tokens[k],
+                         more_or_less[more + 1]);
+        }
     return n;
 }
 
-// Of a tile that is seen in part: whether the bit hides the key if each step reads the first word of a row.
-static bool by_first_word(const pairs *t, int r, int c, bool right)
+// Of a tile that is seen in part: what other bits than its own say.
+static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, form *forms, int n)
 {
+    static const struct {
+        const char *says;
+        int of_tile, of_word;  // how far from its own; word 2: the step
+        bool apart, in_block;  // a tile has as many rows as a block; row 0 is the block's first
+        int key;               // how far from its own
+    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile", 0, 0, true, false, 0},
+                {"each block begins with row 0 of a tile's bits", 0, 0, false, true, 0},
+                {"the bits are those of the tile before", -1, 0, false, false, 0},
+                {"the bits are those of the next tile", 1, 0, false, false, 0},
+                {"the two words of a row are exchanged", 0, 1, false, false, 0},
+                {"each step of a tile begins with the first word of a row", 0, 2, false, false, 0},
+                {"the bit is that of key j + 1", 0, 0, false, false, 1},
+                {"the bit is that of key j - 1", 0, 0, false, false, 63}};
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(t->row0) / e.s->q_heads : 0;
-    const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, key = t->key[c], last = m->part_start[list + 1];
-    int tile = m->part_start[list];
-    while (tile < last && m->part[tile] != key / m->kv_tile) tile++;
-    const uint32_t *const bits = m->bits + 2 * (tile * m->q_tile + t->query[r] % m->q_tile);
-    return tile < last ? !(bits[key % t->keys / 32] >> key % 32 & 1) : right;
+    const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, key = t->key[c];
+    const int first = m->part_start[list], all = m->part_start[m->masks * (q_tiles + 1) - 1];
+    int tile = first;
+    while (tile < m->part_start[list + 1] && m->part[tile] != key / m->kv_tile) tile++;
+    for (int k = 0; k < COUNT(bits); k++) {
+        const int rows = bits[k].apart ? e.tallest : m->q_tile;
+        const int row = t->query[r] % m->q_tile - (bits[k].in_block ? t->of_block % m->q_tile : 0);
+        const int at = first * m->q_tile + (tile - first + bits[k].of_tile) * rows + row;
+        const bool known = tile < m->part_start[list + 1] && at >= 0 && at < all * m->q_tile;
+        const int bit = (key + bits[k].key) % 64;
+        const uint32_t word =
+            known ? m->bits[2 * at + (bits[k].of_word == 2 ? bit % t->keys / 32 : bit / 32 ^ bits[k].of_word)] : 0;
+        add_form(f, forms, &n, known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
+    }
+    return n;
+}
+
+#define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
+// The right rule, where the mask runs in some tiles alone: if a key of the tile comes after a query, or has left its
+// window.
+static int places_for(const fit *f, const pairs *t, bool right, const form *of_query, const form *of_key, int W,
+                      form *forms, int n)
+{
+    const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
+    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
+    RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
+    EACH_PAIR (k, 2, q, 3) {
+        const form key = of_key[k], query = of_query[q];
+        for (int same = 0; same < 2; same++)
+            RULE(right && (key.is >= query.is + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s",
+                 key.says, same ? "does not come before" : "comes after", query.says);
+        if (e.problem->window)
+            RULE(right && (k1 > q0 || key.is <= query.is - W),
+                 "the mask is applied at the window's edge only where %s is too old for %s", key.says, query.says);
+    }
+    return n;
 }
 
 // Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
@@ -73,18 +124,29 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 {
     int n = 0;
     forms[n++] = (form){"", right};
-    if (kind == BITS) RULE(by_first_word(t, r, c, right), "each step of a tile begins with the first word of a row");
-    if (kind == BITS) return n;
+    if (kind == BITS) return bit_rules(f, t, r, c, right, forms, n);
     if (kind == PACKED) return packed_rules(f, t, r, c, forms, n);
     const int i = t->query[r], j = t->key[c], N = e.s->kv_len, most = 1 << 29;
     const int sinks = e.problem->sinks ? min_int(e.s->sinks, most) : 0;
     const int W = e.problem->window ? min_int(e.s->window, most) : most;
     const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
     const bool after = j > i, old = j <= i - W, no_sink = j >= sinks;
-    // What may stand for i, and for j.
-    const form of_query[] = {{"(i without the warp's offset)", by_keys ? i : t->of_block + r},
+    // What may stand for i, and for j; the first three, or two, may decide where the mask runs.
+    const bool warps = !by_keys && !e.problem->on_host;  // a warp's rows
+    const form of_query[] = {{warps ? "(the warp's first query)" : "(the tile's first query)", q0},
+                             {warps ? "(the warp's last query)" : "(the tile's last query)", q1},
+                             {"(the block's first query)", by_keys ? q0 : t->of_block},
+                             {"r", r},
+                             {"j", j},
+                             {"i / (Hq / Hkv)", i / (e.s->q_heads / e.s->kv_heads)},
+                             {"(i without the warp's offset)", by_keys ? i : t->of_block + r},
                              {"(i with the warp's offset twice)", by_keys ? i : 2 * i - t->of_block - r}};
-    const form of_key[] = {{"c", c}, {"(the tile's first key)", k0}, {"(the tile's last key)", k1}};
+    const form of_key[] = {{"(the tile's first key)", k0},
+                           {"(the tile's last key)", k1},
+                           {"c", c},
+                           {"(the row in the tile, as its column)", k0 + r},
+                           {"i", i},
+                           {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
@@ -105,14 +167,13 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(kind == TAIL ? x >= N : runs && (x > i || (x <= i - W && x >= sinks)), "%s replaces j", of_key[k].says);
     }
     if (kind == TAIL) return n;
-    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
-    if (e.problem->window)
-        RULE(right && (k1 > q0 || k0 <= q0 - W),
-             "the mask is applied at the window's edge only where the tile's first key is too old for its first query");
     for (int q = 0; q < COUNT(of_query); q++)
         RULE(runs && (j > of_query[q].is || (j <= of_query[q].is - W && no_sink)), "%s replaces i", of_query[q].says);
     RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
+    RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
     if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks replaces W");
+    RULE(runs && (k0 + r > q0 + c || (k0 + r <= q0 + c - W && k0 + r >= sinks)),
+         "rows and columns of the tile are exchanged");
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) {
         RULE(runs && after, "j <= i - W is missing");
@@ -128,7 +189,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                  "it is hidden if (j > i or j <= i - W) and j >= sinks");
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
-    return n;
+    return places_for(f, t, right, of_query, of_key, W, forms, n);
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)

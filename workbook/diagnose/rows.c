@@ -4,12 +4,12 @@
 
 enum { APART = 8, LANES = 32 };  // rows so far apart begin at addresses that are alike
 
-// Rows that nobody writes, which are NaN as before.
+// Rows that nobody writes, which are NaN as before; or each row that is wrong is the sum of another one.
 static void look_at_places(void)
 {
     const int rows = (int)e.c->rows, cols = (int)e.c->cols;
     double *const y = allocate((size_t)rows * 2, sizeof *y), *const size = y + rows;
-    int unwritten = 0, wrong = 0, first = -1;
+    int unwritten = 0, wrong = 0, moved = 0, first = -1, from = -1;
     for (int at = 0; at < rows * cols; at++) {
         const double term = (double)e.Q[at] * e.K[at % cols];
         y[at / cols] += term, size[at / cols] += fabs(term);
@@ -17,11 +17,16 @@ static void look_at_places(void)
     for (int row = 0; row < rows; row++) {
         const double is = e.out[0][row];
         if (!isfinite(y[row]) || fabs(is - y[row]) <= 1e-5 * size[row]) continue;
-        if (wrong++ == 0) first = row;
-        unwritten += isnan(is);
+        int other = rows;
+        for (int r = 0; r < rows && other == rows; r++)
+            if (r != row && fabs(is - y[r]) <= 1e-6 * size[r]) other = r;
+        if (wrong++ == 0) first = row, from = other;
+        unwritten += isnan(is), moved += other < rows;
     }
     if (wrong && unwritten == wrong)
         find(BY_END, "rows left out", "launch|who|store", "y[%d] is not written (%d of %d)", first, wrong, rows);
+    else if (wrong && moved == wrong)
+        find(BY_END, "stored elsewhere", "who|store", "y[%d] is the sum of row %d", first, from);
 }
 
 void look_at_rows(void)
@@ -43,11 +48,11 @@ void look_at_rows(void)
         while (first < unknowns && fabs(count[first] - 1) < 0.02) first++;
         for (last = first; last + 1 < unknowns && fabs(count[last + 1] - count[first]) < 0.02;) last++;
         if (first == unknowns) continue;
-        bool lanes = unknowns > LANES && width > 1 && last < LANES;  // each lane's loads are off by the same
-        for (int u = LANES; u < unknowns; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
+        bool lanes = unknowns > LANES;  // each lane's loads are off by the same
+        for (int u = LANES; u < unknowns && width > 1; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
         const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
         char many[40] = "", which[60] = "";
-        snprintf(many, sizeof many, end - begin > 1 ? "s %d to %d" : " %d", begin, end - 1);
+        if (end - begin > 1) snprintf(many, sizeof many, " to %d", end - 1);
         if (lanes)
             snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
         find(BY_SUM, "columns",
@@ -55,7 +60,7 @@ void look_at_rows(void)
              : lanes                        ? "reduce|load"
              : begin                        ? "load|reduce|ends"
                                             : "load|reduce",
-             "y contains column%s of %s%s %.3g times instead of once", many,
+             "column %d%s of %s%s is added to y %.3g times, but must be added once", begin, many,
              apart > 1 ? "rows 1, 9, 17, ..." : "each row", which, rounded(count[first]));
         break;
     }

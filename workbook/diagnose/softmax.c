@@ -12,9 +12,10 @@ static fit fit_slope =
     FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
         .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?",
         .by = {{"=0", "rescale|max|accumulate|softmax"}});
-static fit fit_m =
-    FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
-        .by = {{"=0", "accumulate|max|softmax"}, {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
+static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
+                       .by = {{"=0", "accumulate|max|softmax"},
+                              {"before the mask", MASK_GAPS},
+                              {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled",
                            .by = {{"log2(l)", "rescale|finalize|softmax"}});
@@ -112,10 +113,13 @@ static void see_sink(fit *f, int head, double m, double l, double seen, double p
 {
     const int heads = e.s->q_heads, h = head % heads;
     const double s = e.sink_logits[h], key = e.sink_logits[h / (heads / e.s->kv_heads)], term = exp(s - m);
-    double is[3 + POWERS] = {l, term, exp(key - m), exp(e.s->scale * s - m)};
-    for (int n = 1; n < POWERS; n++) is[3 + n] = power(n, s, m);
+    const double first = e.sink_logits[0], next = e.sink_logits[(h + 1) % heads];
+    double is[5 + POWERS] = {l, term, exp(key - m), exp(first - m), exp(next - m), exp(e.s->scale * s - m)};
+    for (int n = 1; n < POWERS; n++) is[5 + n] = power(n, s, m);
     see_sum(f, seen, part * fmax(l + term, seen),
-            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(scale s - m)| " POWERS_OF("s", "m", ""), is, "%s", says);
+            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(s of head 0 - m)| exp(s of head h + 1 - m)"
+            "| exp(scale s - m)| " POWERS_OF("s", "m", ""),
+            is, "%s", says);
 }
 
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
@@ -147,10 +151,11 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
             e.problem->on_host
-                ? "+ (max of S so far)| (max of S in this tile alone)"
-                : "+sl (max of S so far)| (max of S in this tile alone)| (the larger of this tile's maximum and the m "
-                  "kept so far)",
-            (double[]){run * to_S, top * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, rounded(m), run);
+                ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
+                : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
+                  "mask)| (the larger of this tile's maximum and the m kept so far)",
+            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, rounded(m),
+            run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)

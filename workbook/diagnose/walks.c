@@ -109,9 +109,9 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; and of how many
-// blocks they are: 0 if these have not equally many tiles.
-static const char *walk_of(const record *r, bool keys, int q, int k, int *blocks)
+// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last of
+// these walks, and of how many blocks they are: 0 if these have not equally many tiles.
+static const char *walk_of(const record *r, bool keys, int q, int k, int *last, int *blocks)
 {
     static char text[240];
     static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of blocks
@@ -122,7 +122,7 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *blocks
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
             has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
-        if (has) tiles = step_count, ++*blocks;
+        if (has) *last = n, tiles = step_count, ++*blocks;
         for (int t = 0; has && t < step_count && count < STEPS; t++, count++) {
             const int row = steps[t].S->b_row[0];
             at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1,
@@ -226,7 +226,7 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
 // A pair that has no tile, or several. The rank of what is found, if that is below `worst`, or worst is 0.
 static int see_pair(const record *r, bool keys, const meetings *m, int q, int k, const char *gaps, int worst)
 {
-    const int rows = all_rows(), Nk = e.s->kv_len;
+    const int rows = all_rows(), Nk = e.s->kv_len, low_row = q - query_of(q);
     const unsigned char *const met = m->met + q * Nk;
     const bool listed = e.problem->signature == WB_BLOCK_MASK, missing = met[k] == 0;
     char text[500] = "";
@@ -241,8 +241,11 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
                      : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
                                                                    : BY_WALK;
     if (worst && worst <= rank) return worst;
-    int blocks;
-    const char *begin = walk_of(r, keys, q, k, &blocks);
+    int n = 0, blocks, low, high;
+    const char *begin = walk_of(r, keys, q, k, &n, &blocks);
+    block_of(r, n, &low, &high);
+    bool others = false;  // of its block meet it
+    for (int x = low; x <= high && !keys; x++) others |= m->met[(low_row + x) * Nk + k] != 0;
     const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
     if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
@@ -253,6 +256,10 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     else if (tail && keys && sink && blocks)
         gaps = "queries";
     if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+    if (missing && *begin && !keys && !*text && others)
+        APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
+    else if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
+        APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
     if (listed && !missing) gaps = "first key|lists";
     if (keys && !missing && strstr(begin, "in another block")) gaps = "parts|queries";
     if (*begin)
