@@ -394,7 +394,7 @@ static int choose(int count, uint64_t seed, const char *built)
         const int id = drawn(n, seed);
         if (seen[id] || !*changes[id].put) continue;
         seen[id] = true, shared->on = id;
-        bool shows = false;  // in one of a few cases: of all, edits without a difference would take most of the time
+        bool shows = false;  // in one of a few cases: an equal edit would take long in all
         for (int k = id; k < id + FEW && !shows; k++)
             first = k % case_count, shows = !wrong[first] && is_wrong(first) && is_wrong(first);
         if (!shows) continue;
