@@ -36,7 +36,8 @@ static char *make(const char *backend, char *const programs[], const char *optio
     int count = 5;
     if (option) words[count++] = (char *)option;
     while (*programs && count < 31) words[count++] = *programs++;
-    return child_output(&(child){.words = words, .environment = (char *[]){"WB_BUILDING=yes", NULL}}, status, seen);
+    char *const environment[] = {"WB_BUILDING=yes", NULL};
+    return child_output(&(child){.words = words, .environment = environment, .seen = seen}, status);
 }
 
 static struct {
@@ -90,7 +91,7 @@ int build(attempt *a)
     int status;
     if (run.builder) {
         char *const words[] = {(char *)run.builder, text_of("%s%s", a->number, run.counted), NULL};
-        a->outcome->log = child_output(&(child){.words = words}, &status, NULL);
+        a->outcome->log = child_output(&(child){.words = words}, &status);
         strcpy(a->tried, a->worker);
         return status;
     }
@@ -105,9 +106,7 @@ int build(attempt *a)
 
 char *build_brief(const char *log, bool failed)
 {
-    int status;
     if (!failed && !strstr(log, "warning:")) return "";
     char *const words[] = {"awk", "-v", failed ? "of=errors" : "of=warnings", "-f", "workbook/loop/errors.awk", NULL};
-    return child_output(&(child){.words = words, .environment = (char *[]){"LC_ALL=C", NULL}, .text = log}, &status,
-                        NULL);
+    return child_output(&(child){.words = words, .environment = (char *[]){"LC_ALL=C", NULL}, .text = log}, NULL);
 }

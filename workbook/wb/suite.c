@@ -69,7 +69,7 @@ static pid_t start(const suite_run *run, int told, int errors)
     if (run->first) strcpy(jobs, "-j1"), words[count++] = "--fail-fast";
     for (char **o = run->options; o && *o && count < 63; o++) words[count++] = *o;
     started = run, telling = told;
-    return child_start(&(child){.words = words, .error = errors, .before = become_program});
+    return child_start(&(child){.words = words, .error = errors, .before = become_program}, CHILD_NULL);
 }
 
 // Many tests may say the same.

@@ -241,14 +241,13 @@ static void praise(const attempt *a)
 // What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
 static void tell_coverage(const attempt *a, const char *state)
 {
-    int ended;
     if (!*run.counted || run.one || (strcmp(state, "failed") == 0 && !run.builder)) return;
     const char *const shipped = run.mine ? gaps_skeleton(a->problem) : "";
     char *const counted = text_of("%s/counted", run.work), *const name = (char *)a->problem->name;
     char *const file = (char *)a->file, *const skeleton = (char *)(*shipped ? shipped : "/dev/null");
     char *const words[] = {"workbook/loop/coverage.sh", counted, file, name, skeleton,
                            (char *)run.builder,         "gcov",  NULL};
-    a->outcome->coverage = child_output(&(child){.words = words}, &ended, NULL);
+    a->outcome->coverage = child_output(&(child){.words = words}, NULL);
     say_plain("  ", a->outcome->coverage);
 }
 
@@ -264,12 +263,9 @@ static const char *look_closer(attempt *a, const char *state)
     if (*a->outcome->sanitize) return fail_check(a), state;  // explain has found something
     char *const ours[] = {(char *)run.backend, (char *)run.impl, a->number, NULL};
     char *const theirs[] = {(char *)run.builder, "look", a->number, NULL};
-    int from;
-    const pid_t pid = child_begin(run.builder ? &(child){.words = theirs, .error = CHILD_OUT}
-                                              : &(child){.call = sanitize_one, .words = ours, .error = 2},
-                                  &from);
-    char *const said = child_read(from, NULL);
-    const int looked = child_wait(pid);
+    int looked;
+    char *const said = child_output(
+        run.builder ? &(child){.words = theirs} : &(child){.call = sanitize_one, .words = ours, .error = 2}, &looked);
     if (looked == 0) {
         say("  the check build finds nothing\n");
     } else if (looked == 3) {
@@ -341,7 +337,7 @@ static void describe(outcome *o)
         machine = text_of("%ld x %s", sysconf(_SC_NPROCESSORS_ONLN), *model ? model : system.machine);
         if (strcmp(run.backend, "cpu") != 0) {
             char *const words[] = {"nvidia-smi", "--query-gpu=name", "--format=csv,noheader", NULL};
-            char *const gpu = child_output(&(child){.words = words}, &ended, NULL);
+            char *const gpu = child_output(&(child){.words = words}, &ended);
             if (ended == 0) machine = text_of("%s, %.*s", machine, (int)strcspn(gpu, "\n"), gpu);
         }
     }
