@@ -287,18 +287,19 @@ static const char *judge(attempt *a)
     const char *state = prepare(a), *const test = setting("TEST", NULL),
                *const counted = text_of("%s/counted", run.work);
     if (state) return state;
-    suite s = {
-        .run = {.program = text_of("%s/tests/%s_test", run.out, a->number), .worker = a->tried, .backend = run.backend},
-        .cases = run.one ? NULL : setting("CASES", NULL),
-        .shown = a->worker};
+    suite s = {.program = text_of("%s/tests/%s_test", run.out, a->number),
+               .worker = a->tried,
+               .backend = run.backend,
+               .cases = run.one ? NULL : setting("CASES", NULL),
+               .shown = a->worker};
     char *only[] = {"--filter", text_of("*/%s", test ? test : ""), NULL};
-    if (test) s.run.options = only;
+    if (test) s.options = only;
     nftw(counted, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     if (*run.counted) {
         mkdir(counted, 0777);
         copy_file(text_of("%.*s.gcno", (int)(strlen(a->worker) - strlen("_worker")), a->worker),
                   text_of("%s/c.gcno", counted));
-        s.run.coverage = counted;
+        s.coverage = counted;
     }
     switch (suite_run_all(&s, &a->outcome->results)) {
     case 0: state = "passed", praise(a); break;
