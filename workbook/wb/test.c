@@ -42,8 +42,8 @@
 #include <unistd.h>
 
 wb_run run;
-static attempt *now;        // the problem that is being judged; null: none is
-static char **all_numbers;  // of this run
+static attempt *now;   // the problem that is being judged; null: none is
+static char **scored;  // of this run: the folder of outcomes, and the numbers of the problems
 static int status;
 
 char *text_of(const char *format, ...)
@@ -143,14 +143,10 @@ static void finish(void)
     }
     clean();
     if (run.one) exit(status);
-    char **given = calloc(sizeof *given, WB_PROBLEMS + 2);
-    if (!given) abort();
-    given[0] = run.record;
-    for (int i = 0; i < WB_PROBLEMS && all_numbers[i]; i++) given[i + 1] = all_numbers[i];
     const int lock = lock_record();
-    if (score_points(given)) worse(2);
+    if (score_points(scored)) worse(2);
     close(lock);
-    if (run.own) score_after(given);
+    if (run.own) score_after(scored);
     exit(status);
 }
 
@@ -419,7 +415,7 @@ static void make_folders(void)
 
 int wb_test(char **given)
 {
-    char numbers[WB_PROBLEMS][4], *list[WB_PROBLEMS + 1] = {NULL}, *late = "";
+    char *list[WB_PROBLEMS + 2] = {run.record}, *late = "";
     if (strcmp(given[0], "--grade") == 0 && given[1] && given[2]) {
         snprintf(run.record, sizeof run.record, "%s", given[1]);
         run.builder = given[2];
@@ -429,18 +425,16 @@ int wb_test(char **given)
         return fprintf(stderr, "usage: wb test [--grade FOLDER BUILDER] BACKEND IMPL NN...\n"), 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
     begin(given);
-    for (int i = 0; i < WB_PROBLEMS && given[i + 2]; i++) {
-        snprintf(numbers[i], sizeof numbers[i], "%02d", score_problem(given[i + 2])->number % 100);
-        list[i] = numbers[i];
-    }
-    all_numbers = list;
+    for (int i = 0; i < WB_PROBLEMS && given[i + 2]; i++)
+        list[i + 1] = text_of("%02d", score_problem(given[i + 2])->number);
+    scored = list;
     make_folders();
     child_interrupted(interrupted);
     const bool cpu = strcmp(run.backend, "cpu") == 0;
     printf("FlashAttention workbook: %s%s/ on %s\n", run.mine ? "your code, " : "", run.impl,
            cpu ? "the CPU execution layer (no GPU needed)" : "the GPU");
     const long until = atol(setting("WB_UNTIL", "0"));
-    for (char **at = list; *at; at++) {
+    for (char **at = list + 1; *at; at++) {
         child_check();
         if (run.builder && !run.one && access(text_of("%s/%s.json", run.record, *at), F_OK) == 0) continue;
         if (until && time(NULL) >= until)
