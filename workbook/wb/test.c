@@ -210,7 +210,7 @@ static const char *prepare(attempt *a)
     }
     const char *const state = compile(a);
     if (state) return state;
-    if (run.mine) a->unwritten = gaps_sentence(a->problem);
+    if (run.mine) a->unwritten = gaps_sentence(a->problem, a->file);
     say("%s", a->unwritten);
     if (!test) return NULL;
     results names;
