@@ -92,12 +92,6 @@ char *grades_read_file(const char *format, ...)
 
 // ------------------------ scoring
 
-const char *grades_group_name(wb_group group)
-{
-    static const char *const names[WB_GROUPS] = {"", "bonus", "beyond"};
-    return names[group];
-}
-
 checkpoint *grades_next(checkpoint *c, int number)
 {
     for (c = c ? c + 1 : grades_table; c < grades_table + grades_checkpoints; c++)

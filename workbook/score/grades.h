@@ -53,6 +53,5 @@ const char *grades_missing(const checkpoint *c, const result **r);
 const char *grades_why(const checkpoint *c, const char **test, char why[256]);
 
 score grades_of(int number);
-const char *grades_group_name(wb_group group);  // "", "bonus", "beyond"
-score grades_total(wb_group group);             // of the problems of one group
-void grades_print_total(FILE *to);  // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any
+score grades_total(wb_group group);  // of the problems of one group
+void grades_print_total(FILE *to);   // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any

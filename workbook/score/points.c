@@ -33,17 +33,16 @@ static void write_scores(FILE *f, const char *folder)
 // The score table of these problems.
 static void write_table(FILE *f, const char *folder, const bool shown[WB_PROBLEMS])
 {
+    static const char *const groups[WB_GROUPS] = {"", "  bonus", "  beyond"};
     const bool own = f == stdout && strcmp(folder, OWN_RECORDS) == 0;
     fprintf(f, "\n      %-26s %-15s  points\n", "problem", "state");
     EACH_PROBLEM (p) {
         const outcome *r = &grades_records[p->number];
         const score s = grades_of(p->number);
-        const char *group = grades_group_name(p->group);
         if (!shown[p->number]) continue;
         const bool unfinished = own && strcmp(r->state, "failed") == 0 && standing_of(p).unfinished;
-        fprintf(f, "  %02d  %-26s %-15s %3d / %d%s%s", p->number, p->name, unfinished ? "unfinished" : r->state,
-                s.earned, s.possible, *group ? "  " : "", group);
-        fprintf(f, "\n");
+        fprintf(f, "  %02d  %-26s %-15s %3d / %d%s\n", p->number, p->name, unfinished ? "unfinished" : r->state,
+                s.earned, s.possible, groups[p->group]);
         EACH_CHECKPOINT (c, p->number) {
             char why[256];
             if (!grades_ran(p->number) || !s.next) break;
