@@ -90,8 +90,8 @@ double flash_sink_logits_backward_microseconds_key(const attention_shape *shape,
            wb_summing(shape->batch * ceil(shape->q_len / 1024.0));
 }
 
-// 13 and 14: blocks for all rows of a key head, two of a multiprocessor, share the tiles of all sequences. How many keys
-// there are the host does not know: as many as have room. `more`: steps that end a sequence.
+// 13 and 14: blocks for all rows of a key head, two of a multiprocessor, share the tiles of all sequences. The host
+// does not know how many keys there are: as many as have room. `more`: steps that end a sequence.
 static double decode_key(const decode_shape *shape, const wb_device *device, int tile, double bytes)
 {
     const wb_costs *c = device->costs;

@@ -13,7 +13,8 @@ stand_in() { # FILE, its text from stdin
 
 cd "$scratch" || exit 2
 export TMPDIR="$scratch" # a suite that is killed leaves files behind
-mkdir tests reference
+mkdir tests reference tools
+echo abc >tools/commit # as in a bundle
 touch tests/01_one.c tests/02_two.c tests/03_three.c tests/04_four.c reference/peers.py
 mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/other
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
@@ -53,8 +54,8 @@ exec "$@"
 END
 touch solutions/03/flash_forward.cu # whose worker lists no cases
 echo '[ "$1" != -c ] && echo "# peers"; true' | stand_in bin/python
-PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere WB_COMMIT=abc MAKE=true
-export PATH PYTHON CUDA_HOME WB_COMMIT MAKE
+PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere MAKE=true
+export PATH PYTHON CUDA_HOME MAKE
 mkdir -p plots/data/rtx-9
 echo old >plots/data/rtx-9/02_two.tsv
 

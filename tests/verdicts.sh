@@ -78,6 +78,8 @@ if [ "$BACKEND" = cpu ]; then # whose layer sees launches
     (export WB_SHARED_KB=64; says 03/scale_forgotten Nq=129,Nk=64,D=128)
     check "a failure names the tile of the kernel's own launch" \
         grep -q 'first wrong O\[b 0, h 0, i 0, d 0\] (row 0 of tile 0, of 64 rows) is' "$said"
+    WB_SHARED_KB=48 "$out/wrong/03/scale_forgotten/03_worker" --case Nq=100,Nk=100,D=128 >"$said" 2>/dev/null
+    check "no kernel gets 51 KB of shared memory from a GPU with 48" grep -q '^returned: device error' "$said"
 fi
 "$out/wrong/03/scale_forgotten/03_worker" --case Nq=5,D=80 >"$said" 2>&1
 check "a run by hand prints no outputs of a call that was refused" eval \

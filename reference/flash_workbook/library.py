@@ -168,9 +168,9 @@ def built():
 
 
 def load(default_library):
-    """torch.ops.flash_workbook with the operators in it. WB_OPERATORS: the path of built ones."""
+    """torch.ops.flash_workbook with the operators in it."""
     try:
-        path = os.environ.get("WB_OPERATORS") or built()
+        path = built()
         torch.ops.load_library(path)
         ctypes.CDLL(path).flash_workbook_default(os.fsencode(default_library))
     except (OSError, RuntimeError, AttributeError) as error:

@@ -16,7 +16,7 @@ of() { in=$class/$1 out=$class/$1_grades && mkdir -p "$in" "$out"; } # NAME: ano
 swapper=
 trap 'kill $swapper 2>/dev/null; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM HUP
-unset SANITIZE WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS SEED CASES
+unset SANITIZE WB_TIMEOUT WB_PROBLEM_SECONDS SEED CASES
 rm -rf "$class"
 of submissions
 mkdir -p "$canary" "$class/tmp"
@@ -225,11 +225,11 @@ tries=600
 while [ -n "$(left_running)" ] && [ $tries -gt 0 ]; do sleep 0.1; tries=$((tries - 1)); done
 [ -z "$(left_running)" ] && [ -d "$out/reports/felix" ] && ! [ -e "$out/reports/felix/record" ]
 verdict $? "an interrupt ends what is running"
-grade_all WB_TIMEOUT=1 WB_PROBLEM_SECONDS=1
+grade_all WB_TIMEOUT=2 WB_PROBLEM_SECONDS=1
 verdict $? "and the same command goes on"
 bombs_reported "$out/reports"
 bomb "$class/jon" 01 keeps_the_compiler_busy
-WB_COMPILE_SECONDS=1 "$grade" "$class/jon" "$out/reports/jon" >"$class/again" 2>&1
+WB_TIMEOUT=1 "$grade" "$class/jon" "$out/reports/jon" >"$class/again" 2>&1
 bombs_reported "$out/reports"
 
 # ------------------------ while somebody changes it

@@ -21,7 +21,6 @@ for name in criterion cjson md openblas; do # as a linker looks for them
 done
 export PATH CPATH="$tools/include${CPATH:+:$CPATH}" LIBRARY_PATH="$tools/lib${LIBRARY_PATH:+:$LIBRARY_PATH}"
 export LD_LIBRARY_PATH="$tools/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-export WB_COMMIT="${WB_COMMIT:-$(cat "$tools/commit")}"
 exec "$@"
 END
 chmod +x $bundle/with-tools

@@ -43,11 +43,10 @@ if [ -n "${CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ]; th
 fi
 
 # Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
-: "${WB_TIMEOUT:=20}" "${WB_PROBLEM_SECONDS:=300}"          # for a case; for the tests of a problem
-: "${WB_COMPILE_SECONDS:=60}"                              # to compile a problem
+: "${WB_TIMEOUT:=20}" "${WB_PROBLEM_SECONDS:=300}"          # for a case, to compile twice that; for a problem's tests
 : "${WB_MEMORY_MB:=4096}"                                   # address space of a worker
 : "${JOBS:=${SLURM_CPUS_PER_TASK:-$(nproc)}}"               # tests at once
-export WB_TIMEOUT WB_PROBLEM_SECONDS WB_COMPILE_SECONDS WB_MEMORY_MB JOBS
+export WB_TIMEOUT WB_PROBLEM_SECONDS WB_MEMORY_MB JOBS
 export SANITIZE="${SANITIZE:-0}" COVERAGE="${COVERAGE:-0}"
 
 # Its folders lie where every user may look, since the sandbox's user is none that has a name.
@@ -176,7 +175,7 @@ for number in $numbers; do
     {
         grep "^$number " "$base/fingerprints"
         [ -z "${CASES:-}" ] || awk -v number="$number" '$1 == number' "$CASES"
-        echo "${SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_COMPILE_SECONDS|$WB_MEMORY_MB"
+        echo "${SEED:-}|$WB_TIMEOUT|$WB_PROBLEM_SECONDS|$WB_MEMORY_MB"
         echo "$sandbox|$SANITIZE|$COVERAGE"
         cat "$tree/problems/$number"/*.c*
     } | sha256sum

@@ -35,22 +35,22 @@ to_compile='
     notes=${worker%_worker}.gcno
     [ ! -f "$notes" ] || cat "$notes" >&3'
 build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below build/cpu
-    program=$1 worker=$GRADE_SCRATCH/workers/$(echo "$1" | tr / _)
+    program=$1 worker=$GRADE_SCRATCH/workers/$(echo "$1" | tr / _) seconds=$((2 * WB_TIMEOUT))
     shift
     awk -v most="$sandbox_seconds" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" ||
         { echo "the time for this submission is used up"; exit 1; }
     sandbox_room
     if [ "$sandbox" = bwrap ]; then kit=/kit shown=/worker; else kit=$GRADE_SCRATCH/kit shown=$worker; fi
-    words=$(sandbox_words 2048 64 64 $((2 * WB_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
+    words=$(sandbox_words 2048 64 64 $((2 * seconds)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
     # shellcheck disable=SC2046
     command="/bin/sh -c \"\$to_compile\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program"
-    eval "\"\$GRADE_SCRATCH/wb\" within $WB_COMPILE_SECONDS $words $command $(cat kit/variables)" \
+    eval "\"\$GRADE_SCRATCH/wb\" within $seconds $words $command $(cat kit/variables)" \
         <"$tree/problems/$number/$name" >"$worker" 2>said 3>"$worker.notes"
     status=$?
     head -c 65536 said
     case $status in
     75) tail -n 1 said; exit 3 ;;
-    124 | 137) echo "the compiler was stopped: it took more than $WB_COMPILE_SECONDS CPU seconds"; exit 1 ;;
+    124 | 137) echo "the compiler was stopped: it took more than $seconds CPU seconds"; exit 1 ;;
     esac
     [ $status -eq 0 ] && [ -s "$worker" ] || exit 1
     # It is the sandbox's user's alone, who cannot change it either.

@@ -6,7 +6,7 @@ of == "warnings" { if (/warning:/ && !/^make/ && !said[$0]++) print; next }
     inside = errors == 1
     if (errors > 1) next
 }
-/required (from|by)|: In (instantiation|substitution) of|^make/ { if (!/required from here/) next }
+/required (from|by)|: In (instantiation|substitution) of|^(make|waiting:)/ { if (!/required from here/) next }
 /^[^ ].*: (In|At) |required from|^In file included|^ +from / { if (errors) inside = 0 }
 !errors || inside { if (++lines <= 40) print }
 END {

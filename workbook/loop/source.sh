@@ -25,7 +25,7 @@ changed_lines() { # OLD NEW: how many lines of code go and come; wants a folder 
     diff -d "$scratch/old.code" "$scratch/new.code" | grep -c '^[<>]'
 }
 machine_of() { # BACKEND: sets `commit`, `gpu`, `driver` and `gpus`, how many: none, none and 0 on the CPU
-    commit=${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}
+    commit=$(cat tools/commit 2>/dev/null || git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)
     gpus=0 gpu=none driver=none
     [ "$1" = cuda ] || return 0
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')

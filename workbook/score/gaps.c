@@ -112,12 +112,6 @@ static int left_in(const char *text, size_t length, const char *shipped, size_t 
     return 0;
 }
 
-int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
-{
-    char file[64];
-    return gaps_in(p, gaps_file(p, file) ? file : "", gaps);
-}
-
 int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
 {
     char *const mine = any_editors(grades_read_file("%s", file)),
@@ -206,11 +200,11 @@ const gap *gaps_first(const gap *gaps, int count)
     return NULL;
 }
 
-char *gaps_sentence(const wb_problem *p)
+char *gaps_sentence(const wb_problem *p, const char *file)
 {
     char *text = NULL;
     gap gaps[MAX_GAPS];
-    const int count = gaps_of(p, gaps);
+    const int count = gaps_in(p, file, gaps);
     const gap *const first = gaps_first(gaps, count);
     FILE *const to = text_in_memory(&text);
     for (int i = 0; i < count; i++)

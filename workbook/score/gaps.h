@@ -21,17 +21,14 @@ typedef struct gap {
     bool untouched;  // what is in it is the skeleton's
 } gap;
 
-// In the order in which problems/NN/hints.txt recommends to fill them; how many.
-int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS]);
-
-// The same of another file than the student's own, "" for none.
+// Those in a file, "" for none, in the order in which problems/NN/hints.txt recommends to fill them; how many.
 int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS]);
 
 // The first that is untouched, or null.
 const gap *gaps_first(const gap *gaps, int count);
 
 // A line that names the gaps as shipped, and what else keeps code from running, or "". The caller frees it.
-char *gaps_sentence(const wb_problem *p);
+char *gaps_sentence(const wb_problem *p, const char *file);
 
 // A line that says where a file differs from the skeleton outside of its gaps; "" if it does not, or has other gaps.
 // *lines, unless null: where each such part begins and ends, " 19 82".

@@ -92,12 +92,6 @@ char *grades_read_file(const char *format, ...)
 
 // ------------------------ scoring
 
-const char *grades_group_name(wb_group group)
-{
-    static const char *const names[WB_GROUPS] = {"", "bonus", "beyond"};
-    return names[group];
-}
-
 checkpoint *grades_next(checkpoint *c, int number)
 {
     for (c = c ? c + 1 : grades_table; c < grades_table + grades_checkpoints; c++)
@@ -116,47 +110,38 @@ static const result *result_of(int number, const char *test)
     return found;
 }
 
-const char *grades_word(const result *r)
-{
-    return !r || r->status == RESULT_SKIP ? "not run" : r->status == RESULT_OK ? "passed" : "failed";
-}
-
 bool grades_ran(int number)
 {
     const char *state = grades_records[number].state;
     return strcmp(state, "passed") == 0 || strcmp(state, "failed") == 0;
 }
 
-void grades_each_test(const checkpoint *c, void (*visit)(const char *test, const result *r, void *), void *context)
+const char *grades_test(const checkpoint *c, int *n, const result **r)
 {
     const results *all = &grades_records[c->number].results;
-    for (char *const *at = c->tests; *at; at++) {
-        const bool optional = strncmp(*at, "if:", 3) == 0;
-        const char *test = *at + (optional ? 3 : 0);
-        const result *r = result_of(c->number, test);
-        if (!(optional && r && r->status == RESULT_SKIP)) visit(test, r, context);
+    int tests = 0;
+    while (c->tests[tests]) tests++;
+    while (*n < tests) {
+        const char *test = c->tests[(*n)++];
+        const bool optional = strncmp(test, "if:", 3) == 0;
+        if (optional) test += 3;
+        *r = result_of(c->number, test);
+        if (!(optional && *r && (*r)->status == RESULT_SKIP)) return test;
     }
-    for (int i = 0; i < all->count; i++)
-        if (strcmp(all->rows[i].checkpoint, c->name) == 0) visit(all->rows[i].test, &all->rows[i], context);
-}
-
-typedef struct missing {
-    const char *test;
-    const result *came_to;
-} missing;
-
-static void note_missing(const char *test, const result *r, void *context)
-{
-    missing *first = context;
-    if (!first->test && !(r && r->status == RESULT_OK)) *first = (missing){test, r};
+    while (*n - tests < all->count) {
+        *r = &all->rows[(*n)++ - tests];
+        if (strcmp((*r)->checkpoint, c->name) == 0) return (*r)->test;
+    }
+    *r = NULL;
+    return NULL;
 }
 
 const char *grades_missing(const checkpoint *c, const result **r)
 {
-    missing first = {NULL, NULL};
-    grades_each_test(c, note_missing, &first);
-    *r = first.came_to;
-    return first.test;
+    const char *test;
+    int n = 0;
+    while ((test = grades_test(c, &n, r)) && *r && (*r)->status == RESULT_OK) {}
+    return test;
 }
 
 static bool needs(const checkpoint *c, const checkpoint *other)

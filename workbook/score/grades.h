@@ -40,11 +40,11 @@ char *grades_read_file(const char *format, ...) __attribute__((format(printf, 1,
 
 const char *setting(const char *name, const char *otherwise);  // of the environment; empty is none
 
-const char *grades_word(const result *r);  // "passed", "failed" or "not run", which a SKIP is, too
-bool grades_ran(int number);               // a suite has run to a verdict: the state is "passed" or "failed"
+bool grades_ran(int number);  // a suite has run to a verdict: the state is "passed" or "failed"
 
-// Calls visit for every test that this checkpoint asks for, private cases included; result: null if it has not run.
-void grades_each_test(const checkpoint *c, void (*visit)(const char *test, const result *r, void *), void *context);
+// The next test that this checkpoint asks for, private cases included, where *n is 0 for the first; and in *r what it
+// came to, null if it has not run. Null after the last.
+const char *grades_test(const checkpoint *c, int *n, const result **r);
 
 // The first test of a checkpoint that is not known to have passed, and in *r what it came to; null if all have.
 const char *grades_missing(const checkpoint *c, const result **r);
@@ -53,6 +53,5 @@ const char *grades_missing(const checkpoint *c, const result **r);
 const char *grades_why(const checkpoint *c, const char **test, char why[256]);
 
 score grades_of(int number);
-const char *grades_group_name(wb_group group);  // "", "bonus", "beyond"
-score grades_total(wb_group group);             // of the problems of one group
-void grades_print_total(FILE *to);  // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any
+score grades_total(wb_group group);  // of the problems of one group
+void grades_print_total(FILE *to);   // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any

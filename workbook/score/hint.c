@@ -71,7 +71,8 @@ int score_hint(char **given)
     const char *const wanted = setting("GAP", ""), *const level_text = setting("LEVEL", "1");
     gap gaps[MAX_GAPS];
     char file[64];
-    const int number = p->number, count = gaps_of(p, gaps), level = *level_text - '0';
+    gaps_file(p, file);
+    const int number = p->number, count = gaps_in(p, file, gaps), level = *level_text - '0';
     if (count == 0) {
         fprintf(stderr, "hint-%02d: problems/%02d/hints.txt does not exist, so there are no hints\n", number, number);
         return 1;
@@ -100,9 +101,8 @@ int score_hint(char **given)
         return 0;
     }
     printf("%02d, gap \"%s\"", number, g->name);
-    if (gaps_file(p, file)) printf(" (%s", file);
-    if (*file && g->line) printf(":%d", g->line);
-    printf("%s, level %d of 3\n\n", *file ? ")" : "", level);
+    if (*file) printf(g->line ? " (%s:%d)" : " (%s)", file, g->line);
+    printf(", level %d of 3\n\n", level);
     print_hint(p, g->name, level);
     printf("\n");
     if (level < 3) {
@@ -126,7 +126,8 @@ int score_gaps(char **given)
 {
     char file[64];
     const wb_problem *const p = score_problem(given[0]);
-    char *const sentence = gaps_sentence(p), *const changed = gaps_given(p, gaps_file(p, file) ? file : "", NULL);
+    gaps_file(p, file);
+    char *const sentence = gaps_sentence(p, file), *const changed = gaps_given(p, file, NULL);
     printf("%s%s", sentence, changed);
     free(sentence), free(changed);
     return 0;

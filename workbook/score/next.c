@@ -207,7 +207,7 @@ static int now(void)
         say("type", "make test-%02d%s", number,
             strcmp(s.state, "not started") ? "" : ", once the first gap is filled; make watch runs it at every save");
     }
-    const gap *first = gaps_first(gaps, gaps_of(s.problem, gaps));
+    const gap *first = gaps_first(gaps, gaps_in(s.problem, s.file, gaps));
     if (first)
         say("hint", "make hint-%02d: the gap \"%s\" is unmodified", number, first->name);
     else if (failed)

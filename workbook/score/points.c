@@ -33,17 +33,16 @@ static void write_scores(FILE *f, const char *folder)
 // The score table of these problems.
 static void write_table(FILE *f, const char *folder, const bool shown[WB_PROBLEMS])
 {
+    static const char *const groups[WB_GROUPS] = {"", "  bonus", "  beyond"};
     const bool own = f == stdout && strcmp(folder, OWN_RECORDS) == 0;
     fprintf(f, "\n      %-26s %-15s  points\n", "problem", "state");
     EACH_PROBLEM (p) {
         const outcome *r = &grades_records[p->number];
         const score s = grades_of(p->number);
-        const char *group = grades_group_name(p->group);
         if (!shown[p->number]) continue;
         const bool unfinished = own && strcmp(r->state, "failed") == 0 && standing_of(p).unfinished;
-        fprintf(f, "  %02d  %-26s %-15s %3d / %d%s%s", p->number, p->name, unfinished ? "unfinished" : r->state,
-                s.earned, s.possible, *group ? "  " : "", group);
-        fprintf(f, "\n");
+        fprintf(f, "  %02d  %-26s %-15s %3d / %d%s\n", p->number, p->name, unfinished ? "unfinished" : r->state,
+                s.earned, s.possible, groups[p->group]);
         EACH_CHECKPOINT (c, p->number) {
             char why[256];
             if (!grades_ran(p->number) || !s.next) break;
@@ -83,11 +82,6 @@ static void write_report(FILE *f, const char *folder)
 
 // ------------------------ results.json, as Gradescope reads it
 
-static void list_test(const char *test, const result *r, void *context)
-{
-    write_form(context, LINE, "%s: %s\n", grades_word(r), test);
-}
-
 static void add_test(cJSON *tests, const wb_problem *p, const char *title, const char *id, int points, bool earned,
                      const char *output)
 {
@@ -107,10 +101,14 @@ static void add_test(cJSON *tests, const wb_problem *p, const char *title, const
 
 static void add_checkpoint(cJSON *tests, const wb_problem *p, const checkpoint *c, const char *state)
 {
+    static const char *const words[RESULT_STATUSES] = {"passed", "failed", "not run"};
     char *output;
     FILE *const f = text_in_memory(&output);
     fprintf(f, "%s\n", state);
-    grades_each_test(c, list_test, f);
+    const result *r;
+    int n = 0;
+    for (const char *test; (test = grades_test(c, &n, &r));)
+        write_form(f, LINE, "%s: %s\n", words[r ? r->status : RESULT_SKIP], test);
     if (strcmp(c->needs, "-") != 0) fprintf(f, "needs: %s\n", c->needs);
     fclose(f);
     add_test(tests, p, c->title, c->name, c->points, c->earned, output);

@@ -24,7 +24,7 @@ standing standing_of(const wb_problem *p)
     else
         s.changed = judged && saved_since(s.file, &grades_records[p->number]);
     gap gaps[MAX_GAPS];
-    s.unfinished = strcmp(s.state, "failed") == 0 && gaps_first(gaps, gaps_of(p, gaps));
+    s.unfinished = strcmp(s.state, "failed") == 0 && gaps_first(gaps, gaps_in(p, s.file, gaps));
     return s;
 }
 

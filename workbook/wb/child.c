@@ -50,16 +50,15 @@ void child_pipe(int ends[2])
 
 static void give(int from, int to)
 {
-    const int null = from ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
     if (from == to)
         fcntl(to, F_SETFD, 0);
     else
-        dup2(from ? from : null, to);
+        dup2(from == CHILD_NULL ? open("/dev/null", O_RDWR | O_CLOEXEC) : from, to);
 }
 
 static void quit(void) { _exit(2); }
 
-pid_t child_start(const child *c)
+pid_t child_start(const child *c, int out)
 {
     fflush(NULL);
     const pid_t pid = fork();
@@ -70,9 +69,9 @@ pid_t child_start(const child *c)
         for (char *const *e = c->environment; e && *e; e++) putenv(*e);
         FILE *const text = c->text ? tmpfile() : NULL;
         if (c->text && (!text || fputs(c->text, text) < 0 || fseek(text, 0, SEEK_SET))) _exit(127);
-        give(text ? fileno(text) : 0, 0);
-        give(c->out, 1);
-        give(c->error, 2);
+        give(text ? fileno(text) : CHILD_NULL, 0);
+        give(out, 1);
+        give(c->error ? c->error : 1, 2);
         if (c->before) c->before();
         if (c->call) {
             const int status = c->call((char **)c->words);
@@ -125,24 +124,20 @@ char *child_read(int from, void (*seen)(const char *line))
 
 pid_t child_begin(const child *c, int *from)
 {
-    child mine = *c;
     int ends[2];
     child_pipe(ends);
-    mine.out = ends[1];
-    if (c->error == CHILD_OUT) mine.error = ends[1];
-    const pid_t pid = child_start(&mine);
+    const pid_t pid = child_start(c, ends[1]);
     close(ends[1]);
     *from = ends[0];
     return pid;
 }
 
-char *child_output(const child *c, int *status, void (*seen)(const char *line))
+char *child_output(const child *c, int *status)
 {
-    child mine = *c;
     int from;
-    mine.error = CHILD_OUT;
-    const pid_t pid = child_begin(&mine, &from);
-    char *const text = child_read(from, seen);
-    *status = child_wait(pid);
+    const pid_t pid = child_begin(c, &from);
+    char *const text = child_read(from, c->seen);
+    const int ended = child_wait(pid);
+    if (status) *status = ended;
     return text;
 }

@@ -40,7 +40,7 @@ static void begin_check(cause *c)
     if (!(c->finding = tmpfile())) grades_give_up("a report");
     char *const finding = text_of("%d", fileno(c->finding));
     char *const words[] = {(char *)run.backend, (char *)run.impl, c->a->number, (char *)c->given, finding, NULL};
-    c->checking = child_begin(&(child){.call = sanitize_after, .words = words}, &c->report);
+    c->checking = child_begin(&(child){.call = sanitize_after, .words = words, .error = CHILD_NULL}, &c->report);
 }
 
 // Lines of the source that a finding names: " 19 82".
@@ -57,7 +57,6 @@ static char *lines_of(const cause *c, const char *finding)
 // The gaps to which the lines of a finding lead (origin.awk): where to look, and to search for a change.
 static void say_origin(cause *c, const char *finding)
 {
-    int status;
     outcome *const o = c->a->outcome;
     if (wb_finding_is(finding, "no such tile")) return;  // it names its gap
     char *const lines = text_of("lines=%s", lines_of(c, finding));
@@ -65,7 +64,7 @@ static void say_origin(cause *c, const char *finding)
     const bool copies = wb_finding_is(finding, "asynchronous copy not waited for");
     char *const of = messages ? "of=messages" : copies ? "of=copies" : "of=";
     char *const words[] = {"awk", "-v", of, "-v", lines, "-f", "workbook/wb/origin.awk", c->a->file, NULL};
-    char *const names = lines[strlen("lines=")] ? child_output(&(child){.words = words}, &status, NULL) : strdup("");
+    char *const names = lines[strlen("lines=")] ? child_output(&(child){.words = words}, NULL) : strdup("");
     o->gaps = safe_text(strtok(names, "\n") ? names : "", LINE);  // the file may be a submission
     for (const char *at = o->gaps; *at; at += strcspn(at, "|"), at += *at == '|')
         say("%s%.*s", at > o->gaps ? ", " : *c->changed ? CHANGED_FIRST : "  look at: ", (int)strcspn(at, "|"), at);
@@ -91,9 +90,8 @@ static void say_report(cause *c)
 // The ordinary worker shows, too, what is written outside of a buffer, while the check build compiles.
 static void say_place(cause *c, const char *looker)
 {
-    int status;
     char *const words[] = {(char *)looker, (char *)c->given, NULL};
-    char *const finding = child_output(&(child){.call = sanitize_ends, .words = words}, &status, NULL);
+    char *const finding = child_output(&(child){.call = sanitize_ends, .words = words}, NULL);
     if (!*finding) return;
     say("  the access outside of the buffer:\n");
     say_plain("", next_line(finding));
@@ -121,10 +119,8 @@ static void diagnose(cause *c, const char *looker)
     char *const environment[] = {text_of("WB_WORKER=%s", looker), text_of("WB_SPENT=%s/spent", run.work),
                                  "WB_TIMEOUT=5", "OMP_WAIT_POLICY=passive", NULL};
     if (access(program, X_OK) || access(looker, X_OK)) return;
-    int said;
-    const pid_t pid = child_begin(&(child){.words = words, .environment = environment, .before = limits}, &said);
-    c->steps = child_read(said, NULL);
-    child_wait(pid);
+    const child asked = {.words = words, .environment = environment, .error = CHILD_NULL, .before = limits};
+    c->steps = child_output(&asked, NULL);
     outcome named;
     outcome_read(step, &named);
     a->outcome->step = named.step, a->outcome->gaps = named.gaps;
@@ -133,12 +129,11 @@ static void diagnose(cause *c, const char *looker)
 // A worker of the layer is asked, which a GPU machine builds for it, as the check build.
 static char *find_looker(const attempt *a)
 {
-    int status;
     if (strcmp(run.backend, "cpu") == 0) return (char *)a->tried;
     char *const looker = text_of("build/cpu/%s/%s_worker", run.impl, a->number);
     if (run.builder) return looker;
     if (access(looker, X_OK)) say_now("  now building for the CPU layer, which finds errors that a GPU hides\n");
-    free(build_programs("cpu", (char *[]){looker, NULL}, true, &status));
+    free(build_programs("cpu", (char *[]){looker, NULL}, true, NULL));
     return looker;
 }
 
@@ -255,7 +250,6 @@ static void tell(cause *c, int looked)
 
 void explain(attempt *a)
 {
-    int status;
     outcome *const o = a->outcome;
     const result *const given = suite_failure(&o->results, true), *const failed = suite_failure(&o->results, false);
     cause c = {.a = a, .given = "", .failure = "", .steps = "", .changed = ""};
@@ -269,7 +263,7 @@ void explain(attempt *a)
         say("  now a search for the cause, in smaller cases and in the check build: a minute or two\n");
     char *const programs[] = {text_of("%s/diagnose", run.out), text_of("%s/repair", run.out), NULL};
     if (!run.builder && (access(programs[0], F_OK) || access(programs[1], F_OK)))
-        free(build_programs(run.backend, programs, false, &status));
+        free(build_programs(run.backend, programs, false, NULL));
     char *const looker = find_looker(a);  // first: with it, what the search compiles without a lock is there
     if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
     begin_repair(&c);

@@ -49,13 +49,11 @@ static int try(char *const words[])
 {
     char *all[16] = {(char *)limit};
     FILE *const errors = tmpfile();
-    int from;
+    int status;
     if (!errors || fcntl(fileno(errors), F_SETFD, FD_CLOEXEC) || ftruncate(told, 0) || lseek(told, 0, SEEK_SET))
         grades_give_up("a report");
     for (int i = 0; words[i]; i++) all[i + 1] = words[i];
-    const pid_t pid = child_begin(&(child){.call = spent_within, .words = all, .error = fileno(errors)}, &from);
-    printed = child_read(from, NULL);
-    const int status = child_wait(pid);
+    printed = child_output(&(child){.call = spent_within, .words = all, .error = fileno(errors)}, &status);
     rewind(errors);
     raw = child_read(dup(fileno(errors)), NULL);
     fclose(errors);
@@ -73,12 +71,11 @@ static int try_worker(const char *worker, const char *given)
 static char *awk(const char *program, const char *text, char *one, char *two)
 {
     static char path[4096];
-    int status;
     if (!getcwd(path, sizeof path)) grades_give_up("a report");
     char *const record = text_of("record=/dev/fd/%d", told);
     char *const file = text_of("workbook/sanitize/%s.awk", program), *const here = text_of("pwd=%s", path);
     char *const words[] = {"awk", "-v", one, "-v", two, "-v", here, "-v", record, "-f", file, NULL};
-    char *const made = child_output(&(child){.words = words, .text = text}, &status, NULL);
+    char *const made = child_output(&(child){.words = words, .text = text}, NULL);
     look_what_was_told();
     return made;
 }
@@ -209,7 +206,7 @@ static int look_at_cases(const wb_problem *p, const char *file, const char *work
     char *said = (char *)given;
     int fits = 0, tried = 0, errors = 0;  // fits: 1 the function has to refuse it, 2 it is no case
     char *const ask[] = {(char *)worker, "--cases", (char *)(given ? given : "list"), NULL};
-    if (!after) said = child_output(&(child){.words = ask}, &fits, NULL);
+    if (!after) said = child_output(&(child){.words = ask}, &fits);
     if (given && fits == 2) return tell("  CASE: %s", said), 2;
     for (char *left = strdup(given ? given : fits ? "" : said), *one; (one = strsep(&left, "\n"));) {
         if (!*one) continue;
@@ -247,7 +244,7 @@ static int look_at(const char *backend, const char *impl, const wb_problem *p, c
     if (strcmp(impl, "problems") == 0 && !after && gaps_are_shipped(file))
         return tell("  not started: open %s, and read problems/%02d/README.md\n", file, p->number), 0;
     if (strcmp(backend, "cuda") == 0 && look == look_at_kernel && !after) {
-        free(child_output(&(child){.words = (char *[]){"compute-sanitizer", "--version", NULL}}, &status, NULL));
+        free(child_output(&(child){.words = (char *[]){"compute-sanitizer", "--version", NULL}}, &status));
         if (status == 0) look = look_at_gpu, of = "build/cuda";
         tell(status ? "  compute-sanitizer is not in PATH; using the check build of the CPU execution layer instead\n"
                     : "  on the GPU, with compute-sanitizer; BACKEND=cpu checks more,"

@@ -7,6 +7,7 @@
 #include "score/grades.h"
 #include "score/safe_text.h"
 #include "wb/child.h"
+#include "wb/test.h"
 #include "wb/wb.h"
 
 #include <cjson/cJSON.h>
@@ -14,112 +15,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
-
-// ------------------------ a run
-
-static char spent_path[4096];  // where the cases of a run note what they cost, and whether that stays
-static bool spent_kept;
-
-void suite_clean(void)
-{
-    if (*spent_path && !spent_kept) unlink(spent_path);
-    *spent_path = 0;
-}
-
-static void make_scratch(const char *kept)
-{
-    snprintf(spent_path, sizeof spent_path, kept ? "%s" : "%s/suite-XXXXXX", kept ? kept : setting("TMPDIR", "/tmp"));
-    spent_kept = kept;
-    const int file = kept ? open(kept, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : mkstemp(spent_path);
-    if (file < 0) grades_give_up(spent_path);
-    close(file);
-}
-
-enum { TOLD = 3 };  // the descriptor on which the program says what its tests come to (judge/record.c)
-
-static void set_environment(const suite_run *run)
-{
-    setenv("WB_TOLD", run->names ? "3 names" : "3", 1);
-    setenv("WB_WORKER", run->worker, 1);
-    setenv("WB_BACKEND", run->backend, 1);
-    setenv("WB_SPENT", spent_path, 1);
-    // Several tests run at once: what the oracle's threads spend waiting would be missing elsewhere.
-    setenv("OMP_WAIT_POLICY", "passive", 0);
-    if (run->coverage) setenv("WB_COVERAGE", run->coverage, 1);
-    if (run->given) setenv("CASE", run->given, 1);
-}
-
-static const suite_run *started;  // for become_program, and where it tells
-static int telling;
-static void become_program(void)
-{
-    set_environment(started);
-    if (telling == TOLD)
-        fcntl(TOLD, F_SETFD, 0);
-    else
-        dup2(telling, TOLD);
-}
-
-static pid_t start(const suite_run *run, int told, int errors)
-{
-    char jobs[32], *words[64] = {(char *)run->program, jobs};
-    int count = 2;
-    const char *const wanted = setting("JOBS", NULL);
-    snprintf(jobs, sizeof jobs, "-j%ld", wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN));
-    if (run->first) strcpy(jobs, "-j1"), words[count++] = "--fail-fast";
-    for (char **o = run->options; o && *o && count < 63; o++) words[count++] = *o;
-    started = run, telling = told;
-    return child_start(&(child){.words = words, .error = errors, .before = become_program});
-}
-
-// Many tests may say the same.
-static void say_errors(FILE *errors, int status)
-{
-    char line[1024], last[1024] = "";
-    rewind(errors);
-    for (int lines = 0; lines < 20 && fgets(line, sizeof line, errors);) {
-        if (strcmp(line, last) == 0) continue;
-        say("  %s", strcpy(last, line));
-        lines++;
-    }
-    if (status > 128) say("  the test program died of signal %d (%s)\n", status - 128, strsignal(status - 128));
-}
-
-// Runs it to its end; the caller frees what its tests came to. False if that is not of a whole run. Unless all has
-// passed, what the program said on stderr is then said. What its cases cost is noted in the file WB_SPENT.
-static bool listen_to(const suite_run *run, results *r)
-{
-    int ends[2];
-    char *line = NULL;
-    size_t room = 0;
-    FILE *const errors = tmpfile();
-    *r = (results){0};
-    make_scratch(run->spent);
-    child_pipe(ends);
-    FILE *const from = fdopen(ends[0], "r");
-    if (!errors || !from) grades_give_up("a suite");
-    fcntl(fileno(errors), F_SETFL, O_APPEND);
-    fcntl(fileno(errors), F_SETFD, FD_CLOEXEC);
-    const pid_t running = start(run, ends[1], fileno(errors));
-    close(ends[1]);
-    while (getline(&line, &room, from) > 0 || (ferror(from) && errno == EINTR)) {
-        cJSON *const said = ferror(from) ? NULL : cJSON_Parse(line);
-        clearerr(from);
-        if (results_take(r, said) && run->seen) run->seen(r, run->context);
-        cJSON_Delete(said);
-    }
-    free(line);
-    fclose(from);
-    const int status = child_wait(running);
-    spent_note(getenv("WB_SPENT"), spent_read(spent_path).seconds, "suite", "");
-    suite_clean();
-    const bool whole = r->ended && status <= 128;
-    bool passed = whole;
-    for (int i = 0; i < r->count; i++) passed &= r->rows[i].status != RESULT_FAIL;
-    if (!passed) say_errors(errors, status);
-    fclose(errors);
-    return whole;
-}
 
 // ------------------------ printing
 
@@ -171,7 +66,7 @@ static void print_message(const result *row, bool all)
 
 static void print_in_full(const suite *s, const result *row)
 {
-    const int number = number_of(s->run.program);
+    const int number = number_of(s->program);
     print_row(row);
     print_message(row, true);
     if (!*row->given) return;
@@ -182,33 +77,128 @@ static void print_in_full(const suite *s, const result *row)
         say("          test again  make test-%02d TEST=%s%s%s\n", number, row->test, *seed ? " SEED=" : "", seed);
     if (number)
         say("          %s  make test-%02d CASE=%s\n", is_case ? "test again" : "its case  ", number, row->given);
-    say("          by hand     %s --case %s\n", s->shown ? s->shown : s->run.worker, row->given);
+    say("          by hand     %s --case %s\n", s->shown ? s->shown : s->worker, row->given);
 }
-
-// ------------------------ a suite
-
-typedef struct screen {
-    const suite *of;
-    char *early;  // the test whose failure is printed before the others are known
-} screen;
 
 static const char *const blank = "\r                      \r";
 
-static void show_progress(const results *r, void *context)
+// As the tests end. *early: the one whose failure is printed before the others are known.
+static void show_progress(const suite *s, const results *r, char **early)
 {
-    screen *s = context;
     const bool terminal = isatty(2);
-    for (int i = 0; i < r->count && !s->early; i++) {
+    for (int i = 0; i < r->count && !*early; i++) {
         if (r->rows[i].status != RESULT_FAIL) continue;
-        s->early = strdup(r->rows[i].test);
-        if (!s->early) abort();
+        *early = strdup(r->rows[i].test);
+        if (!*early) abort();
         if (terminal) fputs(blank, stderr);
-        print_in_full(s->of, &r->rows[i]);
+        print_in_full(s, &r->rows[i]);
         say("\n");
         fflush(stdout);
     }
     if (terminal) fprintf(stderr, "\r  %d tests done \r", r->count);
 }
+
+// ------------------------ a run
+
+static char spent_path[4096];  // where the cases of a run note what they cost, and whether that stays
+static bool spent_kept;
+
+void suite_clean(void)
+{
+    if (*spent_path && !spent_kept) unlink(spent_path);
+    *spent_path = 0;
+}
+
+static void make_scratch(const char *kept)
+{
+    snprintf(spent_path, sizeof spent_path, kept ? "%s" : "%s/suite-XXXXXX", kept ? kept : setting("TMPDIR", "/tmp"));
+    spent_kept = kept;
+    const int file = kept ? open(kept, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : mkstemp(spent_path);
+    if (file < 0) grades_give_up(spent_path);
+    close(file);
+}
+
+enum { TOLD = 3 };  // the descriptor on which the program says what its tests come to (judge/record.c)
+
+static int telling;  // where it does so in this process
+static void become_program(void)
+{
+    if (telling == TOLD)
+        fcntl(TOLD, F_SETFD, 0);
+    else
+        dup2(telling, TOLD);
+}
+
+static pid_t start(const suite *s, int told, int errors)
+{
+    char jobs[32], *words[64] = {(char *)s->program, jobs};
+    char *environment[8] = {s->names ? "WB_TOLD=3 names" : "WB_TOLD=3", text_of("WB_WORKER=%s", s->worker),
+                            text_of("WB_BACKEND=%s", s->backend), text_of("WB_SPENT=%s", spent_path)};
+    int count = 2, set = 4;
+    const char *const wanted = setting("JOBS", NULL);
+    snprintf(jobs, sizeof jobs, "-j%ld", wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN));
+    if (s->first) strcpy(jobs, "-j1"), words[count++] = "--fail-fast";
+    for (char **o = s->options; o && *o && count < 63; o++) words[count++] = *o;
+    // Several tests run at once: what the oracle's threads spend waiting would be missing elsewhere.
+    if (!getenv("OMP_WAIT_POLICY")) environment[set++] = "OMP_WAIT_POLICY=passive";
+    if (s->coverage) environment[set++] = text_of("WB_COVERAGE=%s", s->coverage);
+    if (s->given) environment[set++] = text_of("CASE=%s", s->given);
+    telling = told;
+    return child_start(&(child){.words = words, .environment = environment, .error = errors, .before = become_program},
+                       CHILD_NULL);
+}
+
+// Many tests may say the same.
+static void say_errors(FILE *errors, int status)
+{
+    char line[1024], last[1024] = "";
+    rewind(errors);
+    for (int lines = 0; lines < 20 && fgets(line, sizeof line, errors);) {
+        if (strcmp(line, last) == 0) continue;
+        say("  %s", strcpy(last, line));
+        lines++;
+    }
+    if (status > 128) say("  the test program died of signal %d (%s)\n", status - 128, strsignal(status - 128));
+}
+
+// Runs it to its end; the caller frees what its tests came to. False if that is not of a whole run. Unless all has
+// passed, what the program said on stderr is then said. What its cases cost is noted in the file WB_SPENT. Unless
+// `early` is null, progress is shown.
+static bool listen_to(const suite *s, results *r, char **early)
+{
+    int ends[2];
+    char *line = NULL;
+    size_t room = 0;
+    FILE *const errors = tmpfile();
+    *r = (results){0};
+    make_scratch(s->spent);
+    child_pipe(ends);
+    FILE *const from = fdopen(ends[0], "r");
+    if (!errors || !from) grades_give_up("a suite");
+    fcntl(fileno(errors), F_SETFL, O_APPEND);
+    fcntl(fileno(errors), F_SETFD, FD_CLOEXEC);
+    const pid_t running = start(s, ends[1], fileno(errors));
+    close(ends[1]);
+    while (getline(&line, &room, from) > 0 || (ferror(from) && errno == EINTR)) {
+        cJSON *const said = ferror(from) ? NULL : cJSON_Parse(line);
+        clearerr(from);
+        if (results_take(r, said) && early) show_progress(s, r, early);
+        cJSON_Delete(said);
+    }
+    free(line);
+    fclose(from);
+    const int status = child_wait(running);
+    spent_note(getenv("WB_SPENT"), spent_read(spent_path).seconds, "suite", "");
+    suite_clean();
+    const bool whole = r->ended && status <= 128;
+    bool passed = whole;
+    for (int i = 0; i < r->count; i++) passed &= r->rows[i].status != RESULT_FAIL;
+    if (!passed) say_errors(errors, status);
+    fclose(errors);
+    return whole;
+}
+
+// ------------------------ a suite
 
 // One more name on the line that holds `column` characters of names with this word, or on a new one. The new column.
 static int print_name(const result *row, const char *word, bool goes_on, int column)
@@ -236,16 +226,16 @@ static void print_not_run(const results *r)
 }
 
 // A line a test; where much has failed names side by side, so that what is in full stays on the screen.
-static void print_suite(const screen *s, const results *r)
+static void print_suite(const suite *s, const results *r, const char *first)
 {
     enum { MUCH = 6 };
     const bool verbose = setting("VERBOSE", NULL), brief = !verbose && count(r).of[RESULT_FAIL] > MUCH;
-    int in_full = verbose ? r->count : s->early ? 1 : 2, column = 0;
+    int in_full = verbose ? r->count : first ? 1 : 2, column = 0;
     bool shortened = false;
     for (int i = 0, last = -1; i < r->count; i++) {
         const result *row = &r->rows[i];
         if (results_not_run(row)) continue;
-        const bool early = s->early && strcmp(row->test, s->early) == 0;
+        const bool early = first && strcmp(row->test, first) == 0;
         const bool full = row->status == RESULT_FAIL && !early && in_full-- > 0;
         shortened |= row->status == RESULT_FAIL && !early && !full;
         if (brief && row->status != RESULT_SKIP && !early && !full) {
@@ -256,7 +246,7 @@ static void print_suite(const screen *s, const results *r)
         if (column) say("\n");
         column = 0;
         if (full)
-            print_in_full(s->of, row);
+            print_in_full(s, row);
         else if (!early)
             print_row(row), print_message(row, row->status == RESULT_SKIP);
         else if (r->count > 1)
@@ -286,11 +276,11 @@ static int hold_out(const suite *s, results *all)
     if (!from) return fprintf(stderr, "wb: %s: %s\n", s->cases, strerror(errno)), 2;
     while (fgets(line, sizeof line, from)) {
         if (sscanf(line, "%d %63s %511s", &number, name, given) != 3) continue;
-        if (number != number_of(s->run.program)) continue;
-        suite_run one = s->run;
+        if (number != number_of(s->program)) continue;
+        suite one = *s;
         results r;
         one.given = given;
-        const bool ok = listen_to(&one, &r) && count(&r).of[RESULT_OK] == 1 && r.count == 1, starved = r.starved;
+        const bool ok = listen_to(&one, &r, NULL) && count(&r).of[RESULT_OK] == 1 && r.count == 1, starved = r.starved;
         results_free(&r);
         if (starved) return fclose(from), 3;
         snprintf(test, sizeof test, "private case %d", ++held);
@@ -302,16 +292,14 @@ static int hold_out(const suite *s, results *all)
     return right == held ? 0 : 1;
 }
 
-int suite_run_all(suite *s, results *r)
+int suite_run_all(const suite *s, results *r)
 {
-    screen shown = {.of = s};
-    s->run.seen = show_progress, s->run.context = &shown;
-    const bool ran = listen_to(&s->run, r);
-    s->run.seen = NULL;
+    char *early = NULL;
+    const bool ran = listen_to(s, r, &early);
     if (isatty(2)) fputs(blank, stderr);
     results_sort(r);
-    print_suite(&shown, r);
-    free(shown.early);
+    print_suite(s, r, early);
+    free(early);
     bool failed = false;
     for (int i = 0; i < r->count; i++)
         failed |= r->rows[i].status == RESULT_FAIL && !has_word(s->exempt ? s->exempt : "", r->rows[i].test);
@@ -330,7 +318,7 @@ const result *suite_failure(const results *r, bool with_case)
 
 void suite_names(const char *program, results *r)
 {
-    listen_to(&(suite_run){.program = program, .worker = "none", .backend = "cpu", .names = true}, r);
+    listen_to(&(suite){.program = program, .worker = "none", .backend = "cpu", .names = true}, r, NULL);
     results_sort(r);
 }
 
@@ -356,8 +344,8 @@ int wb_suite(char **given)
     const char *record = NULL;
     const struct {
         const char *name, **to;
-    } options[] = {{"--exempt", &s.exempt},         {"--cases", &s.cases},     {"--shown", &s.shown},
-                   {"--coverage", &s.run.coverage}, {"--spent", &s.run.spent}, {"--record", &record}};
+    } options[] = {{"--exempt", &s.exempt},     {"--cases", &s.cases}, {"--shown", &s.shown},
+                   {"--coverage", &s.coverage}, {"--spent", &s.spent}, {"--record", &record}};
     enum { OPTIONS = sizeof options / sizeof *options };
     for (; *given && strncmp(*given, "--", 2) == 0; given++) {
         int n = 0;
@@ -365,13 +353,13 @@ int wb_suite(char **given)
         if (n < OPTIONS && given[1])
             *options[n].to = *++given;
         else if (strcmp(*given, "--first") == 0)
-            s.run.first = true;
+            s.first = true;
         else
             return usage();
     }
     for (int i = 0; i < 3; i++)
         if (!given[i]) return usage();
-    s.run.program = given[0], s.run.worker = given[1], s.run.backend = given[2], s.run.options = given + 3;
+    s.program = given[0], s.worker = given[1], s.backend = given[2], s.options = given + 3;
     outcome o = {.began = 0};
     child_interrupted(ended);
     const int status = suite_run_all(&s, &o.results);

@@ -42,8 +42,8 @@
 #include <unistd.h>
 
 wb_run run;
-static attempt *now;        // the problem that is being judged; null: none is
-static char **all_numbers;  // of this run
+static attempt *now;   // the problem that is being judged; null: none is
+static char **scored;  // of this run: the folder of outcomes, and the numbers of the problems
 static int status;
 
 char *text_of(const char *format, ...)
@@ -143,14 +143,10 @@ static void finish(void)
     }
     clean();
     if (run.one) exit(status);
-    char **given = calloc(sizeof *given, WB_PROBLEMS + 2);
-    if (!given) abort();
-    given[0] = run.record;
-    for (int i = 0; i < WB_PROBLEMS && all_numbers[i]; i++) given[i + 1] = all_numbers[i];
     const int lock = lock_record();
-    if (score_points(given)) worse(2);
+    if (score_points(scored)) worse(2);
     close(lock);
-    if (run.own) score_after(given);
+    if (run.own) score_after(scored);
     exit(status);
 }
 
@@ -214,7 +210,7 @@ static const char *prepare(attempt *a)
     }
     const char *const state = compile(a);
     if (state) return state;
-    if (run.mine) a->unwritten = gaps_sentence(a->problem);
+    if (run.mine) a->unwritten = gaps_sentence(a->problem, a->file);
     say("%s", a->unwritten);
     if (!test) return NULL;
     results names;
@@ -241,14 +237,13 @@ static void praise(const attempt *a)
 // What ran in no case: no points hang on it. It is told when all tests pass, and of a submission in any case.
 static void tell_coverage(const attempt *a, const char *state)
 {
-    int ended;
     if (!*run.counted || run.one || (strcmp(state, "failed") == 0 && !run.builder)) return;
     const char *const shipped = run.mine ? gaps_skeleton(a->problem) : "";
     char *const counted = text_of("%s/counted", run.work), *const name = (char *)a->problem->name;
     char *const file = (char *)a->file, *const skeleton = (char *)(*shipped ? shipped : "/dev/null");
     char *const words[] = {"workbook/loop/coverage.sh", counted, file, name, skeleton,
                            (char *)run.builder,         "gcov",  NULL};
-    a->outcome->coverage = child_output(&(child){.words = words}, &ended, NULL);
+    a->outcome->coverage = child_output(&(child){.words = words}, NULL);
     say_plain("  ", a->outcome->coverage);
 }
 
@@ -264,12 +259,9 @@ static const char *look_closer(attempt *a, const char *state)
     if (*a->outcome->sanitize) return fail_check(a), state;  // explain has found something
     char *const ours[] = {(char *)run.backend, (char *)run.impl, a->number, NULL};
     char *const theirs[] = {(char *)run.builder, "look", a->number, NULL};
-    int from;
-    const pid_t pid = child_begin(run.builder ? &(child){.words = theirs, .error = CHILD_OUT}
-                                              : &(child){.call = sanitize_one, .words = ours, .error = 2},
-                                  &from);
-    char *const said = child_read(from, NULL);
-    const int looked = child_wait(pid);
+    int looked;
+    char *const said = child_output(
+        run.builder ? &(child){.words = theirs} : &(child){.call = sanitize_one, .words = ours, .error = 2}, &looked);
     if (looked == 0) {
         say("  the check build finds nothing\n");
     } else if (looked == 3) {
@@ -291,18 +283,19 @@ static const char *judge(attempt *a)
     const char *state = prepare(a), *const test = setting("TEST", NULL),
                *const counted = text_of("%s/counted", run.work);
     if (state) return state;
-    suite s = {
-        .run = {.program = text_of("%s/tests/%s_test", run.out, a->number), .worker = a->tried, .backend = run.backend},
-        .cases = run.one ? NULL : setting("CASES", NULL),
-        .shown = a->worker};
+    suite s = {.program = text_of("%s/tests/%s_test", run.out, a->number),
+               .worker = a->tried,
+               .backend = run.backend,
+               .cases = run.one ? NULL : setting("CASES", NULL),
+               .shown = a->worker};
     char *only[] = {"--filter", text_of("*/%s", test ? test : ""), NULL};
-    if (test) s.run.options = only;
+    if (test) s.options = only;
     nftw(counted, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     if (*run.counted) {
         mkdir(counted, 0777);
         copy_file(text_of("%.*s.gcno", (int)(strlen(a->worker) - strlen("_worker")), a->worker),
                   text_of("%s/c.gcno", counted));
-        s.run.coverage = counted;
+        s.coverage = counted;
     }
     switch (suite_run_all(&s, &a->outcome->results)) {
     case 0: state = "passed", praise(a); break;
@@ -341,7 +334,7 @@ static void describe(outcome *o)
         machine = text_of("%ld x %s", sysconf(_SC_NPROCESSORS_ONLN), *model ? model : system.machine);
         if (strcmp(run.backend, "cpu") != 0) {
             char *const words[] = {"nvidia-smi", "--query-gpu=name", "--format=csv,noheader", NULL};
-            char *const gpu = child_output(&(child){.words = words}, &ended, NULL);
+            char *const gpu = child_output(&(child){.words = words}, &ended);
             if (ended == 0) machine = text_of("%s, %.*s", machine, (int)strcspn(gpu, "\n"), gpu);
         }
     }
@@ -422,7 +415,7 @@ static void make_folders(void)
 
 int wb_test(char **given)
 {
-    char numbers[WB_PROBLEMS][4], *list[WB_PROBLEMS + 1] = {NULL}, *late = "";
+    char *list[WB_PROBLEMS + 2] = {run.record}, *late = "";
     if (strcmp(given[0], "--grade") == 0 && given[1] && given[2]) {
         snprintf(run.record, sizeof run.record, "%s", given[1]);
         run.builder = given[2];
@@ -432,18 +425,16 @@ int wb_test(char **given)
         return fprintf(stderr, "usage: wb test [--grade FOLDER BUILDER] BACKEND IMPL NN...\n"), 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
     begin(given);
-    for (int i = 0; i < WB_PROBLEMS && given[i + 2]; i++) {
-        snprintf(numbers[i], sizeof numbers[i], "%02d", score_problem(given[i + 2])->number % 100);
-        list[i] = numbers[i];
-    }
-    all_numbers = list;
+    for (int i = 0; i < WB_PROBLEMS && given[i + 2]; i++)
+        list[i + 1] = text_of("%02d", score_problem(given[i + 2])->number);
+    scored = list;
     make_folders();
     child_interrupted(interrupted);
     const bool cpu = strcmp(run.backend, "cpu") == 0;
     printf("FlashAttention workbook: %s%s/ on %s\n", run.mine ? "your code, " : "", run.impl,
            cpu ? "the CPU execution layer (no GPU needed)" : "the GPU");
     const long until = atol(setting("WB_UNTIL", "0"));
-    for (char **at = list; *at; at++) {
+    for (char **at = list + 1; *at; at++) {
         child_check();
         if (run.builder && !run.one && access(text_of("%s/%s.json", run.record, *at), F_OK) == 0) continue;
         if (until && time(NULL) >= until)

@@ -32,7 +32,7 @@ typedef struct attempt {
 // NAME=value, or a path: text in memory, never freed.
 char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Makes these programs of `backend`, and returns what make said; *status: how it ended. Unless `quiet`, a wait is told.
+// Makes programs of `backend`: what make said. *status, unless null: how it ended. Unless `quiet`, a wait is told.
 char *build_programs(const char *backend, char *const programs[], bool quiet, int *status);
 // Compiles the attempt: what the compiler said is in its outcome. make's status.
 int build(attempt *a);
