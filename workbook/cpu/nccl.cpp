@@ -38,10 +38,10 @@ struct board {
     int ranks;
     pthread_mutex_t mutex;
     pthread_cond_t news;
-    std::atomic<int> made;  // 1: somebody is at it, 2: it is
-    size_t arena, used;     // bytes
-    long happened;          // messages that have begun, and ranks that have left
-    bool ended;             // somebody has reported
+    std::atomic<int> made;    // 1: somebody is at it, 2: it is
+    size_t arena, used;       // bytes
+    long happened;            // messages that have begun, and ranks that have left
+    std::atomic<bool> ended;  // somebody has reported
     board_rank rank_of[RANKS];
     char data[];
 };
@@ -186,15 +186,12 @@ bool cudacpu::nccl_available(int g)
     return is_over(mine.comm.rank, g);
 }
 
-// Of ranks that report at a time one is heard; the others wait for their end.
+// Of ranks that report at a time one is heard; the others wait for their end, even with the board locked: the one that
+// is heard locks it no more.
 void cudacpu::nccl_alone()
 {
-    if (!mine.b) return;
-    lock();
-    const bool ended = mine.b->ended;
-    mine.b->ended = true;
-    unlock();
-    while (ended) pause();
+    if (!mine.b || !mine.b->ended.exchange(true)) return;
+    for (;;) pause();
 }
 
 // ------------------------ deadlock
@@ -262,8 +259,7 @@ static void wait_until_over(int g)
             }
             continue;
         }
-        if (stuck && tried && !b->ended) {
-            b->ended = true;
+        if (stuck && tried) {
             report_begin("deadlock between ranks, seen");
             for (int r = 0; r < b->ranks && r < RANKS; r++) describe(r);
             const group &mine_now = *mine.groups[g];
@@ -315,7 +311,6 @@ static void begin(group &g)
         board_message &m = me().message_of[p.id];
         if (p.send && b->used + p.bytes > b->arena) {
             unlock();
-            nccl_alone();
             report("too much is sent", p.site, "all messages together may have at most %zu MB", b->arena >> 20);
         }
         if (p.send) {
@@ -343,7 +338,6 @@ void cudacpu::nccl_arrive(int number)
             std::vector<char> now(p.bytes);
             peek(now.data(), p.at, p.bytes);
             if (!memcmp(now.data(), p.taken.data(), p.bytes)) continue;
-            nccl_alone();
             report("a send buffer was overwritten in flight", p.site,
                    "the data sent to rank %d changed after it was sent", p.peer);
         }
@@ -387,7 +381,7 @@ static ncclResult_t queue_group()
     for (part &p : g->parts) {
         board_rank &s = me();
         if (s.messages >= MESSAGES)
-            unlock(), nccl_alone(), report("too many messages", p.site, "at most %d messages per rank", MESSAGES);
+            unlock(), report("too many messages", p.site, "at most %d messages per rank", MESSAGES);
         p.id = s.messages;
         board_message &m = s.message_of[p.id];
         int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
@@ -401,7 +395,6 @@ static ncclResult_t queue_group()
         if (other && other->bytes != m.bytes) {
             const board_message o = *other;
             unlock();
-            nccl_alone();
             report("a message of another size", p.site, "rank %d %s %zu bytes, but rank %d %s %zu, by %s at %s",
                    mine.comm.rank, p.send ? "sends" : "expects", p.bytes, p.peer, p.send ? "expects" : "sends", o.bytes,
                    o.call, leaf(o.site()));
@@ -412,7 +405,6 @@ static ncclResult_t queue_group()
         for (size_t k = 0; k < i; k++) {
             const flight_range &x = g->ranges[i], &y = g->ranges[k];
             if ((!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes) continue;
-            nccl_alone();
             if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
                 report("two messages in one buffer", x.site,
                        "the input and output of %s overlap: they must be the same memory, or disjoint", x.call);
@@ -472,7 +464,6 @@ static void add_range(const call &c, const void *at, size_t bytes, bool write, i
         mine.open->ranges.push_back({chars(at), bytes, write, c.name, c.site, peer, c.element});
         return;
     }
-    nccl_alone();
     report("a message extends past its buffer", c.site, "%s %s %zu bytes: %s", c.name,
            write ? "is to receive" : "is to send", bytes, why);
 }
