@@ -144,7 +144,7 @@ static void report_waits(const work &first, const work &second)
     report_end();
 }
 
-static bool meets(const flight_range &a, const flight_range &b)
+bool meets(const flight_range &a, const flight_range &b)
 {
     return (a.write || b.write) && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
