@@ -11,6 +11,17 @@ enum { CHANNELS = 96 };  // signals, then named barriers: engine.h
 #define HOOK(...) __VA_ARGS__;
 #include "hooks.inc"
 
+// ------------------------ what -fsanitize=bounds,alignment announces
+struct announced_place {
+    const char *file;
+    int line, column;
+};
+struct announced_access {
+    announced_place at;
+    const void *type;
+    unsigned char log2_alignment, kind;
+};
+
 // ------------------------ reports
 bool hook_refused(const char *call, const char *why, call_site site);  // whether somebody else tells the user
 call_site hook_place(call_site site, const thread *t);  // what to show for it; t, if any, called from there
