@@ -62,10 +62,7 @@ static bool unordered(const work &a, const work &b)
 {
     return &a != &b && (a.order < b.order ? !covers(b.before, a) : !covers(a.before, b));
 }
-static void join(flight_clock &a, const flight_clock &b)
-{
-    for (int i = 0; i < STREAMS; i++) a.at[i] = std::max(a.at[i], b.at[i]);
-}
+static void join(flight_clock &a, const flight_clock &b) { raise(a.at, b.at, STREAMS); }
 
 // ------------------------ what is a hazard
 
