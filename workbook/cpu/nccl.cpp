@@ -29,6 +29,8 @@ struct board_rank {
     bool left;
     long tried;  // when nothing had happened since board.happened was this, it had nothing else to run
     board_message message_of[MESSAGES];
+    const board_message *begin() const { return message_of; }
+    const board_message *end() const { return message_of + std::clamp(messages, 0, int{MESSAGES}); }
 };
 struct board {
     int ranks;
@@ -149,22 +151,18 @@ int cudacpu::nccl_rank() { return mine.b && mine.comm.ranks > 1 ? mine.comm.rank
 // The other end of a message; null: not asked for yet. With the board locked.
 static const board_message *partner(int rank, const board_message &m)
 {
-    const board_rank &p = mine.b->rank_of[m.peer];
-    for (int i = 0; i < p.messages && i < MESSAGES; i++) {
-        const board_message &o = p.message_of[i];
+    for (const board_message &o : mine.b->rank_of[m.peer])
         if (o.peer == rank && o.send != m.send && o.all == m.all && o.turn == m.turn) return &o;
-    }
     return nullptr;
 }
 
 // Whether a group of that rank's has begun with all its partners. With the board locked.
 static bool is_over(int rank, int g)
 {
-    const board_rank &s = mine.b->rank_of[rank];
-    for (int i = 0; i < s.messages && i < MESSAGES; i++) {
-        if (s.message_of[i].group != g) continue;
-        const board_message *p = partner(rank, s.message_of[i]);
-        if (!s.message_of[i].begun || !p || !p->begun) return false;
+    for (const board_message &m : mine.b->rank_of[rank]) {
+        if (m.group != g) continue;
+        const board_message *p = partner(rank, m);
+        if (!m.begun || !p || !p->begun) return false;
     }
     return true;
 }
@@ -192,8 +190,7 @@ static void describe(int rank)
         report_line(s.left ? "rank %d has returned" : "rank %d is still running", rank);
         return;
     }
-    for (int i = 0; i < s.messages && i < MESSAGES; i++) {
-        const board_message &m = s.message_of[i];
+    for (const board_message &m : s) {
         const board_message *p = partner(rank, m);
         if (m.group != s.waits_for || (p && p->begun)) continue;
         char why[160];
@@ -206,10 +203,8 @@ static void describe(int rank)
                               : "posted the matching send");
         report_line("rank %d waits: its %s at %s, %zu bytes %s rank %d, %s", rank, m.call, leaf(m.site()), m.bytes,
                     m.send ? "to" : "from", m.peer, why);
-        const board_rank &other = mine.b->rank_of[m.peer];
-        for (int k = 0; !p && k < other.messages && k < MESSAGES; k++) {
-            const board_message &o = other.message_of[k];
-            if (o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
+        for (const board_message &o : mine.b->rank_of[m.peer]) {
+            if (p || o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
             report_line("   instead, rank %d %s rank %d at %s, which has no matching call", m.peer,
                         o.send ? "sends to" : "receives from", o.peer, leaf(o.site()));
             break;
