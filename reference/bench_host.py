@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 import flash_workbook
-from timing import heading, percentiles, said
+from timing import heading, percentiles, told
 
 SHAPES = [(1, 8, 8, 128, 64), (2, 16, 4, 512, 64), (4, 32, 8, 2048, 128)]  # B, Hq, Hkv, N, D: all causal
 ROUNDS, CALLS = 30, 40
@@ -24,12 +24,10 @@ def report(what, shape, calls):
     """Rows of those that can be called at all, in turns; the others say why not."""
     able, took = {}, {}
     for name, call in calls.items():
-        try:
+        with told(f"{what} {shape} {name}"):
             for _ in range(5):
                 call()
             able[name], took[name] = call, []
-        except Exception as error:
-            print(f"# {what} {shape} {name}: {said(error)}", flush=True)
     gc.collect(), gc.disable()
     for _ in range(ROUNDS):
         for name, call in able.items():
@@ -54,11 +52,9 @@ def both(function, *tensors):
 def main():
     heading(True)
     print(*COLUMNS, sep="\t")
-    try:
+    theirs = None
+    with told("flash-attn"):
         from flash_attn import flash_attn_func as theirs
-    except ImportError as error:
-        print(f"# flash-attn: {said(error)}")
-        theirs = None
     for shape in SHAPES:
         B, Hq, Hkv, N, D = shape
         torch.manual_seed(N)

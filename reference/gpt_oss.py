@@ -26,7 +26,7 @@ try:
     import torch, transformers
     from transformers import AttentionInterface, AutoModelForCausalLM, GptOssConfig
     from transformers.masking_utils import AttentionMaskInterface
-    from timing import FLUSH_BYTES, heading, said, times
+    from timing import FLUSH_BYTES, heading, times, told
 except ImportError as error:
     sys.exit(f"gpt_oss.py needs PyTorch and transformers 5 or later: {error}.")
 
@@ -179,7 +179,7 @@ def generate(model, impl, truth):
 def measure(at, N, **sizes):
     some = tokens[None, :N]
     for impl in (ours, "eager", "flex_attention", "flash_attention_4", "kernels-community/vllm-flash-attn3"):
-        try:
+        with told(f"{at} {impl}"):
             model = model_of("eager", **sizes)
             model.set_attn_implementation(impl)
             forward = lambda: model(some, labels=some, use_cache=False).loss
@@ -189,8 +189,6 @@ def measure(at, N, **sizes):
             row("forward_ms", impl, at, ms)
             row("forward_backward_ms", impl, at, both)
             row("peak_mib", impl, at, (torch.cuda.max_memory_allocated() - FLUSH_BYTES) / 2**20)
-        except Exception as error:  # not installed, or out of memory
-            print(f"# {at} {impl}: {said(error)}", flush=True)
         model = None
         torch.cuda.empty_cache()
 

@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from shapes import listed, pairs
-from timing import COLUMNS, RUNS, heading, said, times
+from timing import COLUMNS, RUNS, heading, times, told
 
 
 class Package:
@@ -342,14 +342,11 @@ def measure(problem, names, N, D=128, Hq=None, Hkv=None, B=4, mask="causal", W=0
     shape = c.B, c.Hq, c.Hkv, c.Nq, c.Nk, c.D, *seen, "-", "-", int(causal)
     data = page or "-", lens or "-", *((mask, 128) if problem == "15" else "--")
     for name in {"14": ("bf16", "library", "flashinfer"), "16": EIGHT}.get(problem, names):
-        try:
+        with told(f"{problem} {name} B={B} N={N} D={D}", 100):
             ms, low, high = times(make(name))
-        except Exception as error:  # out of memory, or a peer that is not there, or declines
-            print(f"# {problem} {name} B={B} N={N} D={D}: {said(error, 100)}", flush=True)
-            continue
-        moved, rate = bytes(name), 0 if name.startswith("quantise") else flop / ms / 1e9
-        print(problem, name, *shape, *(f"{x:.5g}" for x in (ms, low, high, rate)),
-              f"{moved / ms / 1e6:.5g}" if moved else "-", "-", "-", "-", RUNS, *data, sep="\t", flush=True)
+            moved, rate = bytes(name), 0 if name.startswith("quantise") else flop / ms / 1e9
+            print(problem, name, *shape, *(f"{x:.5g}" for x in (ms, low, high, rate)),
+                  f"{moved / ms / 1e6:.5g}" if moved else "-", "-", "-", "-", RUNS, *data, sep="\t", flush=True)
 
 
 # ------------------------ errors of 16
@@ -383,15 +380,12 @@ def errors():
                 q, k, v = (x.to(torch.float8_e4m3fn).bfloat16() for x in (q, k, v))
             want = F.softmax(q.double() @ k.double().mT * D**-0.5, -1) @ v.double()
             for name, way in ways.items():
-                try:
+                with told(f"16 {name} {kind} {keys}", 100):
                     call, meant = way(q, k, v, False)
                     off = meant(call()).double() - want
-                except Exception as error:  # a peer that is not there, or declines
-                    print(f"# 16 {name} {kind} {keys}: {said(error, 100)}")
-                    continue
-                bias = (off * want.sign()).mean() / want.abs().mean()
-                print("16", name, kind, 1, 1, 1, keys, D, f"{(off.norm() / want.norm()).item():.4g}",
-                      f"{bias.item():+.4g}", sep="\t", flush=True)
+                    bias = (off * want.sign()).mean() / want.abs().mean()
+                    print("16", name, kind, 1, 1, 1, keys, D, f"{(off.norm() / want.norm()).item():.4g}",
+                          f"{bias.item():+.4g}", sep="\t", flush=True)
 
 
 if __name__ == "__main__":

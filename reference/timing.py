@@ -1,5 +1,5 @@
 """What the programs here share: what the first lines of their tables say, and the clock."""
-import os, subprocess, sys
+import contextlib, os, subprocess, sys
 
 import torch
 
@@ -18,8 +18,16 @@ def heading(on_gpu, software=None):
 
 
 def said(error, length=150):
-    """Why something could not be timed, for a line that starts with #: who declines is named, not hidden."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:length]}"
+
+
+@contextlib.contextmanager
+def told(what, length=150):
+    """Why something could not be timed becomes a line that starts with #: who declines is named, not hidden."""
+    try:
+        yield
+    except Exception as error:  # not installed, out of memory, or what is asked for is not supported
+        print(f"# {what}: {said(error, length)}", flush=True)
 
 
 def distances(got, want):

@@ -121,7 +121,7 @@ void engine_block_begin(block &b)
     else
         for (unsigned i = 0; i < e.threads; i++) forget(e, e.know[i]);
     e.threads = b.thread_count;
-    e.warps = int(b.warp_count + 7) / 8 * 8;
+    e.warps = b.warp_count;
     memset(e.barriers, 0, sizeof e.barriers);
     const int share = REGISTERS / int(b.thread_count) / 8 * 8;
     for (unsigned w = 0; w < WARPS; w++) {

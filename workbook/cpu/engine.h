@@ -21,7 +21,7 @@ namespace cudacpu
 enum { WARPS = MAX_THREADS / WARP, SIGNALS = 64, GROUP_WARPS = 4, BARRIERS = 16, REGISTERS = 65536 };
 
 // What a thread knows: of warp w all before it published for the at[w]-th time; of signal s phases, at[WARPS + s].
-struct alignas(32) clocks {
+struct clocks {
     unsigned at[WARPS + SIGNALS];
 };
 
@@ -123,7 +123,7 @@ struct named_part {
 struct engine {
     bool used;  // by this block
     unsigned threads;
-    int warps;              // of the block, up to the next multiple of 8
+    int warps;              // of the block
     unsigned clock[WARPS];  // grows whenever a thread of the warp publishes
     clocks know[MAX_THREADS];
     std::vector<signal_state> signals;

@@ -178,26 +178,19 @@ void watchdog(bool on)
     when.it_interval.tv_sec = on;
     timer_settime(timer, 0, &when, nullptr);
 }
+}
 
 // ------------------------ misaligned accesses
 
 // A compiler may copy a float4 in two halves, which no processor notices: with -fsanitize=alignment it announces each
 // access whose address is no multiple of what its type asks for. No instruction of a GPU asks for more than 16.
-struct announced_access {
-    const char *file;
-    int line, column;
-    const void *type;
-    unsigned char log2_alignment, kind;
-};
-}
-
 extern "C" __attribute__((weak, visibility("default"))) void
 __ubsan_handle_type_mismatch_v1(cudacpu::announced_access *access, uintptr_t address)
 {
     using namespace cudacpu;
     const unsigned alignment = access->log2_alignment < 4 ? 1u << access->log2_alignment : 16;
     if (!current || !current->running || address < 4096 || address % alignment == 0) return;
-    report("misaligned access", {access->file, access->line},
+    report("misaligned access", {access->at.file, access->at.line},
            "The address of this %s must be a multiple of %u, but is not.", alignment == 16 ? "vector" : "value",
            alignment);
 }

@@ -62,10 +62,7 @@ static bool unordered(const work &a, const work &b)
 {
     return &a != &b && (a.order < b.order ? !covers(b.before, a) : !covers(a.before, b));
 }
-static void join(flight_clock &a, const flight_clock &b)
-{
-    for (int i = 0; i < STREAMS; i++) a.at[i] = std::max(a.at[i], b.at[i]);
-}
+static void join(flight_clock &a, const flight_clock &b) { raise(a.at, b.at, STREAMS); }
 
 // ------------------------ what is a hazard
 
@@ -108,7 +105,6 @@ static void report_waits(const work &first, const work &second)
     const std::string who = called(w), peer = flight_peer(r.peer);
     char place[96];
     snprintf(place, sizeof place, "byte %td of the %zu that", at - r.at, r.bytes);
-    nccl_alone();
     report_begin(r.write
                      ? (later ? "a buffer was touched before it arrived" : "a message overwrites what is still needed")
                      : (later ? "a send buffer was overwritten in flight" : "a message is sent before it is written"));
@@ -130,7 +126,6 @@ static void report_waits(const work &first, const work &second)
 {
     const work &first = a.order < b.order ? a : b, &second = a.order < b.order ? b : a;
     const bool writes = a.order < b.order ? b_writes : a_writes, wrote = a.order < b.order ? a_writes : b_writes;
-    nccl_alone();
     report_begin("two operations are not in order");
     report_line("%s %s memory that %s %s on another stream", called(second).c_str(), does(second, writes),
                 called(first).c_str(),
@@ -146,7 +141,7 @@ static void report_waits(const work &first, const work &second)
     report_end();
 }
 
-static bool meets(const flight_range &a, const flight_range &b)
+bool meets(const flight_range &a, const flight_range &b)
 {
     return (a.write || b.write) && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
@@ -185,7 +180,6 @@ static void check_ranges(const work &w)
                 if (!meets(r, other)) continue;
                 const char *at = std::max(r.at, other.at);
                 if (w.is_message() && o->is_message()) {
-                    nccl_alone();
                     report_begin("two messages in one buffer");
                     report_line("%s at %s, with %s, and %s at %s, with %s, use the same %td bytes", other.call,
                                 leaf(other.site), flight_peer(other.peer).c_str(), r.call, leaf(r.site),

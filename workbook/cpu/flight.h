@@ -31,7 +31,8 @@ struct flight_range {  // memory that a message or a copy reads or writes
     int peer;              // of a message between two ranks, -1 of anything else
     unsigned element = 0;  // of such a message: bytes of a number
 };
-std::string flight_peer(int peer);  // "rank 3"
+std::string flight_peer(int peer);                         // "rank 3"
+bool meets(const flight_range &a, const flight_range &b);  // the same bytes, and one of them writes
 
 struct flight_item {  // of a group of messages
     bool send, all;   // all: of a collective call

@@ -4,23 +4,11 @@
 namespace cudacpu
 {
 // Only the warps and signals that there are: the rest is 0.
-static inline void raise(unsigned *mine, const unsigned *other, int count)
+void join(const engine &e, clocks &mine, const clocks &other)
 {
-    typedef unsigned eight __attribute__((vector_size(32)));
-    for (int i = 0; i < count; i += 8) {
-        eight &x = *reinterpret_cast<eight *>(mine + i);
-        const eight y = *reinterpret_cast<const eight *>(other + i);
-        x = x > y ? x : y;
-    }
+    raise(mine.at, other.at, e.warps);
+    raise(mine.at + WARPS, other.at + WARPS, e.signals.size());
 }
-
-FOR_THIS_PROCESSOR static void raise_all(clocks &mine, const clocks &other, int warps, int signals)
-{
-    raise(mine.at, other.at, warps);
-    raise(mine.at + WARPS, other.at + WARPS, signals);
-}
-
-void join(const engine &e, clocks &mine, const clocks &other) { raise_all(mine, other, e.warps, e.signals.size()); }
 
 void forget(const engine &e, clocks &all)
 {

@@ -94,12 +94,12 @@ static bool meets(const buffer &x, const char *at, size_t bytes)
     return x.pages < at + bytes && x.pages + x.page_bytes > at;
 }
 
-static const buffer *in_the_way(const char *at, size_t bytes)
+// The buffer on whose pages one of these bytes lies.
+static buffer *holder(const char *at, size_t bytes = 1)
 {
-    const buffer *found = nullptr;
-    for (const buffer &x : device().buffers)
-        if (!x.freed && meets(x, at, bytes)) found = &x;
-    return found;
+    for (buffer &x : device().buffers)
+        if (!x.freed && meets(x, at, bytes)) return &x;
+    return nullptr;
 }
 
 // Addresses for `bytes` with a guard page on each side; null if there are none left.
@@ -126,7 +126,7 @@ static char *find_room(size_t bytes)
     enum { PLACES = 64 };
     const size_t room = size_t(d.end - d.begin) / (2 * PLACES) / page * page;  // in the second half
     char *place = d.end - size_t(d.place + 1) * room;
-    const bool placed = d.place >= 0 && d.place < PLACES && all <= room && !in_the_way(place, all);
+    const bool placed = d.place >= 0 && d.place < PLACES && all <= room && !holder(place, all);
     d.place = -1;
     if (placed) return place + page;
     for (int rounds = 0; rounds < 2;) {
@@ -135,7 +135,7 @@ static char *find_room(size_t bytes)
             rounds++;
             continue;
         }
-        const buffer *other = in_the_way(d.next, all);
+        const buffer *other = holder(d.next, all);
         if (!other) {
             char *pages = d.next + page;
             d.next += all;
@@ -230,14 +230,6 @@ void open_device_memory(bool open)
 }
 
 extern "C" void wb_open_memory(bool open) { open_device_memory(open); }
-
-// The buffer on whose pages this byte lies.
-static buffer *holder(const char *at)
-{
-    for (buffer &x : device().buffers)
-        if (!x.freed && meets(x, at, 1)) return &x;
-    return nullptr;
-}
 
 bool guard_touched(const char *at, bool write)
 {

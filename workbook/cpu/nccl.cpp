@@ -15,13 +15,9 @@ namespace cudacpu
 {
 enum { RANKS = 16, MESSAGES = 4096, NAME = 64 };
 
-// A message of ncclSend or ncclRecv, or one of those that a collective call is made of.
-enum role : int { BETWEEN_TWO, OF_ALL };
-
 struct board_message {
-    int group, peer, turn;  // the turn-th of its role from or to that peer
-    role of;
-    bool send, begun;
+    int group, peer, turn;  // see flight_item
+    bool send, all, begun;
     size_t bytes, data;  // data: where in the arena
     char file[NAME], call[24];
     int line;
@@ -33,31 +29,26 @@ struct board_rank {
     bool left;
     long tried;  // when nothing had happened since board.happened was this, it had nothing else to run
     board_message message_of[MESSAGES];
+    const board_message *begin() const { return message_of; }
+    const board_message *end() const { return message_of + std::clamp(messages, 0, int{MESSAGES}); }
 };
 struct board {
     int ranks;
     pthread_mutex_t mutex;
     pthread_cond_t news;
-    std::atomic<int> made;  // 1: somebody is at it, 2: it is
-    size_t arena, used;     // bytes
-    long happened;          // messages that have begun, and ranks that have left
-    bool ended;             // somebody has reported
+    std::atomic<int> made;    // 1: somebody is at it, 2: it is
+    size_t arena, used;       // bytes
+    long happened;            // messages that have begun, and ranks that have left
+    std::atomic<bool> ended;  // somebody has reported
     board_rank rank_of[RANKS];
     char data[];
 };
 static_assert(sizeof(board) <= 16 << 20, "case/shards.c makes so much room for it");
 
-struct part {  // of a group: one message
-    bool send;
-    char *at;  // null: of a sum that is not made yet, into `taken`
-    size_t bytes;
-    int peer;
-    role of;
-    const char *call;
-    call_site site;
-    size_t whole;  // of the collective call whose it is
-    int id = 0;    // on the board
-    std::vector<char> taken = {};
+struct part : flight_item {        // one message of a group
+    size_t whole;                  // of the collective call whose it is
+    int id = 0;                    // on the board
+    std::vector<char> taken = {};  // what is sent; what is received where `at` is null
 };
 struct collective {
     enum { GATHER, REDUCE } kind;
@@ -80,7 +71,7 @@ using namespace cudacpu;
 
 struct ncclComm {
     int rank, ranks;
-    int sent[2][RANKS], received[2][RANKS];  // by role
+    int sent[2][RANKS], received[2][RANKS];  // by `all`
 };
 
 static struct {
@@ -160,22 +151,18 @@ int cudacpu::nccl_rank() { return mine.b && mine.comm.ranks > 1 ? mine.comm.rank
 // The other end of a message; null: not asked for yet. With the board locked.
 static const board_message *partner(int rank, const board_message &m)
 {
-    const board_rank &p = mine.b->rank_of[m.peer];
-    for (int i = 0; i < p.messages && i < MESSAGES; i++) {
-        const board_message &o = p.message_of[i];
-        if (o.peer == rank && o.send != m.send && o.of == m.of && o.turn == m.turn) return &o;
-    }
+    for (const board_message &o : mine.b->rank_of[m.peer])
+        if (o.peer == rank && o.send != m.send && o.all == m.all && o.turn == m.turn) return &o;
     return nullptr;
 }
 
 // Whether a group of that rank's has begun with all its partners. With the board locked.
 static bool is_over(int rank, int g)
 {
-    const board_rank &s = mine.b->rank_of[rank];
-    for (int i = 0; i < s.messages && i < MESSAGES; i++) {
-        if (s.message_of[i].group != g) continue;
-        const board_message *p = partner(rank, s.message_of[i]);
-        if (!s.message_of[i].begun || !p || !p->begun) return false;
+    for (const board_message &m : mine.b->rank_of[rank]) {
+        if (m.group != g) continue;
+        const board_message *p = partner(rank, m);
+        if (!m.begun || !p || !p->begun) return false;
     }
     return true;
 }
@@ -186,15 +173,12 @@ bool cudacpu::nccl_available(int g)
     return is_over(mine.comm.rank, g);
 }
 
-// Of ranks that report at a time one is heard; the others wait for their end.
+// Of ranks that report at a time one is heard; the others wait for their end, even with the board locked: the one that
+// is heard locks it no more.
 void cudacpu::nccl_alone()
 {
-    if (!mine.b) return;
-    lock();
-    const bool ended = mine.b->ended;
-    mine.b->ended = true;
-    unlock();
-    while (ended) pause();
+    if (!mine.b || !mine.b->ended.exchange(true)) return;
+    for (;;) pause();
 }
 
 // ------------------------ deadlock
@@ -206,8 +190,7 @@ static void describe(int rank)
         report_line(s.left ? "rank %d has returned" : "rank %d is still running", rank);
         return;
     }
-    for (int i = 0; i < s.messages && i < MESSAGES; i++) {
-        const board_message &m = s.message_of[i];
+    for (const board_message &m : s) {
         const board_message *p = partner(rank, m);
         if (m.group != s.waits_for || (p && p->begun)) continue;
         char why[160];
@@ -215,15 +198,13 @@ static void describe(int rank)
             snprintf(why, sizeof why, "whose %s at %s waits for an earlier operation", p->call, leaf(p->site()));
         else
             snprintf(why, sizeof why, "which has not %s",
-                     m.of == OF_ALL ? "made the same call"
-                     : m.send       ? "posted the matching receive"
-                                    : "posted the matching send");
+                     m.all    ? "made the same call"
+                     : m.send ? "posted the matching receive"
+                              : "posted the matching send");
         report_line("rank %d waits: its %s at %s, %zu bytes %s rank %d, %s", rank, m.call, leaf(m.site()), m.bytes,
                     m.send ? "to" : "from", m.peer, why);
-        const board_rank &other = mine.b->rank_of[m.peer];
-        for (int k = 0; !p && k < other.messages && k < MESSAGES; k++) {
-            const board_message &o = other.message_of[k];
-            if (o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
+        for (const board_message &o : mine.b->rank_of[m.peer]) {
+            if (p || o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
             report_line("   instead, rank %d %s rank %d at %s, which has no matching call", m.peer,
                         o.send ? "sends to" : "receives from", o.peer, leaf(o.site()));
             break;
@@ -262,8 +243,7 @@ static void wait_until_over(int g)
             }
             continue;
         }
-        if (stuck && tried && !b->ended) {
-            b->ended = true;
+        if (stuck && tried) {
             report_begin("deadlock between ranks, seen");
             for (int r = 0; r < b->ranks && r < RANKS; r++) describe(r);
             const group &mine_now = *mine.groups[g];
@@ -315,7 +295,6 @@ static void begin(group &g)
         board_message &m = me().message_of[p.id];
         if (p.send && b->used + p.bytes > b->arena) {
             unlock();
-            nccl_alone();
             report("too much is sent", p.site, "all messages together may have at most %zu MB", b->arena >> 20);
         }
         if (p.send) {
@@ -339,17 +318,16 @@ void cudacpu::nccl_arrive(int number)
         const board_message *other = partner(mine.comm.rank, me().message_of[p.id]);
         const size_t data = other ? other->data : 0;
         unlock();
-        if (p.send && p.of == BETWEEN_TWO) {
+        if (p.send && !p.all) {
             std::vector<char> now(p.bytes);
             peek(now.data(), p.at, p.bytes);
             if (!memcmp(now.data(), p.taken.data(), p.bytes)) continue;
-            nccl_alone();
             report("a send buffer was overwritten in flight", p.site,
                    "the data sent to rank %d changed after it was sent", p.peer);
         }
         if (!p.send && data <= mine.b->arena && p.bytes <= mine.b->arena - data) {
             if (p.at)
-                poke(p.at, mine.b->data + data, p.bytes);
+                poke(const_cast<char *>(p.at), mine.b->data + data, p.bytes);
             else
                 p.taken.assign(mine.b->data + data, mine.b->data + data + p.bytes);
         }
@@ -365,7 +343,7 @@ void cudacpu::nccl_arrive(int number)
         std::vector<std::vector<char>> all(mine.comm.ranks);  // in the order of ranks, on each
         all[rank] = c.mine;
         for (const part &p : g.parts)
-            if (p.whole == k && p.of == OF_ALL && !p.send) all[p.peer] = p.taken;
+            if (p.whole == k && p.all && !p.send) all[p.peer] = p.taken;
         const auto combine = c.type == ncclFloat64  ? combine_as<double>
                              : c.type == ncclUint32 ? combine_as<uint32_t>
                                                     : combine_as<float>;  // all that ncclAllReduce() lets through
@@ -387,12 +365,11 @@ static ncclResult_t queue_group()
     for (part &p : g->parts) {
         board_rank &s = me();
         if (s.messages >= MESSAGES)
-            unlock(), nccl_alone(), report("too many messages", p.site, "at most %d messages per rank", MESSAGES);
+            unlock(), report("too many messages", p.site, "at most %d messages per rank", MESSAGES);
         p.id = s.messages;
         board_message &m = s.message_of[p.id];
-        int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
-        m = {number, p.peer,      turns[p.peer]++,       p.of, p.send, false, p.bytes, 0, "",
-             "",     p.site.line, called(p.site.reached)};
+        p.turn = (p.send ? mine.comm.sent : mine.comm.received)[p.all][p.peer]++;
+        m = {number, p.peer, p.turn, p.send, p.all, false, p.bytes, 0, "", "", p.site.line, called(p.site.reached)};
         const char *slash = strrchr(p.site.file, '/');
         snprintf(m.file, sizeof m.file, "%s", slash ? slash + 1 : p.site.file);
         snprintf(m.call, sizeof m.call, "%s", p.call);
@@ -401,7 +378,6 @@ static ncclResult_t queue_group()
         if (other && other->bytes != m.bytes) {
             const board_message o = *other;
             unlock();
-            nccl_alone();
             report("a message of another size", p.site, "rank %d %s %zu bytes, but rank %d %s %zu, by %s at %s",
                    mine.comm.rank, p.send ? "sends" : "expects", p.bytes, p.peer, p.send ? "expects" : "sends", o.bytes,
                    o.call, leaf(o.site()));
@@ -411,8 +387,7 @@ static ncclResult_t queue_group()
     for (size_t i = 0; i < g->ranges.size(); i++)
         for (size_t k = 0; k < i; k++) {
             const flight_range &x = g->ranges[i], &y = g->ranges[k];
-            if ((!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes) continue;
-            nccl_alone();
+            if (!meets(x, y)) continue;
             if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
                 report("two messages in one buffer", x.site,
                        "the input and output of %s overlap: they must be the same memory, or disjoint", x.call);
@@ -420,10 +395,7 @@ static ncclResult_t queue_group()
                    "this %s, with %s, and %s in line %d, with %s, use the same memory at the same time", x.call,
                    flight_peer(x.peer).c_str(), y.call, y.site.line, flight_peer(y.peer).c_str());
         }
-    std::vector<flight_item> items;
-    for (const part &p : g->parts)
-        items.push_back({p.send, p.of == OF_ALL, p.peer, me().message_of[p.id].turn, p.bytes, p.at, p.call, p.site});
-    flight_messages(g->streams, g->ranges, std::move(items), number, [g] { begin(*g); });
+    flight_messages(g->streams, g->ranges, {g->parts.begin(), g->parts.end()}, number, [g] { begin(*g); });
     return ncclSuccess;
 }
 
@@ -472,15 +444,13 @@ static void add_range(const call &c, const void *at, size_t bytes, bool write, i
         mine.open->ranges.push_back({chars(at), bytes, write, c.name, c.site, peer, c.element});
         return;
     }
-    nccl_alone();
     report("a message extends past its buffer", c.site, "%s %s %zu bytes: %s", c.name,
            write ? "is to receive" : "is to send", bytes, why);
 }
-static void add_part(const call &c, bool send, const void *at, size_t bytes, int peer, role of)
+static void add_part(const call &c, bool send, const void *at, size_t bytes, int peer, bool all)
 {
-    const size_t whole = mine.open->wholes.size() - (of == OF_ALL);
-    char *const bytes_at = static_cast<char *>(const_cast<void *>(at));
-    mine.open->parts.push_back({send, bytes_at, bytes, peer, of, c.name, c.site, whole});
+    const size_t whole = mine.open->wholes.size() - all;
+    mine.open->parts.push_back({{send, all, peer, 0, bytes, chars(at), c.name, c.site}, whole});
 }
 static ncclResult_t done() { return mine.depth ? ncclSuccess : queue_group(); }
 
@@ -489,7 +459,7 @@ static ncclResult_t between_two(const call &c, bool send, const void *at, size_t
     const size_t bytes = count * c.element;
     if (!may(c)) return ncclInvalidArgument;
     add_range(c, at, bytes, !send, c.peer);
-    add_part(c, send, at, bytes, c.peer, BETWEEN_TWO);
+    add_part(c, send, at, bytes, c.peer, false);
     mine.sent += send && c.peer != c.comm->rank ? bytes : 0;
     return done();
 }
@@ -500,8 +470,8 @@ static ncclResult_t of_all(const call &c, const collective &whole, char *all)
     mine.open->wholes.push_back(whole);
     for (int r = 0; r < c.comm->ranks; r++) {
         if (r == c.comm->rank) continue;
-        add_part(c, true, whole.from, whole.bytes, r, OF_ALL);
-        add_part(c, false, all ? all + size_t(r) * whole.bytes : nullptr, whole.bytes, r, OF_ALL);
+        add_part(c, true, whole.from, whole.bytes, r, true);
+        add_part(c, false, all ? all + size_t(r) * whole.bytes : nullptr, whole.bytes, r, true);
     }
     return done();
 }

@@ -47,6 +47,7 @@ void report_begin(const char *kind)
     if (begun.exchange(1)) {
         for (;;) pause();
     }
+    nccl_alone();
     what_kind = kind;
     open_host_stack();
     fprintf(stderr, "cudacpu: %s", kind);

@@ -106,24 +106,23 @@ static void list_threads(block &b)
 }
 
 // It is about the block, not about the thread that happened to be last.
-static void begin(block &b, const char *kind)
+[[noreturn]] static void report_threads(block &b, const char *kind, const char *advice)
 {
     b.running = nullptr;
     report_begin(kind);
+    list_threads(b);
+    report_line("%s", advice);
+    report_end();
 }
 
 void report_deadlock(block &b)
 {
-    begin(b, "deadlock");
-    list_threads(b);
     for (unsigned i = 0; i < b.warp_count; i++)
-        if (b.warps[i].parked) {
-            report_line("No thread can continue, and no copy that a thread waits for is in flight.");
-            report_end();
-        }
-    report_line("No thread can continue. Every thread of a block must reach the same barrier, and every lane of a mask "
-                "the same operation.");
-    report_end();
+        if (b.warps[i].parked)
+            report_threads(b, "deadlock", "No thread can continue, and no copy that a thread waits for is in flight.");
+    report_threads(b, "deadlock",
+                   "No thread can continue. Every thread of a block must reach the same barrier, and every lane of a "
+                   "mask the same operation.");
 }
 
 void check_barrier(block &b)
@@ -136,20 +135,11 @@ void check_barrier(block &b)
         if (!first) first = &t;
         same &= same_site(t.site, first->site);
     }
-    if (!same) {
-        begin(b, "divergent barriers");
-        list_threads(b);
-        report_line("Every thread of a block must reach the same __syncthreads().");
-        report_end();
-    }
-    if (b.exited && !environment("CUDACPU_EARLY_EXIT", 0)) {
-        begin(b, "barrier that some threads never reach");
-        list_threads(b);
-        report_line("Every thread must reach a barrier equally often: a loop with a barrier needs the same bounds for "
-                    "the whole");
-        report_line("block, not bounds that depend on the warp or the row. Put conditions around loads and stores "
-                    "instead of returning early.");
-        report_end();
-    }
+    if (!same) report_threads(b, "divergent barriers", "Every thread of a block must reach the same __syncthreads().");
+    if (b.exited && !environment("CUDACPU_EARLY_EXIT", 0))
+        report_threads(b, "barrier that some threads never reach",
+                       "Every thread must reach a barrier equally often: a loop with a barrier needs the same bounds "
+                       "for the whole\n   block, not bounds that depend on the warp or the row. Put conditions around "
+                       "loads and stores instead of returning early.");
 }
 }

@@ -104,18 +104,14 @@ static uint64_t near_in_hand()
 [[noreturn]] static void report_pair(row_range newest, row_range keys, void *code)
 {
     report_begin("a tile was read that should have been skipped");
-    if (watch.exact) {
-        report_line("keys %d to %d were read for queries %d to %d, but the lists of these queries contain no tile with "
-                    "these keys",
-                    keys.first, keys.last, newest.first, newest.last);
-        if (code) report_code(code);
-        report_end();
-    }
-    report_line("keys %d to %d were read for queries %d to %d, but none of these queries sees one of these keys.",
-                keys.first, keys.last, newest.first, newest.last);
-    report_line(
-        "Nor does any query less than %d rows away see a key less than %d away: no tile up to this size needs them",
-        WB_NEAR, WB_NEAR);
+    report_line("keys %d to %d were read for queries %d to %d, but %s", keys.first, keys.last, newest.first,
+                newest.last,
+                watch.exact ? "the lists of these queries contain no tile with these keys"
+                            : "none of these queries sees one of these keys.");
+    if (!watch.exact)
+        report_line(
+            "Nor does any query less than %d rows away see a key less than %d away: no tile up to this size needs them",
+            WB_NEAR, WB_NEAR);
     if (code) report_code(code);
     report_end();
 }

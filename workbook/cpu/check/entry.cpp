@@ -85,22 +85,13 @@ void __tsan_ignore_thread_begin() {}
 void __tsan_ignore_thread_end() {}
 
 // ------------------------ bounds, alignment
-struct ub_place {
-    const char *file;
-    uint32_t line, column;
-};
 struct ub_type {
     uint16_t kind, info;
     char name[1];
 };
 struct ub_bounds {
-    ub_place at;
+    announced_place at;
     const ub_type *array, *index;
-};
-struct ub_mismatch {
-    ub_place at;
-    const ub_type *type;
-    uint8_t log2_alignment, kind;
 };
 
 void __ubsan_handle_out_of_bounds(ub_bounds *data, uintptr_t index)
@@ -115,12 +106,12 @@ void __ubsan_handle_out_of_bounds(ub_bounds *data, uintptr_t index)
     finish();
 }
 
-void __ubsan_handle_type_mismatch_v1(ub_mismatch *data, uintptr_t address)
+void __ubsan_handle_type_mismatch_v1(announced_access *access, uintptr_t address)
 {
     const char *at = reinterpret_cast<const char *>(address);
     if (address < 4096)
         check_access(at, 1, READ, CALLER);
     else
-        check_alignment(at, 1u << data->log2_alignment, CALLER);
+        check_alignment(at, 1u << access->log2_alignment, CALLER);
 }
 }

@@ -53,11 +53,6 @@ static void new_epoch(const block &b)
         if (c.used) memset(&c, 0, sizeof c);
 }
 
-static void raise(uint16_t *mine, const uint16_t *other, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) mine[i] = std::max(mine[i], other[i]);
-}
-
 void hook_launch_begin()
 {
     launch_epoch = block_epoch = ++epoch;
