@@ -95,12 +95,9 @@ void look_at_merge(const record *r)
     static part parts[PARTS];
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
-        if (count == 0 || count > PARTS || (count == 1 && (e.K_scale || parts[0].strange))) continue;
-        if (count == 1 && !was_written(row)) continue;
-        if (count == 1 && parts[0].L == -INFINITY) {
-            see_empty_row(row);
-            continue;
-        }
+        if (count == 0 || count > PARTS) continue;
+        if (count == 1 && (e.K_scale || parts[0].strange || !was_written(row))) continue;
+        if (count == 1 && parts[0].L == -INFINITY) see_empty_row(row);
         double *O_of[PARTS], L_of[PARTS];
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
@@ -127,7 +124,7 @@ bool look_at_scales(const record *r)
                 some |= seen, finite &= !seen || isfinite(PV->a[i * S->cols + c]);
             }
             for (int c = 0; PV && c < S->cols; c++) {
-                const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
+                const double P = weight_at(&steps[t], i, c), score = score_at(&steps[t], i, c) * 64;
                 const bool visible = sees(S->a_row[i], key_of(S->b_row[c]));
                 if (isnan(P) && S->b_row[c] < 0 && steps[t].first >= 0 && finite && some)
                     find(BY_SCALES, "0 times -infinity", "scores",

@@ -194,11 +194,9 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
-                                             [WINDOW] = "in tiles left of the diagonal, ",
-                                             [SINKS] = "in tiles of sinks, ",
-                                             [DKDV] = "in the kernel of dK and dV, ",
-                                             [DQ] = "in the kernel of dQ, "};
+    static const char *const where[] = {[DIAGONAL] = "in tiles on the diagonal, ",
+                                        [WINDOW] = "in tiles left of the diagonal, ",
+                                        [SINKS] = "in tiles of sinks, "};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
@@ -216,7 +214,8 @@ void add_to_mask(mask_kind kind, const pairs *t)
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%s%s gives %s to key %d, which %s", where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "",
+            "%s%s%s gives %s to key %d, which %s", kernel(by_keys),
+            kind <= SINKS && (e.problem->window || kind == SINKS) ? where[kind] : "",
             name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"

@@ -83,8 +83,8 @@ static void tell_apart(step *t)
 {
     bool negative = false;
     if (!t->P || !t->dS || t->P->right != t->dS->right) return;
-    for (int n = 0; n < t->P->rows * t->P->depth; n++) negative |= t->P->a[n] < 0;
     const product *const P = t->P;
+    for (int n = 0; n < P->rows * P->depth; n++) negative |= P->a[n] < 0;
     if (negative) t->P = t->dS, t->dS = P;
 }
 
@@ -184,7 +184,7 @@ typedef struct meetings {
     unsigned char *met, *given;
 } meetings;
 
-static const char *kernel(bool keys)
+const char *kernel(bool keys)
 {
     return !backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
 }
@@ -197,7 +197,7 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
     bool vain = e.table;
     EACH_WALK (r, n) {
         m.walks += step_count && by_keys == keys;
-        for (int i = 0; step_count && !by_keys && i < steps[0].S->rows; i++) {
+        for (int i = 0; !by_keys && i < rows_of_walk(); i++) {
             const int row = steps[0].S->a_row[i];
             if (row >= 0 && m.computed[row] && !e.table) m.twice = row;
             if (row >= 0) m.computed[row] = true;
@@ -208,7 +208,7 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
                 int q, k;
                 name_pair(S, i, c, &q, &k);
                 const int j = key_of(k);
-                if (q < 0 || j < 0 || j >= e.s->kv_len || head_of_query(q) != key_head_of(k)) continue;
+                if (!meets(q, k) || j < 0 || j >= e.s->kv_len) continue;
                 const size_t at = (size_t)q * Nk + (size_t)j;
                 m.met[at]++, m.given[at] += left && left->a[i * left->depth + c] != 0;
             }
