@@ -240,8 +240,9 @@ void look_at_backward(void)
     look_at_walks(&r, true);
     if (!r.dQ_elsewhere) look_at_walks(&r, false);
     look_at_tiles(&r);
-    EACH_STEP (&r, n, t)
-        if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
+    EACH_WALK (&r, n)
+        for (const step *t = steps; t < steps + step_count; t++)
+            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 

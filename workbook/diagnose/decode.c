@@ -14,19 +14,17 @@ static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
 
-static int page_size(void) { return e.c->page; }
-
 // Pages of K that are read for each sequence, against those of the table. False if there are others; that pages are
 // missing is for the walk to say.
 bool look_at_pages(const record *r)
 {
-    const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1;
+    const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + e.c->page - 1) / e.c->page + 1;
     for (int n = 0; n < r->count; n++) {
         const product *p = &r->products[n];
         if (!p->scores || p->right != OF_K || p->a_row[0] < 0) continue;
-        const int b = head_of(p->a_row[0]) / e.s->q_heads, pages = (e.kv_len[b] + page_size() - 1) / page_size();
+        const int b = head_of(p->a_row[0]) / e.s->q_heads, pages = (e.kv_len[b] + e.c->page - 1) / e.c->page;
         for (int c = 0; c < p->cols; c++) {
-            const int page = p->b_row[c] / e.s->kv_heads / page_size();
+            const int page = p->b_row[c] / e.s->kv_heads / e.c->page;
             bool listed = p->b_row[c] < 0;
             for (int k = 0; k < pages; k++) listed |= e.table[b * most + k] == page;
             if (listed) continue;
@@ -41,7 +39,7 @@ bool look_at_pages(const record *r)
 // Where the scales of the key in this row of K are.
 static int scale_at(int row)
 {
-    const int size = page_size(), H = e.s->kv_heads, page = row / H / size;
+    const int size = e.c->page, H = e.s->kv_heads, page = row / H / size;
     return (page * H + row % H) * size + row / H % size;
 }
 
@@ -126,7 +124,7 @@ bool look_at_scales(const record *r)
                 if (isnan(P) && S->b_row[c] < 0 && nan < 0) nan = c;
                 if (S->b_row[c] < 0 || !visible || P <= 1e-25 || isinf(P)) continue;
                 const int at = scale_at(S->b_row[c]);
-                const int at_0 = at - page_size() * (S->b_row[c] % e.s->kv_heads);
+                const int at_0 = at - e.c->page * (S->b_row[c] % e.s->kv_heads);
                 const double k = e.K_scale[at], v = e.V_scale[at];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
                 is[8] = score * k * 64 * base2_scale(), is[9] = score / k;

@@ -20,9 +20,6 @@
     for (int i = 0; i < (rows); i++) \
         for (int c = 0; c < (cols); c++)
 #define EACH_WALK(r, n) for (int n = 0; n < (r)->walk_count && (read_steps(&(r)->walks[n]), true); n++)
-#define EACH_STEP(r, n, t) \
-    EACH_WALK (r, n) \
-        for (const step *t = steps; t < steps + step_count; t++)
 
 static inline int min_int(int a, int b) { return a < b ? a : b; }
 static inline int max_int(int a, int b) { return a > b ? a : b; }

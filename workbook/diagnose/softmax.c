@@ -376,14 +376,13 @@ void look_at_softmax(const record *r)
 
 void settle_softmax(void)
 {
-    char begins[120];
-    snprintf(begins, sizeof begins,
-             ": m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
-             rounded(start));
     memcpy(e.text, at_start.shown, sizeof e.text);
-    if (starts > 2 && !fit_m.wrong)
-        find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
-             start > lowest ? "" : begins);
+    if (starts > 2 && !fit_m.wrong && start > lowest)
+        find(BY_MAXIMUM, "", fit_m.gaps, "%s", at_start.says);
+    else if (starts > 2 && !fit_m.wrong)
+        find(BY_MAXIMUM, "m starts too high", fit_m.gaps,
+             "%s: m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
+             at_start.says, rounded(start));
     best.relation |= by_lane > 50 * otherwise && strcmp(best.id, "m of each lane") == 0;
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }
