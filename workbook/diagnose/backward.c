@@ -10,8 +10,9 @@ static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
         .joint = "; it equals 2 to the power of "),
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = "; it equals 2 to the power of ")};
-static fit fit_dS[2] = {FIT(BY_DS, "dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals "),
-                        FIT(BY_DS, "dS", .joint = "; it is ")};
+static fit fit_dS[2] = {FIT(BY_DS, "dQ|dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals ",
+                            .by = {{"dP", "dS for dQ"}}),
+                        FIT(BY_DS, "dK|dS", .others = "dS", .joint = "; it is ", .by = {{"dP", "dS"}})};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"),
                          FIT(BY_END, "dK scale|sum of the parts", .by = {{"parts", "sum of the parts"}}),
                          FIT(BY_END, "dV|sum of the parts|dK scale", .by = {{"parts", "sum of the parts"}})};
@@ -22,10 +23,7 @@ static const attention_shape *s;
 static double s2;
 
 // Whether the query sees the key, which may be of another head.
-static bool sees_pair(int q, int k)
-{
-    return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
-}
+static bool sees_pair(int q, int k) { return meets(q, k) && sees(q, key_of(k)); }
 
 static double rounded_to_bf16(double x) { return wb_get(WB_BFLOAT16, &(uint16_t){wb_to_bf16((float)x)}, 0); }
 
@@ -72,9 +70,9 @@ static void look_at_tiles(const record *r)
         block_of(r, n, &block, &last);
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
-            if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
-            const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
-            if (head_of_query(q0) != key_head_of(k0)) continue;
+            int q0, k0;
+            name_pair(S, 0, 0, &q0, &k0);
+            if (!left || !meets(q0, k0)) continue;
             pairs p = pairs_of(&steps[t], block, last);
             int strangers = 0, weights = 0;
             for (int at = 0; at < S->rows * S->cols; at++) weights += left->a[at] != 0;
@@ -105,7 +103,7 @@ static void look_at_values(const step *t)
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
         name_pair(S, i, c, &q, &k);
-        if (q < 0 || k < 0 || head_of_query(q) != key_head_of(k)) continue;
+        if (!meets(q, k)) continue;
         const int at = i * S->cols + c;
         const double L = e.L[q], d = e.delta[q], score = S->after[at], exponent = score * s2 - L * LOG2E;
         const double right = sees_pair(q, k) ? exp2(exponent) : 0, x = t->dP ? t->dP->after[at] : NAN;
@@ -115,16 +113,15 @@ static void look_at_values(const step *t)
             see_sum(&fit_P[by_keys], log2(P), slack,
                     "+sl S|-l L| (L of this query in head 0)| (S, rounded to bf16 once it is scaled)",
                     (double[]){score, L, e.L[query_of(q)], rounded_to_bf16(score * s2) / s2},
-                    "in the kernel of %s, P of %s and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L "
-                    "log2(e)) = 2^%.5g",
-                    own("dK and dV", "dQ"), name_of(q), key_of(k), log2(P), rounded(exponent));
+                    "%sP of %s and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L log2(e)) = 2^%.5g",
+                    kernel(by_keys), name_of(q), key_of(k), log2(P), rounded(exponent));
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
             see_sum(&fit_dS[by_keys], dS, tolerance,
                     "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)",
                     (double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)]},
-                    "in the kernel of %s, dS of %s and key %d is %.4g, but should be P (dP - delta) = %.4g",
-                    own("dK and dV", "dQ"), name_of(q), key_of(k), dS, right * (x - d));
+                    "%sdS of %s and key %d is %.4g, but should be P (dP - delta) = %.4g", kernel(by_keys), name_of(q),
+                    key_of(k), dS, right * (x - d));
     }
 }
 
@@ -243,22 +240,16 @@ void look_at_backward(void)
     look_at_walks(&r, true);
     if (!r.dQ_elsewhere) look_at_walks(&r, false);
     look_at_tiles(&r);
-    EACH_WALK (&r, n) {
-        for (int t = 0; t < step_count; t++) {
-            if (by_keys ? steps[t].P != NULL : steps[t].dS && steps[t].dP) look_at_values(&steps[t]);
-        }
-    }
+    EACH_WALK (&r, n)
+        for (const step *t = steps; t < steps + step_count; t++)
+            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 
 // What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
 void settle_backward(void)
 {
-    for (int keys = 0; keys < 2; keys++) {
-        const form *const is = fit_form(&fit_dS[keys]);
-        if (is && !strstr(is->says, "dP")) fit_dS[keys].gaps = keys ? "dK|dS" : "dQ|dS for dQ";
-        if (is && !keys) fit_dS[keys].rank = BY_EXPONENT;
-    }
+    if (fit_form(&fit_dS[0])) fit_dS[0].rank = BY_EXPONENT;
     fit_P[0].mute = !fit_form(&fit_P[0]);  // it was taken from dS: delta or dP may be what is wrong
     const form *const sum = fit_form(&fit_dsinks);
     const char *const says = sum ? sum->says : "", *const right = strstr(says, "exp(s - L) delta");

@@ -14,19 +14,17 @@ static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
 
-static int page_size(void) { return e.c->page; }
-
 // Pages of K that are read for each sequence, against those of the table. False if there are others; that pages are
 // missing is for the walk to say.
 bool look_at_pages(const record *r)
 {
-    const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1;
+    const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + e.c->page - 1) / e.c->page + 1;
     for (int n = 0; n < r->count; n++) {
         const product *p = &r->products[n];
         if (!p->scores || p->right != OF_K || p->a_row[0] < 0) continue;
-        const int b = head_of(p->a_row[0]) / e.s->q_heads, pages = (e.kv_len[b] + page_size() - 1) / page_size();
+        const int b = head_of(p->a_row[0]) / e.s->q_heads, pages = (e.kv_len[b] + e.c->page - 1) / e.c->page;
         for (int c = 0; c < p->cols; c++) {
-            const int page = p->b_row[c] / e.s->kv_heads / page_size();
+            const int page = p->b_row[c] / e.s->kv_heads / e.c->page;
             bool listed = p->b_row[c] < 0;
             for (int k = 0; k < pages; k++) listed |= e.table[b * most + k] == page;
             if (listed) continue;
@@ -41,7 +39,7 @@ bool look_at_pages(const record *r)
 // Where the scales of the key in this row of K are.
 static int scale_at(int row)
 {
-    const int size = page_size(), H = e.s->kv_heads, page = row / H / size;
+    const int size = e.c->page, H = e.s->kv_heads, page = row / H / size;
     return (page * H + row % H) * size + row / H % size;
 }
 
@@ -95,12 +93,9 @@ void look_at_merge(const record *r)
     static part parts[PARTS];
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
-        if (count == 0 || count > PARTS || (count == 1 && (e.K_scale || parts[0].strange))) continue;
-        if (count == 1 && !was_written(row)) continue;
-        if (count == 1 && parts[0].L == -INFINITY) {
-            see_empty_row(row);
-            continue;
-        }
+        if (count == 0 || count > PARTS) continue;
+        if (count == 1 && (e.K_scale || parts[0].strange || !was_written(row))) continue;
+        if (count == 1 && parts[0].L == -INFINITY) see_empty_row(row);
         double *O_of[PARTS], L_of[PARTS];
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
@@ -120,24 +115,16 @@ bool look_at_scales(const record *r)
         EACH_PAIR (t, step_count, i, steps[t].S->rows) {
             const product *S = steps[t].S, *PV = steps[t].P;
             double first[SCALED] = {0}, first_P = 0;
-            int first_key = -1;
+            int first_key = -1, nan = -1;      // nan: the first column of no key with such a weight
             bool finite = true, some = false;  // the weights of keys that the row sees are, and it sees one
             for (int c = 0; PV && c < S->cols; c++) {
-                const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
-                some |= seen, finite &= !seen || isfinite(PV->a[i * S->cols + c]);
-            }
-            for (int c = 0; PV && c < S->cols; c++) {
-                const double P = PV->a[i * S->cols + c], score = S->after[i * S->cols + c] * 64;
+                const double P = weight_at(&steps[t], i, c), score = score_at(&steps[t], i, c) * 64;
                 const bool visible = sees(S->a_row[i], key_of(S->b_row[c]));
-                if (isnan(P) && S->b_row[c] < 0 && steps[t].first >= 0 && finite && some)
-                    find(BY_SCALES, "0 times -infinity", "scores",
-                         "%s gives the weight NaN to key %d, which does not exist, and finite weights to the keys that "
-                         "it sees. Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the "
-                         "scale before the mask",
-                         name_of(S->a_row[i]), steps[t].first + c);
+                some |= visible, finite &= !visible || isfinite(P);
+                if (isnan(P) && S->b_row[c] < 0 && nan < 0) nan = c;
                 if (S->b_row[c] < 0 || !visible || P <= 1e-25 || isinf(P)) continue;
                 const int at = scale_at(S->b_row[c]);
-                const int at_0 = at - page_size() * (S->b_row[c] % e.s->kv_heads);
+                const int at_0 = at - e.c->page * (S->b_row[c] % e.s->kv_heads);
                 const double k = e.K_scale[at], v = e.V_scale[at];
                 double is[SCALED] = {score * k, log2(v), score, score * v, score * k * k, score * k * v, log2(k)};
                 is[8] = score * k * 64 * base2_scale(), is[9] = score / k;
@@ -159,6 +146,12 @@ bool look_at_scales(const record *r)
                         "%d their log2 should change by %.4g, but changes by %.4g",
                         name_of(S->a_row[i]), first_key, key_of(S->b_row[c]), right, seen);
             }
+            if (nan >= 0 && steps[t].first >= 0 && finite && some)
+                find(BY_SCALES, "0 times -infinity", "scores",
+                     "%s gives the weight NaN to key %d, which does not exist, and finite weights to the keys that it "
+                     "sees. Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the scale "
+                     "before the mask",
+                     name_of(S->a_row[i]), steps[t].first + nan);
         }
     }
     scaled_pairs += count, fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50;

@@ -88,10 +88,10 @@ static const float *values_of_bytes(const worker_run *run)
     return values;
 }
 
-static const int *ints(const worker_run *run, const char *name)
+static const void *raw(const worker_run *run, const char *name)
 {
     const int k = wb_tensor_named(run->tensors, run->count, name);
-    return k < 0 ? NULL : (const int *)original_tensor(run, k);
+    return k < 0 ? NULL : original_tensor(run, k);
 }
 
 static void judge_case(const worker_run *run, bool recorded)
@@ -120,9 +120,8 @@ static void read_case(const worker_run *run)
     e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V", 64);
     e.sink_logits = floats(run, "sink_logits", 1);
     e.K_scale = floats(run, "K_scale", 1), e.V_scale = floats(run, "V_scale", 1);
-    e.table = ints(run, "page_table"), e.kv_len = ints(run, "kv_len");
-    e.Q_exponent = (const int8_t *)ints(run, "Q_exponent"), e.K_exponent = (const int8_t *)ints(run, "K_exponent");
-    e.V_exponent = (const int8_t *)ints(run, "V_exponent");
+    e.table = raw(run, "page_table"), e.kv_len = raw(run, "kv_len"), e.V_exponent = raw(run, "V_exponent");
+    e.Q_exponent = raw(run, "Q_exponent"), e.K_exponent = raw(run, "K_exponent");
     e.delta = floats(run, "delta", 1), e.dsinks = floats(run, "dsinks", 1);
     wb_case shown = run->c;
     shown.products = 0;

@@ -139,14 +139,12 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
 // last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
 static void look_at_O(int i, int q, const double *m)
 {
-    enum { SUMS = 64, D_MOST = WB_MAX_HEAD_DIM };
+    enum { SUMS = 64 };
     const int D = e.s->head_dim;
     int ends[SUMS], sums = 0;
-    for (int t = 0; t < step_count && sums < SUMS; t++) {
+    for (int t = 0; t < step_count && sums < SUMS; t++)
         if (t + 1 == step_count || rescaled_by(&steps[t], &steps[t + 1], i) == 0) ends[sums++] = t;
-    }
-    const int last = step_count - 1;
-    const double m_end = m[last], m_sum = sums > 1 ? m[ends[sums - 2] + 1] : m_end;
+    const double m_end = m[step_count - 1], m_sum = sums > 1 ? m[ends[sums - 2] + 1] : m_end;
     for (int d = 0; d < D; d++) {
         double right = 0, moved = 0, size = 0;
         for (int k = 0; k < sums; k++) {
@@ -167,7 +165,7 @@ void look_at_e4m3(const record *r)
 {
     static double all[STEPS], all_V[STEPS], m[STEPS];
     EACH_WALK (r, n) {
-        for (int i = 0; step_count && i < steps[0].S->rows; i++) {
+        for (int i = 0; i < rows_of_walk(); i++) {
             row_in_tile was = {0}, is;
             int seen = 0;
             bool right = true;

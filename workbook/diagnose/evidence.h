@@ -187,6 +187,7 @@ const char *name_of(int row);          // "query 3 of head 1", without a head th
 int right_key_head(int head);          // that query head `head` reads, through all batches
 int head_of_query(int row);            // which key head the query in this row of Q reads
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
+bool meets(int q, int k);              // whether the key in row k of K is of the head that query reads
 bool was_written(int row);             // O of this row of Q, by the function
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
@@ -203,9 +204,13 @@ extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 
 void read_steps(const walk *w);
+static inline int rows_of_walk(void) { return step_count ? steps[0].S->rows : 0; }  // whose steps were read last
+static inline double score_at(const step *t, int i, int c) { return t->S->after[i * t->S->cols + c]; }
+static inline double weight_at(const step *t, int i, int c) { return t->P->a[i * t->P->depth + c]; }
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
 void look_at_walks(const record *r, bool keys);                  // which tiles each block meets
+const char *kernel(bool keys);                                   // "in the kernel of dQ, ", "" in a forward
 
 // A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;

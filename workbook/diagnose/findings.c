@@ -46,7 +46,8 @@ void add_form(const fit *f, form *forms, int *count, double is, const char *form
 static fit *noted[64];  // of which something was seen
 static int fit_count;
 
-static void add(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, va_list list)
+// Whether the sentence of this observation is one to keep.
+static bool add(fit *f, double seen, double tolerance, const form *forms, int count)
 {
     bool wrong = count == 0;
     if (!f->known && fit_count < COUNT(noted)) noted[fit_count++] = f;
@@ -59,17 +60,14 @@ static void add(fit *f, double seen, double tolerance, const form *forms, int co
         if (n == 0) wrong = !fits;
     }
     f->wrong += wrong;
-    if (!wrong || (*f->says && (!e.wrong || f->fails))) return;
-    vsnprintf(f->says, sizeof f->says, format, list);
+    if (!wrong || (*f->says && (!e.wrong || f->fails))) return false;
     memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
+    return true;
 }
 
 void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
 {
-    va_list list;
-    va_start(list, format);
-    add(f, seen, tolerance, forms, count, format, list);
-    va_end(list);
+    if (add(f, seen, tolerance, forms, count)) WRITE(f->says, format);
 }
 
 // Of a term: number scale^scale log2(e)^log2e.
@@ -149,10 +147,7 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
             }
             n = add_sum(f, forms, n, terms, is, count);
         }
-    va_list list;
-    va_start(list, format);
-    add(f, seen, tolerance, forms, n, format, list);
-    va_end(list);
+    if (add(f, seen, tolerance, forms, n)) WRITE(f->says, format);
 }
 
 // One of many sums may fit a few numbers by chance.

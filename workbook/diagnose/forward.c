@@ -112,13 +112,12 @@ static unsigned char *weighed;
 static void note_weights(const record *r)
 {
     weighed = allocate((size_t)(all_rows() * e.s->kv_len), 1);
-    EACH_WALK (r, n) {
-        for (int t = 0; t < step_count && steps[t].P; t++)
-            EACH_PAIR (i, steps[t].S->rows, c, steps[t].S->cols) {
-                const int q = steps[t].S->a_row[i], j = key_of(steps[t].S->b_row[c]);
-                if (q >= 0 && j >= 0 && steps[t].P->a[i * steps[t].P->depth + c] > 0) weighed[q * e.s->kv_len + j] = 1;
+    EACH_WALK (r, n)
+        for (const step *t = steps; t < steps + step_count && t->P; t++)
+            EACH_PAIR (i, t->S->rows, c, t->S->cols) {
+                const int q = t->S->a_row[i], j = key_of(t->S->b_row[c]);
+                if (q >= 0 && j >= 0 && weight_at(t, i, c) > 0) weighed[q * e.s->kv_len + j] = 1;
             }
-    }
 }
 
 // The score, times what its key is to be multiplied by.
@@ -162,7 +161,7 @@ static void look_at_tiles(const record *r)
         double largest[256];
         int low, high;
         block_of(r, n, &low, &high);
-        for (int i = 0; step_count && i < min_int(256, steps[0].S->rows); i++) {
+        for (int i = 0; i < min_int(256, rows_of_walk()); i++) {
             largest[i] = -INFINITY;
             EACH_PAIR (t, step_count, c, steps[t].S->cols)
                 if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
@@ -185,26 +184,21 @@ void look_at_forward(void)
     if (!record_read(&r)) return;
     bool single = true;  // each product is one mma.sync, no step of a walk
     for (int n = 0; n < r.count; n++) single &= r.products[n].depth == 16 && r.products[n].cols == 8;
-    if (single) {
-        look_at_fragments(&r);
-        return;
-    }
+    if (single) look_at_fragments(&r);
+    if (single) return;
     EACH_WALK (&r, n) {
         int low, high;
         block_of(&r, n, &low, &high), e.tallest = max_int(e.tallest, high - low + 1);
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
-    if (e.problem->signature ==
-        WB_FP8) {  // powers of two are everywhere, and the keys of a tile have another order in P
-        look_at_walks(&r, false);
-        look_at_e4m3(&r);
-        return;
-    }
-    const bool scaled = !e.K_scale || look_at_scales(&r);
+    const bool scaled = !e.K_scale || look_at_scales(&r), bytes = e.problem->signature == WB_FP8;
     look_at_walks(&r, false);
-    if (scaled) look_at_tiles(&r);
-    if (e.table)
+    // In bytes, powers of two are everywhere, and the keys of a tile have another order in P.
+    if (scaled && !bytes) look_at_tiles(&r);
+    if (bytes)
+        look_at_e4m3(&r);
+    else if (e.table)
         look_at_merge(&r);
     else
         look_at_softmax(&r);

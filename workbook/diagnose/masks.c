@@ -3,6 +3,7 @@
 // name of the mistake if it hides what was hidden, to the pair.
 #include "evidence.h"
 
+#define RULE_IS(rule) "; key j must be hidden from query i if " rule "; here "
 #define DIAGONAL_GAPS "mask of the diagonal|bounds|mask|tail|overlap"
 static fit masks[MASKS] = {
     [DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|mask|tail|overlap", .others = DIAGONAL_GAPS,
@@ -10,11 +11,11 @@ static fit masks[MASKS] = {
                             {"the mask is applied", "bounds|mask of the diagonal|mask|overlap"}}),
     [WINDOW] = FIT(BY_MASK, "mask of the window"),
     [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles"),
-    [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap"),
+    [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap", .joint = RULE_IS("j >= Nk")),
     [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute"),
     [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ"),
-    [PACKED] = FIT(BY_MASK, "packed rows"),
-    [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits"),
+    [PACKED] = FIT(BY_MASK, "packed rows", .joint = RULE_IS("j > kv_len - Nq + i")),
+    [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits", .joint = RULE_IS("their bit is 0")),
 };
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
@@ -35,6 +36,7 @@ pairs pairs_of(const step *t, int first_row, int last_row)
     return p;
 }
 
+#define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
 // Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
@@ -47,17 +49,16 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
-    add_form(f, forms, &n, j >= all, "a token sees all later tokens, too");
-    add_form(f, forms, &n, j > all - Nq, "each token sees the keys that the first one sees");
-    add_form(f, forms, &n, j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
-             "kv_len, rounded up to whole pages, replaces kv_len");
-    add_form(f, forms, &n, false, "no pair is hidden");
+    RULE(j >= all, "a token sees all later tokens, too");
+    RULE(j > all - Nq, "each token sees the keys that the first one sees");
+    RULE(j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
+         "kv_len, rounded up to whole pages, replaces kv_len");
+    RULE(false, "no pair is hidden");
     EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
         for (int more = -1; more < 2; more++) {
             const int last = bounds[b].all * all - bounds[b].Nq * Nq + bounds[b].sign * token[k] + more;
             if (b || k || more)
-                add_form(f, forms, &n, j > last, "a row sees the keys up to %s%s%s", bounds[b].says, tokens[k],
-                         more_or_less[more + 1]);
+                RULE(j > last, "a row sees the keys up to %s%s%s", bounds[b].says, tokens[k], more_or_less[more + 1]);
         }
     return n;
 }
@@ -92,12 +93,11 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
         const int bit = (key + bits[k].key) % 64;
         const uint32_t word =
             known ? m->bits[2 * at + (bits[k].of_word == 2 ? bit % t->keys / 32 : bit / 32 ^ bits[k].of_word)] : 0;
-        add_form(f, forms, &n, known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
+        RULE(known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
     }
     return n;
 }
 
-#define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
 // The right rule, where the mask runs in some tiles alone: if a key of the tile comes after a query, or has left its
 // window.
 static int places_for(const fit *f, const pairs *t, bool right, const form *of_query, const form *of_key, int W,
@@ -194,11 +194,9 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
-                                             [WINDOW] = "in tiles left of the diagonal, ",
-                                             [SINKS] = "in tiles of sinks, ",
-                                             [DKDV] = "in the kernel of dK and dV, ",
-                                             [DQ] = "in the kernel of dQ, "};
+    static const char *const where[] = {[DIAGONAL] = "in tiles on the diagonal, ",
+                                        [WINDOW] = "in tiles left of the diagonal, ",
+                                        [SINKS] = "in tiles of sinks, "};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
@@ -216,7 +214,8 @@ void add_to_mask(mask_kind kind, const pairs *t)
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%s%s gives %s to key %d, which %s", where[kind] && (e.problem->window || kind > WINDOW) ? where[kind] : "",
+            "%s%s%s gives %s to key %d, which %s", kernel(by_keys),
+            kind <= SINKS && (e.problem->window || kind == SINKS) ? where[kind] : "",
             name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
@@ -227,15 +226,11 @@ void add_to_mask(mask_kind kind, const pairs *t)
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    static char rules[MASKS][120];
-    const char *const causal = !e.problem->window ? "j > i"
-                               : e.problem->sinks ? "j > i or (j <= i - W and j >= sinks)"
-                                                  : "j > i or j <= i - W";
-    for (int kind = 0; kind < MASKS; kind++) {
-        const char *const own[MASKS] = {
-            [TAIL] = "j >= Nk", [PACKED] = "j > kv_len - Nq + i", [BITS] = "their bit is 0"};
-        snprintf(rules[kind], sizeof rules[kind], "; key j must be hidden from query i if %s; here ",
-                 own[kind] ? own[kind] : causal);
-        masks[kind].mute = !masks[kind].fails, masks[kind].joint = rules[kind];
+    for (fit *f = masks; f < masks + MASKS; f++) {
+        f->mute = !f->fails;
+        if (!f->joint)
+            f->joint = !e.problem->window ? RULE_IS("j > i")
+                       : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")
+                                          : RULE_IS("j > i or j <= i - W");
     }
 }

@@ -211,6 +211,7 @@ int right_key_head(int head)
 }
 
 int head_of_query(int row) { return right_key_head(head_of(row)); }
+bool meets(int q, int k) { return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k); }
 
 int key_of(int row)
 {

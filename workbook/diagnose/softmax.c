@@ -69,11 +69,11 @@ static double subtracted(const step *t, int i, int *weights)
 {
     double x[256], y[256], is[256], own[4], m = 0;
     int count = 0, column[256];
-    const product *S = t->S, *PV = t->P;
+    const product *S = t->S;
     const char *const q = name_of(S->a_row[i]);
     *weights = 0;
     for (int c = 0; c < S->cols && c < 256; c++) {
-        const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
+        const double P = weight_at(t, i, c), score = score_at(t, i, c);
         const bool seen = is_seen(S, i, c);
         if (!isfinite(P) && seen) {
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "rescale|max|accumulate|softmax",
@@ -175,9 +175,8 @@ static void look_at_rescaling(const char *q, int t, const step *from, const step
 {
     const int D = e.s->head_dim;
     const float *x = from->P->after + i * D;
-    const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta), factor = rescaled_by(from, to, i);
-    if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
-    if (!isfinite(factor)) return;
+    const double delta = old - m, right = exp2(delta), factor = rescaled_by(from, to, i);
+    if (!(dot_of(x, x, D) > 0) || right < 1e-6 || !isfinite(factor)) return;
     see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)| log2(l)",
             (double[]){delta, log2(l)},
             "from tile %d to tile %d of the loop, m of %s grows by %.4g, so O must be multiplied by 2^%.4g = "
@@ -302,7 +301,7 @@ static void look_at_hidden(const char *q, const step *t, int i, double run)
     const product *S = t->S;
     double weight = 0, least = INFINITY, most = -INFINITY;
     for (int c = 0; c < S->cols; c++) {
-        const double P = t->P->a[i * t->P->depth + c], score = S->after[i * S->cols + c] * s2;
+        const double P = weight_at(t, i, c), score = score_at(t, i, c) * s2;
         if (S->b_row[c] == NOBODYS_ROW || sees(S->a_row[i], key_of(S->b_row[c]))) continue;
         if (!(P > 1e-30 && P < 1e30) || (weight > 0 && P != weight)) return;
         weight = P, count++, least = fmin(least, score), most = fmax(most, score);
@@ -331,7 +330,7 @@ static void look_at_row(int i)
         if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
             bool some = false, finite = true;
             for (int c = 0; c < S->cols; c++)
-                some |= is_seen(S, i, c), finite &= (bool)isfinite(PV->a[i * PV->depth + c]);
+                some |= is_seen(S, i, c), finite &= (bool)isfinite(weight_at(&steps[t], i, c));
             find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
                  "O of %s is 0 before its first tile, but NaN after the rescaling%s", q,
                  some && finite ? ": the factor 2^(m_old - m_new) is 0 there, and its inverse, 2^(m_new - m_old), is "
@@ -341,8 +340,8 @@ static void look_at_row(int i)
             return;
         }
         for (int c = 0; c < S->cols; c++) {
-            const double score = S->after[i * S->cols + c] * s2;
-            weights += PV->a[i * PV->depth + c];
+            const double score = score_at(&steps[t], i, c) * s2;
+            weights += weight_at(&steps[t], i, c);
             if (S->b_row[c] >= 0) seen.all = fmax(seen.all, score);
             if (is_seen(S, i, c)) visible++, tile = fmax(tile, score);
         }
@@ -366,26 +365,24 @@ void look_at_softmax(const record *r)
 {
     int *walks = allocate((size_t)all_rows(), sizeof *walks);  // of each row: what several share is no walk of its own
     s2 = base2_scale();
-    EACH_WALK (r, n) {
-        for (int i = 0; step_count && i < steps[0].S->rows; i++)
-            if (steps[0].S->a_row[i] >= 0) walks[steps[0].S->a_row[i]]++;
-    }
-    EACH_WALK (r, n) {
-        for (int i = 0; step_count && i < steps[0].S->rows; i++)
-            if (steps[0].S->a_row[i] >= 0 && walks[steps[0].S->a_row[i]] == 1) look_at_row(i);
-    }
+    for (int counted = 0; counted < 2; counted++)
+        EACH_WALK (r, n)
+            for (int i = 0; i < rows_of_walk(); i++) {
+                const int row = steps[0].S->a_row[i];
+                if (row >= 0 && !counted) walks[row]++;
+                if (row >= 0 && counted && walks[row] == 1) look_at_row(i);
+            }
 }
 
 void settle_softmax(void)
 {
-    char begins[120];
-    snprintf(begins, sizeof begins,
-             ": m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
-             rounded(start));
     memcpy(e.text, at_start.shown, sizeof e.text);
-    if (starts > 2 && !fit_m.wrong)
-        find(BY_MAXIMUM, start > lowest ? "" : "m starts too high", fit_m.gaps, "%s%s", at_start.says,
-             start > lowest ? "" : begins);
+    if (starts > 2 && !fit_m.wrong && start > lowest)
+        find(BY_MAXIMUM, "", fit_m.gaps, "%s", at_start.says);
+    else if (starts > 2 && !fit_m.wrong)
+        find(BY_MAXIMUM, "m starts too high", fit_m.gaps,
+             "%s: m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
+             at_start.says, rounded(start));
     best.relation |= by_lane > 50 * otherwise && strcmp(best.id, "m of each lane") == 0;
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }

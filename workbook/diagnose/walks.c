@@ -24,21 +24,6 @@ static int first_of(const product *S)
     return NO_ROW;
 }
 
-static bool same_keys(const product *PV, const step *t) { return PV->b_row[0] == t->S->b_row[0]; }
-
-// Products of P and V may come after the scores of the next tile: each belongs to the first tile that has none and the
-// same keys.
-static void read_forward(const product *p)
-{
-    if (p->scores && step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
-    step *of = NULL;
-    for (int n = 0; !p->scores && n < step_count; n++)
-        if (!steps[n].P && p->depth == steps[n].S->cols && p->rows == steps[n].S->rows && p->cols == e.s->head_dim &&
-            (!of || (same_keys(p, &steps[n]) && !same_keys(p, of))))
-            of = &steps[n];
-    if (of) of->P = p;
-}
-
 // Whether a sum begins with what the other ended with.
 static bool goes_on(const product *from, const product *to)
 {
@@ -48,31 +33,33 @@ static bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up. Of two sums that meet
-// the same rows one met the wrong ones.
+// Where a product belongs in a step: of a backward, scores are dP, and sums go by what they add up. Of two sums that
+// meet the same rows one met the wrong ones.
 static const product **place_in(step *t, const product *p)
 {
-    const product **own = by_keys && p->right == OF_dO ? &t->P : &t->dS, **other = own == &t->P ? &t->dS : &t->P;
+    const product **own = !backward() || (by_keys && p->right == OF_dO) ? &t->P : &t->dS,
+                  **other = own == &t->P ? &t->dS : &t->P;
     if (p->scores) return &t->dP;
     return by_keys && *own && !*other && (*own)->right == p->right && !goes_on(*own, p) ? other : own;
 }
 
 // It may come after the scores of the next tile: it belongs to the first step that lacks it, rather to one that has the
-// same rows. A second product for one sum stands for both.
-static void read_backward(const product *first, const product *p)
+// same rows. A second product for one sum of a backward stands for both.
+static void read_product(const product *first, const product *p)
 {
     const product **to = NULL;
     bool same = false;
-    if (p->scores && p->left == first->left && p->right == first->right) {
+    if (p->scores && (!backward() || (p->left == first->left && p->right == first->right))) {
         if (step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
         return;
     }
-    if (!p->scores && p->right != (by_keys ? OF_Q : OF_K) && !(by_keys && p->right == OF_dO)) return;
+    const bool known = by_keys ? p->right == OF_Q || p->right == OF_dO : p->right == OF_K;
+    if (backward() && !p->scores && !known) return;
     for (int n = 0; n < step_count; n++) {
         const product *S = steps[n].S, **at = place_in(&steps[n], p);
         const bool fits = p->scores ? p->cols == S->cols : p->depth == S->cols && p->cols == e.s->head_dim;
         const bool alike = p->b_row[0] == S->b_row[0];
-        if (!fits || p->rows != S->rows || (*at && (p->scores || !goes_on(*at, p)))) continue;
+        if (!fits || p->rows != S->rows || (*at && (!backward() || p->scores || !goes_on(*at, p)))) continue;
         if (!to || (!*at && (*to || (alike && !same)))) to = at, same = alike;
     }
     if (to) *to = p;
@@ -83,8 +70,8 @@ static void tell_apart(step *t)
 {
     bool negative = false;
     if (!t->P || !t->dS || t->P->right != t->dS->right) return;
-    for (int n = 0; n < t->P->rows * t->P->depth; n++) negative |= t->P->a[n] < 0;
     const product *const P = t->P;
+    for (int n = 0; n < P->rows * P->depth; n++) negative |= P->a[n] < 0;
     if (negative) t->P = t->dS, t->dS = P;
 }
 
@@ -101,10 +88,7 @@ void read_steps(const walk *w)
 {
     step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
     for (const product *p = w->at; p < w->at + w->count; p++)
-        if (!backward())
-            read_forward(p);
-        else if (w->first)
-            read_backward(w->first, p);
+        if (!backward() || w->first) read_product(w->first, p);
     for (int n = 0; by_keys && n < step_count; n++) tell_apart(&steps[n]);
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
@@ -184,7 +168,7 @@ typedef struct meetings {
     unsigned char *met, *given;
 } meetings;
 
-static const char *kernel(bool keys)
+const char *kernel(bool keys)
 {
     return !backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
 }
@@ -197,7 +181,7 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
     bool vain = e.table;
     EACH_WALK (r, n) {
         m.walks += step_count && by_keys == keys;
-        for (int i = 0; step_count && !by_keys && i < steps[0].S->rows; i++) {
+        for (int i = 0; !by_keys && i < rows_of_walk(); i++) {
             const int row = steps[0].S->a_row[i];
             if (row >= 0 && m.computed[row] && !e.table) m.twice = row;
             if (row >= 0) m.computed[row] = true;
@@ -208,7 +192,7 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
                 int q, k;
                 name_pair(S, i, c, &q, &k);
                 const int j = key_of(k);
-                if (q < 0 || j < 0 || j >= e.s->kv_len || head_of_query(q) != key_head_of(k)) continue;
+                if (!meets(q, k) || j < 0 || j >= e.s->kv_len) continue;
                 const size_t at = (size_t)q * Nk + (size_t)j;
                 m.met[at]++, m.given[at] += left && left->a[i * left->depth + c] != 0;
             }
