@@ -95,7 +95,10 @@ void look_at_merge(const record *r)
         const int count = parts_of(r, row, parts, PARTS);
         if (count == 0 || count > PARTS) continue;
         if (count == 1 && (e.K_scale || parts[0].strange || !was_written(row))) continue;
-        if (count == 1 && parts[0].L == -INFINITY) see_empty_row(row);
+        if (count == 1 && parts[0].L == -INFINITY) {
+            see_empty_row(row);
+            continue;
+        }
         double *O_of[PARTS], L_of[PARTS];
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
