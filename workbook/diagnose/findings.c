@@ -233,16 +233,21 @@ const char *overflow_of(double L, double exponent)
 }
 
 // Whether O is, but for a factor, the sum of parts with the weights exp(by (L - m)). Lanes may have every n-th part
-// each, and m of these; what they have is merged as it should be.
+// each, and m of these, and rescale their first part as it should be, or by such a weight, too; what they have is
+// merged as it should be.
 static bool is_merged(double by, double *const *O_of, const double *L_of, double most, int parts, const float *O)
 {
-    for (int lanes = 1; lanes <= 32; lanes *= 2) {
+    for (int way = 0; way < 12; way++) {
+        const int lanes = 1 << way / 2;
+        const double of_first = way % 2 ? 1 : by;
         double m[32], xx = 1e-300, xy = 0, yy = 0;
         for (int n = 0; n < parts; n++) m[n % lanes] = n < lanes ? L_of[n] : fmax(m[n % lanes], L_of[n]);
         for (int d = 0; d < e.s->head_dim; d++) {
             double x = 0;
-            for (int n = 0; n < parts; n++)
-                x += isfinite(L_of[n]) ? exp(by * (L_of[n] - m[n % lanes]) + m[n % lanes] - most) * O_of[n][d] : 0;
+            for (int n = 0; n < parts; n++) {
+                const double to = m[n % lanes], weight = (n < lanes ? of_first : by) * (L_of[n] - to);
+                x += isfinite(L_of[n]) ? exp(weight + to - most) * O_of[n][d] : 0;
+            }
             xx += x * x, xy += x * O[d], yy += pow(O[d], 2);
         }
         if (xy > 0.01 * xx && yy - xy * xy / xx <= 1e-4 * yy) return true;
