@@ -11,7 +11,7 @@ template <int D> constexpr int keys_of = D < 64 ? 32 : 16;
 TILE_FN long long first_of(long long total, int k, int teams)
 {
     //{ share
-    return total * k / teams;
+    return total * k / teams;  // rounded down
     //}
 }
 

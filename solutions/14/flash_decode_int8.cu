@@ -6,7 +6,10 @@
 constexpr int KEYS = 32;  // that a warp takes of a tile; each half of it sends for 16, which lie in one page
 
 // The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
-TILE_FN long long first_of(long long total, int k, int teams) { return total * k / teams; }
+TILE_FN long long first_of(long long total, int k, int teams)
+{
+    return total * k / teams;  // rounded down
+}
 
 // m, l and O_row of eight parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is
 // -infinity.
