@@ -87,7 +87,7 @@ gpt_oss | duel)
         exit 1
     fi
     of=${data%% *} gpu=$(field "${data%% *}" gpu | grep -vx none)
-    commits=$(sed -n 's/^# commit: \(.\{7\}\).*/\1/p' $data | uniq | paste -sd, - | sed 's/,/, /g')
+    commits=$(sed -n 's/^# commit: \(.\{7\}\).*/\1/p' $data | sed -n '1p; $p' | uniq | paste -sd, - | sed 's/,/ to /')
     source="$kind ${gpu:-CPU execution layer}, from $(field "$of" date) on, commit $commits"
     seeds=$(cat $data | grep -c '^# seed: ')
     source="$source, $([ "$number" = duel ] && echo "$seeds seed(s)" || field "$of" software)"
