@@ -286,7 +286,7 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD> struct backw
     // are near, then later sinks.
     TILE_FN int turn_at(const work &now, int block64) const
     {
-        if (!DIAGONAL) return now.key_tile;
+        if (!DIAGONAL || (!WINDOWED && now.long_first)) return now.key_tile;
         if (!WINDOWED || !now.far_part) return block64 / 2 - now.key_tile;
         const int nearest = (block64 / PARTS * BQ - W + 1) / BK;  // of the tiles of keys
         return block64 / 2 - nearest + min(plan.far_tiles, nearest) - now.key_tile;
@@ -858,7 +858,9 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
         const double of_head = shape->causal && !window ? fmax(1, (double)parts / group) : 1;
         const double works = w.blocks * parts * (of_head + 1) / (2 * of_head), mean = w.mean * w.blocks / works;
         const double beginning = c->beginning + (parts > 1 ? 2 : 0);
-        const double side = fmax(1, fmin(heads, floor(P / tiles))), last = fmod(heads - 1, side) + 1;
+        const double side = fmax(1, fmin(heads, floor(P / tiles)));
+        const double merged = fmax(1, fmin(5 * P / tiles, 30 / (8e-6 * shape->head_dim * shape->q_len)));
+        const double last = heads - floor(fmax(0, heads - merged) / side) * side;  // as last_side_of()
         const bool sections = shape->causal && !window;
         const wb_walks cut = {
             works, w.least / parts, mean, ceil(w.most / parts), 1, sections * (1 - last / heads / parts)};

@@ -10,9 +10,11 @@ constexpr int MOST_PARTS = 64;                               // of what a tile o
 template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
 
 // `side` key heads stand side by side in the order of work, about as many as make the blocks that run at a time: what
-// these read stays in the cache.
+// these read stays in the cache. With a causal mask the last row of heads is longer: its short works fill up what its
+// long ones leave in the end.
 struct schedule {
     int kv_heads, group, side;  // key heads of the whole batch, query heads of each
+    int last_side;              // how many heads the last row of the last part has; 0: as many as any, or what is left
     int key_tiles, blocks64;    // of a head: tiles of BK keys; of 64 queries, two for each of those
     // Part p is for the first before[p + 1] - before[p] tiles of keys. It is above the diagonal of the others.
     int steps, parts, before[MOST_PARTS + 1];
@@ -30,6 +32,7 @@ struct schedule {
 struct work {
     int kv_head, turn, turns;  // -1: there is none. Which of the turns at the sums of dK and dV is ours
     int key_tile, far_part;    // 0: near
+    bool long_first;           // early keys come first
     int q_head, heads;         // the first head, and how many
     int first, last;           // of each, tiles of queries first ... last - 1;
     int from, to;              // but of the first head those from here on, and of the last those before this
@@ -57,15 +60,20 @@ template <int D, mask_kind MASK, bool ORDERED> TILE_FN work work_of(const schedu
     }
 
     // which keys: early ones come first, for they are seen by the most queries; in turns late ones, which are the first
-    // to add to the queries on their diagonal
-    const int in_row = plan.side * tiles_here, head0 = n / in_row * plan.side;
-    const int here_heads = min(plan.side, plan.kv_heads - head0), at = n % in_row / here_heads;
-    now.kv_head = is_far ? far % plan.kv_heads : head0 + n % in_row % here_heads;
+    // to add to the queries on their diagonal, but for the last heads
+    const int rest = plan.kv_heads - plan.last_side;  // a multiple of side
+    const bool last_row = !WINDOWED && part + 1 == plan.parts && n >= rest * tiles_here;
+    const int in_row = plan.side * tiles_here, head0 = last_row ? rest : n / in_row * plan.side;
+    const int here_heads = last_row ? plan.last_side : min(plan.side, plan.kv_heads - head0);
+    n -= head0 * tiles_here;
+    const int at = n / here_heads;
+    now.kv_head = is_far ? far % plan.kv_heads : head0 + n % here_heads;
+    now.long_first = last_row;
     const int far_works = plan.kv_heads * plan.parts;
     now.far_part = is_far ? 1 + far / far_works % plan.far_parts : 0;
-    now.key_tile = is_far                ? plan.far_tiles - 1 - far / (far_works * plan.far_parts)
-                   : DIAGONAL && ORDERED ? tiles_here - 1 - at
-                                         : at;
+    now.key_tile = is_far                             ? plan.far_tiles - 1 - far / (far_works * plan.far_parts)
+                   : DIAGONAL && ORDERED && !last_row ? tiles_here - 1 - at
+                                                      : at;
 
     // which queries
     now.first = DIAGONAL ? now.key_tile * BK / BQ : 0, now.last = end;
@@ -144,14 +152,16 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
     for (int p = 0; p < plan.parts; p++) {
         const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
         const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
-        for (int head = 0; head < plan.kv_heads; head += plan.side) {
+        for (int head = 0, here; head < plan.kv_heads; head += here) {
             int turn[MOST_SIDE];  // of each head: when the next block may add to query 0, if it sees that
+            const bool last_row = p + 1 == plan.parts && head == plan.kv_heads - plan.last_side;  // as in work_of
+            here = last_row ? plan.last_side : min(plan.side, plan.kv_heads - head);
             for (int i = 0; i < tiles; i++) {
-                const int key_tile = ordered && shape->causal ? tiles - 1 - i : i;             // as in work_of
+                const int key_tile = ordered && shape->causal && !last_row ? tiles - 1 - i : i;
                 const int seen = shape->causal ? end - key_tile * end / plan.key_tiles : end;  // of each head
                 const int left_out = max(0, from % end - end + seen) + min(seen, (end - to % end) % end);
                 const int takes = heads * seen - left_out + beside, first = max(from % end, end - seen);
-                for (int h = 0; h < min(plan.side, plan.kv_heads - head); h++) {
+                for (int h = 0; h < here; h++) {
                     while (!done[now % MOST]) now++;
                     const int begins = ordered && i > 0 ? max(now * unit, turn[h % MOST_SIDE] + first) : now * unit;
                     turn[h % MOST_SIDE] = begins - first + 1;
@@ -171,8 +181,17 @@ static int cached_heads(const attention_shape *shape, int megabytes)
     return megabytes * 1000000 / 8 / shape->head_dim / shape->q_len;
 }
 
+// How many heads the last row has: so many that it takes about twice as long as its longest work, if the cache holds
+// them.
+static int last_side_of(const schedule &plan, const attention_shape *shape)
+{
+    const int tiles = max(plan.before[plan.parts] - plan.before[plan.parts - 1], 1);
+    const int heads = min(5 * plan.processors / tiles, cached_heads(shape, 30));
+    return shape->causal ? plan.kv_heads - max(plan.kv_heads - heads, 0) / plan.side * plan.side : 0;
+}
+
 // As many parts as end soonest. Where there is much work they make little difference.
-static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
+static schedule best_parts(schedule plan, const attention_shape *shape, bool ordered)
 {
     // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
     // In turns that counts more; D 32 gains nothing by it.
@@ -191,15 +210,20 @@ static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
         const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
         if (time < best * 0.99) best = time, parts = n;
     }
-    return parts;
+    cut_group(plan, shape, parts);
+    schedule merged = plan;
+    merged.last_side = last_side_of(plan, shape);
+    const bool much = plan.works > 32 * plan.processors;
+    if (much ? !ordered : time_of(merged, shape, ordered) < time_of(plan, shape, ordered)) plan = merged;
+    return plan;
 }
 
 static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
 {
     static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
-    static thread_local int parts;
-    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, parts = best_parts(plan, shape, ordered);
-    cut_group(plan, shape, parts);
+    static thread_local schedule found;
+    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, found = best_parts(plan, shape, ordered);
+    plan = found;
     plan.apart = lies_apart(plan, shape);
 }
 
@@ -242,7 +266,7 @@ static int most_side(const schedule &plan, const attention_shape *shape)
     const int cached = cached_heads(shape, 26), side = plan.side;
     if (!shape->causal) {
         const int sharing = 8 * plan.processors / shape->head_dim;
-        return cached ? max(side, min(4 * side, max(cached / plan.group, sharing))) : max(side, 2);
+        return cached ? max(side, min(8 * side, max(cached / plan.group, sharing))) : max(side, 2);
     }
     if (plan.group == 1) return max(side, min(2 * side, cached));
     return plan.group > 3 || shape->head_dim == 128 ? 1 : side;
