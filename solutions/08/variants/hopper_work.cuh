@@ -190,8 +190,12 @@ static int last_side_of(const schedule &plan, const attention_shape *shape)
     return shape->causal ? plan.kv_heads - max(plan.kv_heads - heads, 0) / plan.side * plan.side : 0;
 }
 
-// As many parts as end soonest. Where there is much work they make little difference.
-static schedule best_parts(schedule plan, const attention_shape *shape, bool ordered)
+struct cuts {
+    int parts, last_side;
+};
+// As many parts as end soonest, and a longer last row if that ends sooner still. Where there is much work they make
+// little difference.
+static cuts best_cuts(schedule plan, const attention_shape *shape, bool ordered)
 {
     // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
     // In turns that counts more; D 32 gains nothing by it.
@@ -211,19 +215,20 @@ static schedule best_parts(schedule plan, const attention_shape *shape, bool ord
         if (time < best * 0.99) best = time, parts = n;
     }
     cut_group(plan, shape, parts);
-    schedule merged = plan;
-    merged.last_side = last_side_of(plan, shape);
+    schedule longer = plan;
+    longer.last_side = last_side_of(plan, shape);
     const bool much = plan.works > 32 * plan.processors;
-    if (much ? !ordered : time_of(merged, shape, ordered) < time_of(plan, shape, ordered)) plan = merged;
-    return plan;
+    const bool better = much ? !ordered : time_of(longer, shape, ordered) < time_of(plan, shape, ordered);
+    return {parts, better ? longer.last_side : 0};
 }
 
 static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
 {
     static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
-    static thread_local schedule found;
-    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, found = best_parts(plan, shape, ordered);
-    plan = found;
+    static thread_local cuts best;
+    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, best = best_cuts(plan, shape, ordered);
+    cut_group(plan, shape, best.parts);
+    plan.last_side = best.last_side;
     plan.apart = lies_apart(plan, shape);
 }
 
