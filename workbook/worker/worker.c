@@ -17,9 +17,12 @@
 #include "worker/run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int usage(const char *program)
@@ -71,6 +74,7 @@ int try_run(const laid_case *l, int board_file)
 
 static FILE *counts;   // --count: a row a case, read by score/next.c
 static int told = -1;  // --report
+static bool apart;     // a child serves: serve_apart()
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
 static int try_case(const wb_problem *problem, const char *text, int file, int board, size_t guard)
@@ -89,7 +93,9 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
     if (by_hand) by_hand_fill(&laid);
     const int status = by_hand && wb_has_ranks(problem) ? by_hand_run_ranks(&laid) : try_run(&laid, board);
     if (status) return status;
-    const wb_asked *a = &((wb_exchange *)laid.at)->asked;
+    const wb_exchange *x = (wb_exchange *)laid.at;
+    const wb_asked *a = &x->asked;
+    if (apart && x->device_status != WB_OK) return 3;  // what a device error leaves is no other case's
     if (counts)
         fprintf(counts, "%llu\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks,
                 (unsigned long long)a->multiplied, (unsigned long long)a->products, (unsigned long long)a->sent,
@@ -103,19 +109,35 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
 __attribute__((weak)) void coverage_write(void) {}
 
 // For a test: case after case, until there are no more.
-static int serve(const wb_problem *problem, int socket, size_t guard)
+static int serve(const wb_problem *problem, int socket, size_t guard, int *served)
 {
     char text[WB_CASE_TEXT];
     int board;
     if (wb_report_to) wb_report_to(FINDING_FILE);
-    for (int served = 0, file; (file = wb_exchange_receive(socket, text, &board)) >= 0; served++) {
+    for (int file; (file = wb_exchange_receive(socket, text, &board)) >= 0; ++*served) {
         const int status = try_case(problem, text, file, board, guard);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
         coverage_write();
-        wb_exchange_answer(socket, served);
+        wb_exchange_answer(socket, *served);
     }
     return 0;
+}
+
+// The same by a child, and after a case in which it ends by another: how far it came stands in that case's memory.
+static int serve_apart(const wb_problem *problem, int socket, size_t guard)
+{
+    int *const served = mmap(NULL, sizeof *served, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), status;
+    pid_t child = served == MAP_FAILED ? -1 : 1;
+    for (apart = true; child > 0; wb_exchange_answer(socket, (*served)++)) {
+        if ((child = fork()) == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(serve(problem, socket, guard, served));
+        }
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        if (status == 0) return 0;
+    }
+    return 3;
 }
 
 // Whether a case is one that can be asked of the function, without asking it.
@@ -135,10 +157,12 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
     size_t guard = WB_GUARD;
     const char *record = NULL;
     long block = 0;
+    int served = 0;
     if (wb_play_strictly) wb_play_strictly();
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
-        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), guard);
+        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), guard, &served);
+        if (strcmp(argv[i], "--apart") == 0) return serve_apart(problem, atoi(argv[i + 1]), guard);
         if (strcmp(argv[i], "--record") == 0)
             record = argv[i + 1];
         else if (strcmp(argv[i], "--block") == 0)
