@@ -55,13 +55,11 @@ static int number_of(const char *program)
 // The message, which may quote a student's program, all of it or its first line.
 static void print_message(const result *row, bool all)
 {
-    char *message = safe_text(row->message, PLAIN);
-    for (const char *line = message; *line; line = next_line(line)) {
+    for (const char *line = row->message; *line; line = next_line(line)) {
         const int length = (int)strcspn(line, "\n");
         if (length) say("        %.*s\n", length, line);
         if (!all) break;
     }
-    free(message);
 }
 
 static void print_in_full(const suite *s, const result *row)
