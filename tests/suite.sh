@@ -36,8 +36,6 @@ check "the last line counts" [ "$(tail -n 1 "$said")" = "4 passed, 4 failed, 1 s
 check "two failures in full: the first and one more" [ "$(grep -c 'again  make\|the test itself died' "$said")" \
     -eq 3 ]
 
-run --exempt "exits fails again crashes"
-check "exempt tests may fail" [ $status -eq 0 ]
 run --first
 check "--first ends with the first failure" [ "$(shown tests)" = "passes fails " ]
 run

@@ -9,7 +9,6 @@ typedef struct suite {
     const char *given;     // run this case alone; null: what CASE says
     const char *coverage;  // the folder for what workers count (judge/session.c); null: they do not
     const char *spent;     // a file that keeps what each case has cost (judge/spent.h); null: none
-    const char *exempt;    // tests, blanks between them, that this worker fails by design: they make no failure
     const char *cases;     // a file of private cases, a line each: "NN checkpoint CASE"; what they are is not told
     const char *shown;     // the worker that "by hand" names; null: `worker`
     bool first;            // stop at the first failure
