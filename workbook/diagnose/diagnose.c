@@ -134,7 +134,7 @@ static void read_case(const worker_run *run)
     const int k = wb_tensor_named(run->tensors, run->count, "products");  // the last one
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
-        e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k);
+        e.held[r] = (const float *)worker_tensor(worker_part(run, r), k);
     judge_case(run, k >= 0);
 }
 
