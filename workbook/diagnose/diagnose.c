@@ -8,7 +8,7 @@
 // an address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that
 // was seen; else "step". -v: prints the finding's id, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
-#include "score/gaps.h"
+#include "score/score.h"
 #include "score/outcome.h"
 
 #include "evidence.h"

@@ -9,7 +9,7 @@
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
-#include "score/grades.h"
+#include "score/score.h"
 
 #include <ctype.h>
 #include <fcntl.h>

@@ -1,6 +1,5 @@
-#include "score/gaps.h"
+#include "score/score.h"
 
-#include "score/grades.h"
 #include "score/safe_text.h"
 
 #include <sha256.h>

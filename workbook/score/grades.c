@@ -1,4 +1,4 @@
-#include "score/grades.h"
+#include "score/score.h"
 
 #include <errno.h>
 #include <stdarg.h>

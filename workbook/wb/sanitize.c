@@ -4,12 +4,10 @@
 //
 //   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 //   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
+#include "wb/wb.h"
+
 #include "judge/spent.h"
 #include "layer_requests.h"
-#include "score/safe_text.h"
-#include "score/score.h"
-#include "wb/child.h"
-#include "wb/test.h"
 
 #include <fcntl.h>
 #include <glob.h>

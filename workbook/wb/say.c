@@ -1,10 +1,8 @@
+
+
 #include "wb/wb.h"
 
-#include "score/safe_text.h"
-
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 static FILE *report;
 static char *text;

@@ -1,14 +1,10 @@
 // suite.c - says what a suite comes to: the first failure in full as soon as its test has ended, then, when all have, a
 // line a test in the order of the source. Of later failures one more is told in full, all if VERBOSE=1 is set. The last
 // line is "N passed, N failed, N skipped", and, where a suite gave up, ", N not run": failures in the record.
-#include "wb/suite.h"
+
+#include "wb/wb.h"
 
 #include "judge/spent.h"
-#include "score/grades.h"
-#include "score/safe_text.h"
-#include "wb/child.h"
-#include "wb/test.h"
-#include "wb/wb.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
