@@ -13,11 +13,6 @@
 
 static char *data_of(const wb_run *run, int k) { return zone_data(run->shared, &run->zones[k]); }
 
-static float value_at(const wb_tensor *tensor, const char *data, size_t i)
-{
-    return (float)wb_get(tensor->type, data, i);
-}
-
 // One row of an output, eight numbers a line. Zeros at its end, as those that pad a worked example, are not printed.
 static void print_row(const char *name, const float *row, size_t width, bool all)
 {
@@ -50,7 +45,7 @@ static void print_outputs(const wb_run *run)
         if (!row) continue;
         for (size_t r = 0; r < rows; r++) {
             for (size_t i = 0; i < width; i++) {
-                row[i] = value_at(t, data, r * width + i);
+                row[i] = (float)wb_get(t->type, data, r * width + i);
                 if (isfinite(row[i]))
                     sum += fabsf(row[i]);
                 else
@@ -87,18 +82,19 @@ static void fill_forward(const wb_run *run)
         return;
     for (size_t row = 0; row < tensors[L].count; row++) {
         const size_t i = row % N, kv_row = row / N / (size_t)(s->q_heads / s->kv_heads) * N;
-        const double sink = sinks < 0 ? -INFINITY : value_at(&tensors[sinks], at[sinks], row / N % (size_t)s->q_heads);
+        const double sink =
+            sinks < 0 ? -INFINITY : wb_get(tensors[sinks].type, at[sinks], row / N % (size_t)s->q_heads);
         double o[WB_MAX_HEAD_DIM] = {0}, sum = sink > -INFINITY, m = sink;
         for (size_t j = 0; j < (s->causal ? i + 1 : N); j++) {
             const bool in_window = !problem->window || i - j < (size_t)s->window;
             if (!in_window && !(problem->sinks && (int)j < s->sinks)) continue;
             double S = 0;
             for (size_t d = 0; d < D; d++)
-                S += (double)value_at(&tensors[Q], at[Q], row * D + d) *
-                     value_at(&tensors[K], at[K], (kv_row + j) * D + d);
+                S += wb_get(tensors[Q].type, at[Q], row * D + d) * wb_get(tensors[K].type, at[K], (kv_row + j) * D + d);
             const double m_new = fmax(m, s->scale * S), alpha = exp(m - m_new), P = exp(s->scale * S - m_new);
             m = m_new, sum = alpha * sum + P;
-            for (size_t d = 0; d < D; d++) o[d] = alpha * o[d] + P * value_at(&tensors[V], at[V], (kv_row + j) * D + d);
+            for (size_t d = 0; d < D; d++)
+                o[d] = alpha * o[d] + P * wb_get(tensors[V].type, at[V], (kv_row + j) * D + d);
         }
         for (size_t d = 0; d < D; d++) ((uint16_t *)at[O])[row * D + d] = wb_to_bf16((float)(o[d] / sum));
         ((float *)at[L])[row] = (float)(m + log(sum));
