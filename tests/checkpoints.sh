@@ -8,9 +8,7 @@ set -u
 out=build/${BACKEND:-cpu}
 [ $# -gt 0 ] || set -- $(cd problems && echo [0-9][0-9])
 # shellcheck disable=SC2046
-$MAKE --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/wb" \
-    $(printf "$out/tests/%s_test " "$@") >"$said" 2>&1
-verdict $? "suites are built"
+check "suites are built" made "$out/wb" $(printf "$out/tests/%s_test " "$@")
 for number; do
     points=problems/$number/checkpoints.txt lesson=problems/$number/README.md
     "$out/wb" list "$out/tests/${number}_test" | sort >"$scratch/suite"

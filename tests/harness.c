@@ -586,7 +586,7 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
         say(&r, "%.1f MiB of host memory beyond the tensors, the limit is %.1f: is a matrix of scores stored?",
             (double)x->host_bytes / 1048576, (double)host_bytes / 1048576);
     for (int rank = 0; rank < worker_count(&run) && !r.used && on_cpu_backend(); rank++) {
-        const worker_run *part = worker_part_of(&run, rank);
+        const worker_run *part = worker_part(&run, rank);
         if (part->peak <= all_resident(part)) continue;
         say_rank(&r, &run, rank);
         say(&r, "the peak resident memory is %.1f MiB, but the limit is %.1f: is a matrix of scores stored?",

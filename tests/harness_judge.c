@@ -113,7 +113,7 @@ static void say_overrun(report *r, const worker_run *run)
 // Guards and inputs are as they were; when nothing may be written, outputs too. Else says what is not.
 static bool part_untouched(report *r, const worker_run *whole, int rank, bool outputs_too)
 {
-    const worker_run *const run = worker_part_of(whole, rank);
+    const worker_run *const run = worker_part(whole, rank);
     if (worker_exchange(run)->overrun) {
         say_rank(r, whole, rank);
         say_overrun(r, run);
@@ -511,7 +511,7 @@ bool judge_ending(report *r, const worker_run *run)
 
 static bool judge_refusal(report *r, const worker_run *run, const refusal *wanted, int rank)
 {
-    const wb_exchange *x = worker_exchange(worker_part_of(run, rank));
+    const wb_exchange *x = worker_exchange(worker_part(run, rank));
     char message[sizeof x->message];  // which the worker may have written without an end
     snprintf(message, sizeof message, "%.*s", (int)sizeof message - 1, x->message);
     if (run->ending[0])

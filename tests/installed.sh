@@ -5,7 +5,6 @@
 set -u
 . tests/prove/frame.sh
 out=build/${BACKEND:-cpu} root=$PWD
-made() { $MAKE --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$@" >"$said" 2>&1; }
 refused() { ! made install PREFIX="$1" && grep -q "$2" "$said"; }
 files() { (cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort | tr '\n' ' '); }
 installed="include/workbook.h lib/cmake/workbook/workbook-config-version.cmake"

@@ -2,10 +2,9 @@
 # profile.sh - make profile-NN: counts that are known (profile/known.cu) or a GPU's (plots/data), the page, what is
 # refused. make lab: its kernels are correct, and its page is what they do today.
 set -u
-out=build/cpu
+BACKEND=cpu out=build/cpu
 . tests/prove/frame.sh
-make_it() { $MAKE --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
-make_it "$out/needs" "$out/wb" "$out/tests/03_test" "$out/profiling/known/known_worker" \
+made "$out/needs" "$out/wb" "$out/tests/03_test" "$out/profiling/known/known_worker" \
     "$out/profiling/solutions/02_worker" "$out/profiling/solutions/03_worker" || { show; exit 1; }
 
 # ------------------------ lines
@@ -51,12 +50,12 @@ check "all lines of 02 are as an H100 counts them" like_a_gpu 02 rows=64,cols=40
 check "all lines of 03 are" like_a_gpu 03 Hq=2,Nq=256,D=64
 
 # ------------------------ the page
-make_it profile-03 IMPL=solutions && grep -q '^Multiplied and added .* 1.00 times$' "$said"
+made profile-03 IMPL=solutions && grep -q '^Multiplied and added .* 1.00 times$' "$said"
 verdict $? "make profile-03 compares with what the algorithm needs"
-make_it profile-03 IMPL=solutions CASE=Nq=100,D=16 && grep -q '^Multiplied and added .* 1.64 times$' "$said"
+made profile-03 IMPL=solutions CASE=Nq=100,D=16 && grep -q '^Multiplied and added .* 1.64 times$' "$said"
 verdict $? "of a case that is given"
 for refused in "01 runs on the host" "17 several ranks" "99 there is no" "02 not started"; do
-    ! make_it "profile-${refused%% *}" IMPL=problems && grep -q "${refused#* }" "$said"
+    ! made "profile-${refused%% *}" IMPL=problems && grep -q "${refused#* }" "$said"
     verdict $? "make profile-${refused%% *} says: ${refused#* }"
 done
 
@@ -64,12 +63,12 @@ done
 names=$(awk -v list=solutions/03/slow.diff -v tell=names -f workbook/loop/edit.awk) right=
 for letter in A B C D; do
     for name in $names; do
-        ! make_it lab SAY="$letter $name" || ! grep -q "^$letter: right" "$said" || right="$right $name"
+        ! made lab SAY="$letter $name" || ! grep -q "^$letter: right" "$said" || right="$right $name"
     done
 done
 [ "$(echo $right | tr ' ' '\n' | sort)" = "$(echo $names | tr ' ' '\n' | sort)" ]
 verdict $? "each letter has one answer, each slow kernel a letter:$right"
-make_it $(for n in $names; do echo "$out/profiling/slow/$n/03_worker" "$out/slow/$n/03_worker"; done) &&
+made $(for n in $names; do echo "$out/profiling/slow/$n/03_worker" "$out/slow/$n/03_worker"; done) &&
     workbook/profile/lab.sh record $right >"$said" && diff problems/lab.txt "$said" >"$scratch/differs"
 verdict $? "problems/lab.txt is what lab.sh record$right prints"
 for name in $names; do

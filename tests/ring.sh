@@ -6,9 +6,8 @@ set -u
 out=build/cpu
 programs="$out/solutions/ring $out/solutions/ring_backward"
 # shellcheck disable=SC2086
-$MAKE --no-print-directory -s BACKEND=cpu $out/wb $programs $out/wrong/17/merge_without_denominators/ring \
-    $out/wrong/17/no_wait/ring >"$said" 2>&1
-verdict $? "the ring's programs build"
+check "the ring's programs build" made BACKEND=cpu $out/wb $programs \
+    $out/wrong/17/merge_without_denominators/ring $out/wrong/17/no_wait/ring
 [ $failed -eq 0 ] || exit 1
 
 ran() { $out/wb within 600 "$@" >"$said" 2>&1 </dev/null; }

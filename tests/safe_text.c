@@ -50,19 +50,6 @@ Test(safe_text, what_is_no_utf8)
     becomes("end \xe2", LINE, "end \xef\xbf\xbd");
 }
 
-// Only what is put into a format is made safe; the format is ours.
-Test(safe_text, each_text_of_a_format)
-{
-    char *got;
-    size_t size;
-    FILE *f = open_memstream(&got, &size);
-    write_form(f, PLAIN, "<a b=\"%s\">%02d %.1f%%</a>\n", "<\x1b\"", 3, 0.25);
-    write_form(f, LINE, "%s|%s", "%s\n%n", "");
-    fclose(f);
-    cr_assert_str_eq(got, "<a b=\"<?\"\">03 0.2%</a>\n%s %n|");
-    free(got);
-}
-
 Test(safe_text, long_text_is_cut_and_says_so)
 {
     char *text = calloc(1, TEXT_LIMIT + 100);

@@ -2,11 +2,10 @@
 # timeline.sh - make timeline-NN: the lessons' pictures and table must be what the keys, and the keys with other rings,
 # give today, to the cycle; and what is refused.
 set -u
-out=build/cpu timeline=build/cpu/timeline
+BACKEND=cpu out=build/cpu timeline=build/cpu/timeline
 . tests/prove/frame.sh
 trap 'rm -rf "$scratch" "$out"/tune/10/of_timeline_*' EXIT
-make_it() { $MAKE --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
-make_it "$timeline" || { show; exit 1; }
+made "$timeline" || { show; exit 1; }
 
 # ------------------------ refused
 # Rows with spaces for tabs, - for an empty field; the source is line 1, 2, ... of x.cu.
@@ -36,7 +35,7 @@ of() { # NAME SED WHAT: the key, changed; its cycles for D = 128 and 64 stand in
     sed "$2" solutions/10/flash_hopper.cu >"$out/tune/10/of_timeline_$1/flash_hopper.cu"
     worker=$out/tune/10/of_timeline_$1/10_worker
     [ "$1" != key ] || worker=$out/solutions/10_worker
-    make_it "$worker" || { verdict 1 "$1 compiles"; return; }
+    made "$worker" || { verdict 1 "$1 compiles"; return; }
     for shape in $given Nq=192,Nk=1024,D=64; do
         "$worker" --record "$scratch/$1.$shape" --case $shape >"$said" 2>&1
         "$timeline" "$scratch/$1.$shape" "10 flash_hopper, $shape, block 0" "$scratch/$1.$shape.json" >"$said"
@@ -66,7 +65,7 @@ ring() { # NN NAME TIME: the key, or a wrong solution, takes so long; what it do
     # bar: lane, kind, from, length, name
     worker=$out/solutions/$1_worker of_it=$scratch/$1.$2
     [ "$2" = key ] || worker=$out/wrong/$1/$2/$1_worker
-    make_it "$worker" && "$worker" --record "$of_it.rows" --case "$given" >"$said" 2>&1 &&
+    made "$worker" && "$worker" --record "$of_it.rows" --case "$given" >"$said" 2>&1 &&
         "$timeline" "$of_it.rows" x "$of_it.json" >"$of_it.text" 2>"$said" && grep -x "x: $3" "$of_it.text"
     verdict $? "$1, $2: recorded and drawn, $3"
     tr -d '"' <"$of_it.json" | awk -F '[:,]' -v OFS='\t' '$2 == "X" { name = $0; gsub(/.*,name:|,args:.*/, "", name)

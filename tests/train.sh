@@ -8,8 +8,7 @@ out=build/cpu/train
 export OPENBLAS_NUM_THREADS=1
 unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL
 runs=$scratch/runs # build/cpu/train is whoever's who trains meanwhile
-builds() { $MAKE --no-print-directory -j"${JOBS:-2}" WERROR=1 "$@" >"$said" 2>&1; }
-builds BACKEND=cpu train-test || { verdict 1 "train compiles"; exit 1; }
+made WERROR=1 BACKEND=cpu train-test || { verdict 1 "train compiles"; exit 1; }
 
 "$out/check" >"$said" 2>&1
 verdict $? "gradients of all layers and of the model agree with finite differences"
@@ -136,7 +135,7 @@ done
 
 # The layers of a GPU, there or on the CPU layer, against the host's, and against wrong ones.
 gpu=build/${BACKEND:-cpu}/train
-builds BACKEND="${BACKEND:-cpu}" train-layers || { verdict 1 "the GPU's layers compile"; exit 1; }
+made WERROR=1 train-layers || { verdict 1 "the GPU's layers compile"; exit 1; }
 "$gpu/layers_host" write "$scratch/layers" && "$gpu/layers_device" compare "$scratch/layers" >"$said" 2>&1
 verdict $? "the GPU's layers agree with the host's"
 for host in "$gpu"/wrong_layers/*/layers_host; do

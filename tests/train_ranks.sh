@@ -8,9 +8,8 @@ out=build/cpu/train
 export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL
 cat problems/0[1-9]/README.md | head -c 20480 >"$scratch/text" # little is held out, so that it takes little time
-$MAKE --no-print-directory -j"${JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/wb \
-    build/cpu/solutions/07_worker build/cpu/solutions/09_worker $out/wrong_kernels/crashes/07_worker >"$said" 2>&1
-verdict $? "train, and ranks that train otherwise, compile"
+check "train, and ranks that train otherwise, compile" made BACKEND=cpu WERROR=1 train-ranks build/cpu/wb \
+    build/cpu/solutions/07_worker build/cpu/solutions/09_worker $out/wrong_kernels/crashes/07_worker
 [ $failed -eq 0 ] || exit 1
 
 # The models: a layer's gradients do not fit the board of ranks_host.c at once. `shape` is the one that is trained.

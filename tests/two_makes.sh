@@ -7,8 +7,7 @@ set -u
 . tests/prove/frame.sh
 programs="build/cpu/wb build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker"
 # shellcheck disable=SC2086
-$MAKE --no-print-directory -s BACKEND=cpu $programs >"$said" 2>&1
-verdict $? "shared files build"
+check "shared files build" made BACKEND=cpu $programs
 unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
 show() { cat "$scratch"/said* 2>/dev/null; }
 

@@ -5,11 +5,10 @@ set -u
 . tests/prove/frame.sh
 : "${ROW:=$scratch/row}"
 . tests/prove/judge.sh
-built() { $MAKE --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said" 2>&1; }
 wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many
     01/O_not_rescaled 18/waits_before_the_products 18/nothing_under_the_way_home"
 # shellcheck disable=SC2046
-built "$out/wb" "$out/hostile/01_worker" "$out/hostile/17_worker" "$out/solutions/13_worker" \
+made "$out/wb" "$out/hostile/01_worker" "$out/hostile/17_worker" "$out/solutions/13_worker" \
     $(printf "$out/tests/%s_test " 01 03 11 17 18) \
     $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
 verdict $? "programs are built"
@@ -40,7 +39,7 @@ verdicts tests/hostile/ring.cu 17 flash_ring B=1,Hq=2,Hkv=1,Nq=36,D=64,causal=1,
 
 # What worker and layer keep to themselves cannot be named; all that can be is declared in the lesson's headers.
 if [ "$BACKEND" = cpu ]; then
-    ! built "$out/refused/01_worker" && cp "$said" "$scratch/refused"
+    ! made "$out/refused/01_worker" && cp "$said" "$scratch/refused"
     verdict $? "code that names the judge's functions does not link"
     for name in cudacpu::watching cudacpu::order wb_watch_end wb_memory_reset_peak wb_exchange_receive __gcov_reset; do
         check "$name cannot be named" grep -q "undefined reference to .$name" "$scratch/refused"

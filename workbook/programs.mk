@@ -2,7 +2,7 @@
 
 # Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/diagnose 03.
 $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) \
-  $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o \
+  $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o \
   score/outcome.o score/safe_text.o)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 # Looks for an edit that fixes a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and

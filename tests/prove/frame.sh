@@ -15,6 +15,9 @@ check() { # WHAT CONDITION...
     "$@"
     verdict $? "$what"
 }
+made() { # TARGET...
+    $MAKE --no-print-directory -s -j"${JOBS:-2}" BACKEND="${BACKEND:-cpu}" "$@" >"$said" 2>&1
+}
 # What a picture of gnuplot's shows, whatever its version: its words, and the colors of all that is filled.
 shown_in() { sed 's/<[^>]*>//g' "$1" | grep '[^ ]' | grep -vi gnuplot; tr '<' '\n' <"$1" | grep -o "fill *= *'[^']*'"; }
 same_picture() { # SCRIPT DATA SVG

@@ -8,7 +8,7 @@
 // an address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that
 // was seen; else "step". -v: prints the finding's id, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
-#include "score/gaps.h"
+#include "score/score.h"
 #include "score/outcome.h"
 
 #include "evidence.h"
@@ -134,7 +134,7 @@ static void read_case(const worker_run *run)
     const int k = wb_tensor_named(run->tensors, run->count, "products");  // the last one
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
-        e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k);
+        e.held[r] = (const float *)worker_tensor(worker_part(run, r), k);
     judge_case(run, k >= 0);
 }
 

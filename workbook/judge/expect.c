@@ -97,11 +97,14 @@ static void excuse_head(const worker_run *run, int k, const expected *e)
     for (size_t i = head * rows; i < (head + 1) * rows && strcmp(t->name, "L") != 0; i++) e->tolerance[i] = NAN;
 }
 
-// A row that is not compared: any finite numbers pass.
-static void leave_out(expected *O, expected *L, size_t row, int D)
+// Whether a row, is_judged's n-th, is not compared: any finite numbers pass.
+static bool leaves_out(const worker_run *run, int n, int every, expected *O, expected *L, size_t row)
 {
-    for (size_t i = row * (size_t)D; i < (row + 1) * (size_t)D; i++) O->want[i] = 0, O->tolerance[i] = INFINITY;
+    const size_t D = (size_t)run->c.shape.head_dim;
+    if (is_judged(run, n, every)) return false;
+    for (size_t i = row * D; i < (row + 1) * D; i++) O->want[i] = 0, O->tolerance[i] = INFINITY;
     L->want[row] = 0, L->tolerance[row] = INFINITY;
+    return true;
 }
 
 // Such a row is judged in any case: its L is -infinity, and that is no finite number.
@@ -139,10 +142,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L, doub
     for (size_t row = 0; row < (size_t)heads * (size_t)s->q_len; row++) {
         const int i = (int)(row % (size_t)s->q_len), bh = (int)(row / (size_t)s->q_len), b = bh / s->q_heads;
         double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-        if (!is_judged(run, i + bh, every) && !(mask && sees_nothing(mask, b, i))) {
-            leave_out(O, L, row, D);
-            continue;
-        }
+        if (!(mask && sees_nothing(mask, b, i)) && leaves_out(run, i + bh, every, O, L, row)) continue;
         const oracle_mask named = {wb_named_mask_sees, mask, mask ? b % mask->masks : 0};
         oracle_attention_row(&(oracle_inputs){problem, s, Q, K, V, sinks, .mask = mask ? &named : NULL}, b,
                              bh % s->q_heads, i, want, &L->want[row], tolerance, &largest, NULL);
@@ -299,10 +299,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
             const size_t row = (size_t)bh * (size_t)packed + (size_t)r;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             const int seen = oracle_decode_keys(s, keys, r % s->q_len);
-            if (seen > 0 && !is_judged(run, r + bh, every)) {
-                leave_out(O, L, row, D);
-                continue;
-            }
+            if (seen > 0 && leaves_out(run, r + bh, every, O, L, row)) continue;
             oracle_decode_row(s, Q + row * (size_t)D, K_rows, V_rows, seen, want, &L->want[row], tolerance, &largest);
             for (int d = 0; d < D; d++)
                 tolerance[d] = tolerance_O(want[d], tolerance[d], largest, D, seen, run->tensors[0].type);
@@ -366,10 +363,7 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
     for (size_t row = 0; row < (size_t)heads * Nq; row++) {
         const int bh = (int)(row / Nq), i = (int)(row % Nq);
         double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-        if (!is_judged(run, i + bh, every)) {
-            leave_out(O, L, row, D);
-            continue;
-        }
+        if (leaves_out(run, i + bh, every, O, L, row)) continue;
         const size_t head = (size_t)(bh / (s->q_heads / s->kv_heads));
         const double *unit = units + head * tiles;
         double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM], top = 0, lost = 0, exponent = 0;

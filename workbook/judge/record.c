@@ -52,20 +52,8 @@ static int gave_up;  // a test found that it cannot judge, as its exit status sa
 
 static told *mine;
 
-static void add(const char *format, va_list arguments)
-{
-    const size_t used = strlen(mine->text);
-    vsnprintf(mine->text + used, sizeof mine->text - used, format, arguments);
-}
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add(format, arguments);
-    va_end(arguments);
-}
+// Where its text goes on, and how much room there is.
+#define BEHIND mine->text + strlen(mine->text), sizeof mine->text - strlen(mine->text)
 
 static __attribute__((noreturn)) void end_test(void)
 {
@@ -98,15 +86,15 @@ void criterion_send_assert(struct criterion_assert_stats *s)
     const char *file = strrchr(s->file, '/');
     if (s->passed) return;
     mine->failed = true;
-    if (*mine->text) say("\n");
+    if (*mine->text) snprintf(BEHIND, "\n");
     if (last && !*mine->given) {
         snprintf(mine->given, sizeof mine->given, "%.*s", (int)(mark - message), message);
         snprintf(mine->finding, sizeof mine->finding, "%.*s", (int)(last - mark) - 1, mark + 1);
     }
     if (last)
-        say("%s", last + 1);
+        snprintf(BEHIND, "%s", last + 1);
     else
-        say("%s:%u: %s", file ? file + 1 : s->file, s->line, message);
+        snprintf(BEHIND, "%s:%u: %s", file ? file + 1 : s->file, s->line, message);
 }
 
 void criterion_abort_test(void) { end_test(); }
@@ -117,7 +105,7 @@ void cri_asserts_passed_incr(void) {}
 #define ENDS(how) \
     va_list arguments; \
     va_start(arguments, format); \
-    add(format, arguments); \
+    vsnprintf(BEHIND, format, arguments); \
     va_end(arguments); \
     mine->how = true; \
     end_test()

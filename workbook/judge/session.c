@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool session_exact;
+bool session_exact, session_apart;
 
 double session_timeout(void)
 {
@@ -79,7 +79,7 @@ static void become_worker(const char *path, int socket, int output, int finding,
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
     setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here
     if (session_exact) execl(path, path, "--guard", "0", "--exchange", "3", (char *)NULL);
-    execl(path, path, "--exchange", "3", (char *)NULL);
+    execl(path, path, session_apart ? "--apart" : "--exchange", "3", (char *)NULL);
     fprintf(stderr, "%s: %s\n", path, strerror(errno));
     _exit(127);
 }
@@ -311,7 +311,7 @@ const char *session_serve(const session_turn turns[], int count, const wb_proble
     const session_turn *const turn = &turns[*whose];
     wb_stage stage = stage_of(turn);  // before a sleep in it is interrupted
     int status = 0, any;
-    if (*how == SESSION_LATE) ask_where(turn);
+    if (*how == SESSION_LATE && !session_apart) ask_where(turn);
     const session_outcome end = session_end(turn->s, answer != WB_ANSWER_NEVER, turn->said, &status);
     for (int i = 0; i < count; i++)
         if (i != *whose) session_end(turns[i].s, true, turns[i].said, &any);

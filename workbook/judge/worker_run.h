@@ -58,10 +58,9 @@ static inline bool worker_late(const worker_run *run)
 
 // How many workers ran it, and what each left.
 static inline int worker_count(const worker_run *run) { return run->parts ? run->c.ranks : 1; }
-static inline worker_run *worker_part(worker_run *run, int rank) { return run->parts ? &run->parts[rank] : run; }
-static inline const worker_run *worker_part_of(const worker_run *run, int rank)
+static inline worker_run *worker_part(const worker_run *run, int rank)
 {
-    return run->parts ? &run->parts[rank] : run;
+    return run->parts ? &run->parts[rank] : (worker_run *)run;
 }
 
 static inline wb_exchange *worker_exchange(const worker_run *run) { return (wb_exchange *)run->shared; }

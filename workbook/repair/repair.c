@@ -9,7 +9,7 @@
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
-#include "score/grades.h"
+#include "score/score.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -121,8 +121,8 @@ static bool is_wrong(int n)
     setenv("WB_TIMEOUT", limit, 1);
     expect_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
-    bool right = !run.ending[0] && x->status == WB_OK && x->device_status == WB_OK;
-    if (x->device_status != WB_OK) worker_retire(WORKER_SHARED);
+    bool right = !run.ending[0] && x->stage == WB_STAGE_DONE && x->status == WB_OK && x->device_status == WB_OK;
+    if (run.ending[0]) own.cpu += atof(limit);  // a killed child's time is added to nobody's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
     for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
@@ -431,6 +431,7 @@ int main(int argc, char **argv)
         return 2;
     }
     signal(SIGTERM, end), signal(SIGINT, end);
+    session_apart = true;
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);

@@ -1,4 +1,4 @@
-#include "score/grades.h"
+#include "score/score.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static char *trimmed(char *text)
     return text;
 }
 
-// Keeps `line`, of which the checkpoint's tests are a part. One that begins with a blank has more tests of the same.
+// A line that begins with a blank has more tests of the same.
 static bool read_checkpoint(char *line, checkpoint *c)
 {
     char *title = strchr(line, '|'), *tests = title ? strchr(title + 1, '|') : NULL;
@@ -51,23 +51,19 @@ static bool read_checkpoint(char *line, checkpoint *c)
 
 static void read_checkpoints(int number)
 {
-    char path[64], line[2048];
-    snprintf(path, sizeof path, "problems/%02d/checkpoints.txt", number);
-    FILE *file = fopen(path, "r");
+    char *rest = grades_read_file("problems/%02d/checkpoints.txt", number);  // of which tests are a part
     const int first = grades_checkpoints;
-    if (!file) grades_give_up(path);
-    while (fgets(line, sizeof line, file)) {
-        if (*trimmed(line) == '#' || !*trimmed(line)) continue;
-        char *const kept = strdup(line);
+    if (!*rest) grades_give_up("checkpoints.txt");
+    for (char *line; (line = strsep(&rest, "\n"));) {
         const int c = grades_checkpoints - (*line == ' ');
-        if (c == MAX_CHECKPOINTS || c < first || !kept || !read_checkpoint(kept, &grades_table[c])) {
+        if (*line == '#' || !line[strspn(line, " \t\r")]) continue;
+        if (c == MAX_CHECKPOINTS || c < first || !read_checkpoint(line, &grades_table[c])) {
             errno = EINVAL;
             grades_give_up(line);
         }
         grades_table[c].number = number;
         grades_checkpoints = c + 1;
     }
-    fclose(file);
 }
 
 char *grades_read_file(const char *format, ...)

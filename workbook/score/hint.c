@@ -47,9 +47,7 @@ static void print_hint(const wb_problem *p, const char *name, int level)
     char *const hints = grades_read_file("problems/%02d/hints.txt", p->number);
     bool here = false, blank = true;
     int paragraph = 0;
-    for (char *line = hints, *next; *line; line = next) {
-        next = line + strcspn(line, "\n");
-        if (*next) *next++ = 0;
+    for (char *rest = hints, *line; (line = strsep(&rest, "\n"));) {
         if (*line == '#') continue;
         if (strncmp(line, "== ", 3) == 0) {
             here = strcmp(line + 3, name) == 0;

@@ -1,6 +1,5 @@
 // next.c - what to do now: make next, of the problem P if one is named, and the line after make test. And what no test
 // asks: a number of each problem to predict, which is then counted (make predict-NN).
-#include "score/safe_text.h"
 #include "score/score.h"
 
 #include <math.h>
@@ -119,7 +118,7 @@ static void ask(const wb_problem *only)
 
 // ------------------------ what to do
 
-#define say(what, ...) (printf("  %-9s ", what), write_form(stdout, LINE, __VA_ARGS__), printf("\n"))
+#define say(what, ...) (printf("  %-9s ", what), printf(__VA_ARGS__), printf("\n"))
 
 static void show_more(void)  // for who has passed all that is required
 {
@@ -241,9 +240,7 @@ int score_after(char **given)
     // A cause that the run has named, by a step or by the check build, comes before the next checkpoint.
     const outcome *const o = &grades_records[s.problem->number];
     printf("Next: %02d, %s", s.problem->number, failed && (*o->step || *o->sanitize) ? "the finding above" : step);
-    if (failed)
-        write_form(stdout, LINE, "; make hint-%02d helps, then make test-%02d %s", s.problem->number, s.problem->number,
-                   how);
+    if (failed) printf("; make hint-%02d helps, then make test-%02d %s", s.problem->number, s.problem->number, how);
     printf("\n");
     return 0;
 }

@@ -22,20 +22,21 @@ result_status results_status(const char *word)
 typedef struct field {
     const char *name;
     size_t at;
+    text_form form;
 } field;
-static const field of_row[] = {{"test", offsetof(result, test)},
-                               {"case", offsetof(result, given)},
-                               {"checkpoint", offsetof(result, checkpoint)},
-                               {"finding", offsetof(result, finding)},
-                               {"message", offsetof(result, message)},
-                               {NULL, 0}};
+static const field of_row[] = {{"test", offsetof(result, test), LINE},
+                               {"case", offsetof(result, given), LINE},
+                               {"checkpoint", offsetof(result, checkpoint), LINE},
+                               {"finding", offsetof(result, finding), PLAIN},
+                               {"message", offsetof(result, message), PLAIN},
+                               {NULL, 0, PLAIN}};
 #define TEXT(name) \
     { \
-#name, offsetof(outcome, name) \
+#name, offsetof(outcome, name), PLAIN \
     }
-static const field of_problem[] = {TEXT(date),     TEXT(backend), TEXT(seed),   TEXT(machine), TEXT(sum),
-                                   TEXT(step),     TEXT(gaps),    TEXT(report), TEXT(log),     TEXT(sanitize),
-                                   TEXT(coverage), TEXT(lines),   {NULL, 0}};
+static const field of_problem[] = {TEXT(date),     TEXT(backend), TEXT(seed),      TEXT(machine), TEXT(sum),
+                                   TEXT(step),     TEXT(gaps),    TEXT(report),    TEXT(log),     TEXT(sanitize),
+                                   TEXT(coverage), TEXT(lines),   {NULL, 0, PLAIN}};
 
 static char **text_at(const void *object, const field *t) { return (char **)(void *)((char *)object + t->at); }
 
@@ -75,7 +76,7 @@ void results_add(results *r, const result *row)
     result *const made = &r->rows[r->count++];
     *made = *row;
     for (const field *t = of_row; t->name; t++)
-        if (!(*text_at(made, t) = strdup(*text_at(made, t) ? *text_at(made, t) : ""))) abort();
+        *text_at(made, t) = safe_text(*text_at(row, t) ? *text_at(row, t) : "", t->form);
 }
 
 static double number(const cJSON *object, const char *name)
@@ -156,8 +157,7 @@ bool outcome_read(const char *path, outcome *o)
     cJSON *const root = text ? cJSON_Parse(text) : NULL, *row;
     *o = (outcome){.state = known_state(string(root, "state")), .began = number(root, "began")};
     if (!o->began) o->began = seconds_of(is.st_mtim);
-    for (const field *t = of_problem; t->name; t++)
-        if (!(*text_at(o, t) = strdup(string(root, t->name)))) abort();
+    for (const field *t = of_problem; t->name; t++) *text_at(o, t) = safe_text(string(root, t->name), t->form);
     cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(root, "tests")) results_take(&o->results, row);
     cJSON_Delete(root);
     free(text);
@@ -178,12 +178,7 @@ bool outcome_write(const char *path, const outcome *o)
     cJSON_AddNumberToObject(root, "began", o->began);
     for (const field *t = of_problem; t->name; t++)
         if (*text_at(o, t) && **text_at(o, t)) outcome_add(root, t->name, *text_at(o, t));
-    for (int i = 0; i < o->results.count; i++) {
-        result row = o->results.rows[i];
-        row.message = safe_text(row.message, PLAIN);
-        cJSON_AddItemToArray(tests, row_of(&row));
-        free(row.message);
-    }
+    for (int i = 0; i < o->results.count; i++) cJSON_AddItemToArray(tests, row_of(&o->results.rows[i]));
     cJSON_AddItemToObject(root, "tests", tests);
     char *const text = cJSON_Print(root), part[4200] = "";
     snprintf((char *)part, sizeof part, "%s.new", path);

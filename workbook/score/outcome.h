@@ -48,7 +48,7 @@ void results_end(FILE *to, bool starved);
 struct cJSON;
 // Adds what such an object says; true if it is a row, and a whole one.
 bool results_take(results *r, const struct cJSON *said);
-void results_add(results *r, const result *row);  // a copy of it; texts may be null
+void results_add(results *r, const result *row);  // a copy, its texts, which may be null, made safe
 void results_free(results *r);
 
 // Whether it is a failure because earlier cases gave no answer: its own was not tried (judge/worker_run.c).
@@ -76,7 +76,7 @@ typedef struct outcome {
     char *date, *backend, *seed, *machine;
 } outcome;
 
-// All texts are "" where there is nothing; false if there is no such file.
+// All texts are safe (safe_text.h), "" where there is nothing; false if there is no such file.
 bool outcome_read(const char *path, outcome *o);
 bool outcome_write(const char *path, const outcome *o);
 

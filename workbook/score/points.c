@@ -26,7 +26,7 @@ static void write_scores(FILE *f, const char *folder)
         const char *test = s.next ? grades_missing(s.next, &r) : NULL;
         fprintf(f, "%02d\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t", p->number, p->name, grades_records[p->number].state, s.earned,
                 s.possible, p->group, s.next ? s.next->name : "-", s.next ? s.next->title : "-");
-        write_form(f, LINE, "%s\t%s\n", test ? test : "-", r && *r->given ? r->given : "-");
+        fprintf(f, "%s\t%s\n", test ? test : "-", r && *r->given ? r->given : "-");
     }
 }
 
@@ -49,7 +49,7 @@ static void write_table(FILE *f, const char *folder, const bool shown[WB_PROBLEM
             fprintf(f, "        %-7s %3d  %-12s %s", c->earned ? "won" : "not yet", c->points, c->name, c->title);
             if (!c->earned) {
                 const char *test, *said = grades_why(c, &test, why);
-                write_form(f, LINE, ": %s%s%s", test ? test : "", test ? " " : "", said);
+                fprintf(f, ": %s%s%s", test ? test : "", test ? " " : "", said);
             }
             fprintf(f, "\n");
         }
@@ -76,7 +76,7 @@ static void write_report(FILE *f, const char *folder)
     EACH_PROBLEM (p) {
         const outcome *const o = &grades_records[p->number];
         if (*o->report && strcmp(o->state, "not started") != 0)  // that is in the table
-            write_form(f, PLAIN, "\n== %02d %s: %s\n%s", p->number, p->name, o->state, o->report);
+            fprintf(f, "\n== %02d %s: %s\n%s", p->number, p->name, o->state, o->report);
     }
 }
 
@@ -108,7 +108,7 @@ static void add_checkpoint(cJSON *tests, const wb_problem *p, const checkpoint *
     const result *r;
     int n = 0;
     for (const char *test; (test = grades_test(c, &n, &r));)
-        write_form(f, LINE, "%s: %s\n", words[r ? r->status : RESULT_SKIP], test);
+        fprintf(f, "%s: %s\n", words[r ? r->status : RESULT_SKIP], test);
     if (strcmp(c->needs, "-") != 0) fprintf(f, "needs: %s\n", c->needs);
     fclose(f);
     add_test(tests, p, c->title, c->name, c->points, c->earned, output);

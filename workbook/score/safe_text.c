@@ -1,6 +1,5 @@
 #include "score/safe_text.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,26 +47,6 @@ void write_text(FILE *f, const char *text, text_form form)
     }
     const char *const end = form == LINE ? " " : "\n";
     if (*text) fprintf(f, "%s... (%zu bytes in all)%s", end, strlen(start), end);
-}
-
-void write_form(FILE *f, text_form form, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    for (const char *at = format, *end; *at; at = end) {
-        char one[16];
-        end = *at == '%' ? at + 1 + strcspn(at + 1, "sdf%") + 1 : at + strcspn(at, "%");
-        snprintf(one, sizeof one, "%.*s", (int)(end - at), at);
-        if (*at != '%' || end[-1] == '%')
-            fwrite(at, 1, (size_t)(end - at) - (*at == '%'), f);
-        else if (end[-1] == 's')
-            write_text(f, va_arg(arguments, const char *), form);
-        else if (end[-1] == 'd')
-            fprintf(f, one, va_arg(arguments, int));
-        else
-            fprintf(f, one, va_arg(arguments, double));
-    }
-    va_end(arguments);
 }
 
 FILE *text_in_memory(char **text)

@@ -11,9 +11,6 @@ typedef enum text_form { PLAIN, LINE } text_form;
 // utf8_invisible ones, become '?'. At most TEXT_LIMIT bytes, then a line that says so.
 void write_text(FILE *f, const char *text, text_form form);
 
-// fprintf, in which each %s is written so. Takes %s without a width, %d and %f with one, and %%.
-void write_form(FILE *f, text_form form, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
 // The same in memory, to be freed by the caller.
 char *safe_text(const char *text, text_form form);
 

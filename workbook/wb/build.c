@@ -1,10 +1,7 @@
 // build.c - compiles what a test needs, alone in this folder, and says what a compiler says in brief.
-#include "score/grades.h"
-#include "wb/child.h"
-#include "wb/wb.h"
-#include "wb/test.h"
 
-#include <time.h>
+#include "wb/wb.h"
+
 #include <unistd.h>
 
 // ------------------------ make

@@ -1,14 +1,10 @@
-#include "wb/child.h"
 
-#include "score/grades.h"
-#include "score/safe_text.h"
+
+#include "wb/wb.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -3,14 +3,9 @@
 // explains what many rows show is told at once, as no race leaves one. Else one of the two is told: what a race or a
 // stray access leaves is no matter of steps, unless it is a wrong address that they explain. Then a change is looked
 // for that fixes it.
-#include "layer_requests.h"
-#include "score/gaps.h"
-#include "score/grades.h"
-#include "score/safe_text.h"
-#include "wb/child.h"
 #include "wb/wb.h"
-#include "wb/suite.h"
-#include "wb/test.h"
+
+#include "layer_requests.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -4,18 +4,15 @@
 //
 //   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 //   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
+#include "wb/wb.h"
+
 #include "judge/spent.h"
 #include "layer_requests.h"
-#include "score/safe_text.h"
-#include "score/score.h"
-#include "wb/child.h"
-#include "wb/test.h"
 
 #include <fcntl.h>
 #include <glob.h>
 #include <sha256.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 static const char *limit;         // of a case, in seconds of its own
@@ -143,16 +140,14 @@ static char *threads_of(const char *worker)
 
 static void look_at_c(const wb_problem *p, const char *file, const char *worker, const char *given)
 {
-    struct utsname system;
     char *const programs[] = {(char *)worker, threads_of(worker)};
-    (void)p, (void)file, uname(&system);
+    (void)p, (void)file;
     for (int i = 0; i < 2 && !*report; i++) {
         if (access(programs[i], X_OK)) continue;
         int status = try_worker(programs[i], given);
         // ThreadSanitizer of older compilers cannot live with all ways of placing memory.
         if (strstr(raw, "FATAL: ThreadSanitizer"))
-            status = try((char *[]){"setarch", system.machine, "-R", programs[i], "--case", (char *)given, "--guard",
-                                    "0", NULL});
+            status = try((char *[]){"setarch", "-R", programs[i], "--case", (char *)given, "--guard", "0", NULL});
         busy = status == SPENT_STARVED;
         if (busy) return;
         report = awk("report", raw, "tool=", "files=");
@@ -186,18 +181,6 @@ static void look_at_gpu(const wb_problem *p, const char *file, const char *worke
             report = text_of("sanitize: compute-sanitizer --tool %s gave no clean result:\n%s", tools[i],
                              lines_of(raw, 20, ""));
     }
-}
-
-// What keeps a check build from being as good as with g++ on Linux.
-static const char *less_of(void)
-{
-    struct utsname system;
-    uname(&system);
-    return strstr(setting("CXX", ""), "clang")
-               ? "clang++ instruments fewer accesses than g++, so a misaligned vector load may go unnoticed"
-           : strcmp(system.sysname, "Darwin") == 0
-               ? "the check build is untested on this system, and may find less than g++ on Linux"
-               : "";
 }
 
 static int look_at_cases(const wb_problem *p, const char *file, const char *worker, look_with *look, const char *given)
@@ -237,7 +220,7 @@ static int look_at(const char *backend, const char *impl, const wb_problem *p, c
 {
     int status;
     char file[256];
-    const char *of = "build/cpu/check", *less = "";
+    const char *of = "build/cpu/check";
     if (!gaps_file_in(impl, p, file, sizeof file)) return 0;  // no reference solution yet
     look_with *look = file[strlen(file) - 1] == 'c' ? look_at_c : look_at_kernel;
     if (headed) printf("\n== %02d %s\n", p->number, p->name);
@@ -250,8 +233,8 @@ static int look_at(const char *backend, const char *impl, const wb_problem *p, c
                     : "  on the GPU, with compute-sanitizer; BACKEND=cpu checks more,"
                       " see problems/when-it-is-wrong-but-runs.md\n");
     }
-    if (look == look_at_kernel) less = less_of();
-    if (*less) tell("  %s\n", less);
+    if (look == look_at_kernel && strstr(setting("CXX", ""), "clang"))
+        tell("  clang++ instruments fewer accesses than g++, so a misaligned vector load may go unnoticed\n");
     char *const worker = text_of("%s/%s/%02d_worker", of, impl, p->number),
                 *const programs[] = {worker, look == look_at_c ? threads_of(worker) : NULL, NULL};
     char *const log = build_programs(look == look_at_gpu ? "cuda" : "cpu", programs, after, &status);

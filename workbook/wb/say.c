@@ -1,35 +1,29 @@
+
+
 #include "wb/wb.h"
 
-#include "score/safe_text.h"
-
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 static FILE *report;
 static char *text;
 
 void say(const char *format, ...)
 {
+    char *said;
     va_list arguments;
     va_start(arguments, format);
-    if (report) {
-        va_list again;
-        va_copy(again, arguments);
-        vfprintf(report, format, again);
-        va_end(again);
-    }
-    vprintf(format, arguments);
+    if (vasprintf(&said, format, arguments) < 0) abort();
     va_end(arguments);
+    if (report) fputs(said, report);
+    fputs(said, stdout);
+    free(said);
 }
 
 void say_plain(const char *before, const char *of)
 {
     char *const copy = strdup(of);
     if (!copy) abort();
-    for (char *line = copy, *end; *line; line = end) {
-        end = line + strcspn(line, "\n");
-        if (*end) *end++ = 0;
+    for (char *rest = copy, *line; (line = strsep(&rest, "\n")) && (*line || rest);) {
         char *const safe = safe_text(line, PLAIN);
         say("%s%s\n", before, safe);
         free(safe);

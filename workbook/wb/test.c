@@ -11,7 +11,7 @@
 //   SEED=n           other inputs
 //   COVERAGE=1       the worker counts what runs of its source, and lines that no case ran are told (coverage.sh)
 //   REPAIR=n         after a failure the search for a change has n seconds of a processor (15); 0: there is none
-//   CASES=FILE       private cases as well (suite.h); a checkpoint is won only if its own pass too
+//   CASES=FILE       private cases as well (wb.h); a checkpoint is won only if its own pass too
 //
 // For a grader: --grade FOLDER BUILDER keeps outcomes in FOLDER, where one that is there already stays; and what comes
 // from a submission is built and run by BUILDER (class/grade_build.sh):
@@ -22,12 +22,7 @@
 //   BUILDER gcov      for coverage.sh
 //   WB_UNTIL=TIME     in seconds since 1970: no problem is begun later, and no seed is shown, since a report is read
 //                     before the deadline
-#include "wb/test.h"
 
-#include "score/safe_text.h"
-#include "score/score.h"
-#include "wb/child.h"
-#include "wb/suite.h"
 #include "wb/wb.h"
 
 #include <errno.h>
@@ -38,7 +33,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 wb_run run;

@@ -1,8 +1,6 @@
 // watch.c - tests a problem again at every save of its source, until Ctrl-C. P says which problem; without, the one of
 // make next. A save during a run ends that run, and what it has found is dropped.
-#include "score/score.h"
-#include "wb/child.h"
-#include "wb/test.h"
+
 #include "wb/wb.h"
 
 #include <sha256.h>

@@ -1,10 +1,7 @@
 // wb.c - the program behind make test, watch, next, progress, hint and report, and behind grading: its commands.
-#include "judge/spent.h"
-#include "score/score.h"
-#include "wb/child.h"
-#include "wb/suite.h"
-#include "wb/test.h"
 #include "wb/wb.h"
+
+#include "judge/spent.h"
 
 #include <unistd.h>
 

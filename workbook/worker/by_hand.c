@@ -11,12 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char *data_of(const laid_case *l, int k) { return zone_data(l->at, &l->zones[k]); }
-
-static float value_at(const wb_tensor *tensor, const char *data, size_t i)
-{
-    return (float)wb_get(tensor->type, data, i);
-}
+static char *data_of(const wb_run *run, int k) { return zone_data(run->shared, &run->zones[k]); }
 
 // One row of an output, eight numbers a line. Zeros at its end, as those that pad a worked example, are not printed.
 static void print_row(const char *name, const float *row, size_t width, bool all)
@@ -33,24 +28,24 @@ static void print_row(const char *name, const float *row, size_t width, bool all
 }
 
 // For a run by hand: each output by its rows, all of a small one, as a lesson's tables have them.
-static void print_outputs(const laid_case *l)
+static void print_outputs(const wb_run *run)
 {
     enum { SMALL = 768, FIRST_ROWS = 4 };
-    for (int k = 0; k < l->count; k++) {
-        const wb_tensor *t = &l->tensors[k];
+    for (int k = 0; k < run->count; k++) {
+        const wb_tensor *t = &run->tensors[k];
         const size_t width = t->dim[3], rows = t->count / width;
         const bool all = t->count <= SMALL;
         // y and dsinks are vectors; L and delta have a number a row of Q, and one dimension less.
         const bool vector = strcmp(t->name, "y") == 0 || strcmp(t->name, "dsinks") == 0;
         const int first = vector ? 3 : strcmp(t->name, "L") == 0 || strcmp(t->name, "delta") == 0;
-        const char *data = data_of(l, k);
+        const char *data = data_of(run, k);
         float *row = t->output ? malloc(width * sizeof *row) : NULL;
         size_t bad = 0;
         double sum = 0;
         if (!row) continue;
         for (size_t r = 0; r < rows; r++) {
             for (size_t i = 0; i < width; i++) {
-                row[i] = value_at(t, data, r * width + i);
+                row[i] = (float)wb_get(t->type, data, r * width + i);
                 if (isfinite(row[i]))
                     sum += fabsf(row[i]);
                 else
@@ -72,57 +67,58 @@ static void print_outputs(const laid_case *l)
 }
 
 // O and L of a backward, computed from Q, K and V. A test brings those of its oracle instead.
-static void fill_forward(const laid_case *l)
+static void fill_forward(const wb_run *run)
 {
-    const wb_problem *const problem = l->problem;
-    const attention_shape *s = &l->c.shape;
-    const wb_tensor *tensors = l->tensors;
+    const wb_problem *const problem = run->problem;
+    const attention_shape *s = &run->c.shape;
+    const wb_tensor *tensors = run->tensors;
     const size_t D = (size_t)s->head_dim, N = (size_t)s->q_len;
-    const int Q = wb_tensor_named(tensors, l->count, "Q"), K = Q + 1, V = Q + 2;
-    const int O = wb_tensor_named(tensors, l->count, "O"), L = O + 1;
-    const int sinks = wb_tensor_named(tensors, l->count, "sink_logits");
+    const int Q = wb_tensor_named(tensors, run->count, "Q"), K = Q + 1, V = Q + 2;
+    const int O = wb_tensor_named(tensors, run->count, "O"), L = O + 1;
+    const int sinks = wb_tensor_named(tensors, run->count, "sink_logits");
     char *at[WB_MAX_TENSORS];
-    for (int k = 0; k < l->count; k++) at[k] = data_of(l, k);
+    for (int k = 0; k < run->count; k++) at[k] = data_of(run, k);
     if (s->batch < 1 || s->kv_heads < 1 || s->q_heads % s->kv_heads || s->kv_len != s->q_len || D > WB_MAX_HEAD_DIM)
         return;
     for (size_t row = 0; row < tensors[L].count; row++) {
         const size_t i = row % N, kv_row = row / N / (size_t)(s->q_heads / s->kv_heads) * N;
-        const double sink = sinks < 0 ? -INFINITY : value_at(&tensors[sinks], at[sinks], row / N % (size_t)s->q_heads);
+        const double sink =
+            sinks < 0 ? -INFINITY : wb_get(tensors[sinks].type, at[sinks], row / N % (size_t)s->q_heads);
         double o[WB_MAX_HEAD_DIM] = {0}, sum = sink > -INFINITY, m = sink;
         for (size_t j = 0; j < (s->causal ? i + 1 : N); j++) {
             const bool in_window = !problem->window || i - j < (size_t)s->window;
             if (!in_window && !(problem->sinks && (int)j < s->sinks)) continue;
             double S = 0;
             for (size_t d = 0; d < D; d++)
-                S += (double)value_at(&tensors[Q], at[Q], row * D + d) *
-                     value_at(&tensors[K], at[K], (kv_row + j) * D + d);
+                S += wb_get(tensors[Q].type, at[Q], row * D + d) * wb_get(tensors[K].type, at[K], (kv_row + j) * D + d);
             const double m_new = fmax(m, s->scale * S), alpha = exp(m - m_new), P = exp(s->scale * S - m_new);
             m = m_new, sum = alpha * sum + P;
-            for (size_t d = 0; d < D; d++) o[d] = alpha * o[d] + P * value_at(&tensors[V], at[V], (kv_row + j) * D + d);
+            for (size_t d = 0; d < D; d++)
+                o[d] = alpha * o[d] + P * wb_get(tensors[V].type, at[V], (kv_row + j) * D + d);
         }
         for (size_t d = 0; d < D; d++) ((uint16_t *)at[O])[row * D + d] = wb_to_bf16((float)(o[d] / sum));
         ((float *)at[L])[row] = (float)(m + log(sum));
     }
 }
 
-void by_hand_fill(const laid_case *l)
+void by_hand_fill(const wb_run *run)
 {
-    memset(l->at, WB_NAN_BYTE, l->bytes);
-    memset(l->at, 0, sizeof(wb_exchange));
-    for (int k = 0; k < l->count; k++)
-        if (!l->tensors[k].output) wb_case_fill(l->problem, &l->c, &l->tensors[k], data_of(l, k));
-    if (wb_is_backward(l->problem)) fill_forward(l);
+    memset(run->shared, WB_NAN_BYTE, run->shared_bytes);
+    memset(run->shared, 0, sizeof(wb_exchange));
+    for (int k = 0; k < run->count; k++)
+        if (!run->tensors[k].output) wb_case_fill(run->problem, &run->c, &run->tensors[k], data_of(run, k));
+    if (wb_is_backward(run->problem)) fill_forward(run);
 }
 
-void by_hand_print(const laid_case *l, int told)
+void by_hand_print(const wb_run *run, int told)
 {
-    const wb_exchange *x = (const wb_exchange *)l->at;
+    const wb_exchange *x = (const wb_exchange *)run->shared;
     char text[WB_CASE_TEXT];
-    wb_case_print(l->problem, &l->c, text);
-    printf("%s on %s\n%s\n", l->problem->name, l->problem->on_host ? "this CPU" : wb_device_name(), text);
+    wb_case_print(run->problem, &run->c, text);
+    printf("%s on %s\n%s\n", run->problem->name, run->problem->on_host ? "this CPU" : wb_device_name(), text);
     printf("returned: %s%s%s\n", wb_status_text(x->status), x->status == WB_OK ? "" : ": ", x->message);
     if (x->device_status != WB_OK) printf("device: %s\n", x->device_message);
-    if (x->status == WB_OK && x->device_status == WB_OK) print_outputs(l);
+    if (x->status == WB_OK && x->device_status == WB_OK) print_outputs(run);
     if (told >= 0 && x->status != WB_OK) dprintf(told, "%s\t%s", wb_status_text(x->status), x->message);
     if (told >= 0) return;
     printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
@@ -137,11 +133,11 @@ void by_hand_print(const laid_case *l, int told)
 
 typedef struct rank_process {
     pid_t pid;  // 0: it has ended
-    laid_case part;
+    wb_run part;
 } rank_process;
 
 // Inputs of the whole to a rank, or its outputs home.
-static void copy_part(const laid_case *part, const laid_case *whole, bool outputs)
+static void copy_part(const wb_run *part, const wb_run *whole, bool outputs)
 {
     for (int k = 0; k < whole->count; k++)
         if (whole->tensors[k].output == outputs)
@@ -149,13 +145,13 @@ static void copy_part(const laid_case *part, const laid_case *whole, bool output
                           outputs);
 }
 
-static int begin_rank(rank_process *rank, const laid_case *whole, int part, int board)
+static int begin_rank(rank_process *rank, const wb_run *whole, int part, int board)
 {
     wb_case c = whole->c;
     c.part = part;
-    if (!lay_out(&rank->part, whole->problem, &c, whole->guard, -1)) return 3;
-    memset(rank->part.at, WB_NAN_BYTE, rank->part.bytes);
-    memset(rank->part.at, 0, sizeof(wb_exchange));
+    if (!lay_out(&rank->part, whole->problem, &c, whole->exact, -1)) return 3;
+    memset(rank->part.shared, WB_NAN_BYTE, rank->part.shared_bytes);
+    memset(rank->part.shared, 0, sizeof(wb_exchange));
     copy_part(&rank->part, whole, false);
     fflush(NULL);
     rank->pid = fork();
@@ -166,11 +162,11 @@ static int begin_rank(rank_process *rank, const laid_case *whole, int part, int 
     _exit(ended);
 }
 
-static void end_rank(const rank_process *rank, const laid_case *whole)
+static void end_rank(const rank_process *rank, const wb_run *whole)
 {
     const int r = rank->part.c.part - 1;
-    wb_exchange *x = (wb_exchange *)whole->at;
-    const wb_exchange *y = (const wb_exchange *)rank->part.at;
+    wb_exchange *x = (wb_exchange *)whole->shared;
+    const wb_exchange *y = (const wb_exchange *)rank->part.shared;
     const uint64_t sent = r ? x->asked.sent : 0;  // by those before
     if (rank->pid) kill(rank->pid, SIGKILL);
     if (r == 0 || (x->status == WB_OK && x->device_status == WB_OK)) *x = *y;
@@ -178,10 +174,10 @@ static void end_rank(const rank_process *rank, const laid_case *whole)
     copy_part(&rank->part, whole, true);
     printf("rank %d: %d rows; %llu bytes sent, %u of %u kernels overlapped with messages\n", r,
            wb_rank_rows(&whole->c, r), (unsigned long long)y->asked.sent, y->asked.under_messages, y->asked.kernels);
-    munmap(rank->part.at, rank->part.bytes);
+    munmap(rank->part.shared, rank->part.shared_bytes);
 }
 
-int by_hand_run_ranks(const laid_case *whole)
+int by_hand_run_ranks(const wb_run *whole)
 {
     static rank_process ranks[WB_MOST_RANKS];
     const int count = whole->c.ranks;

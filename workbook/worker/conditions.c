@@ -23,19 +23,19 @@ static int most_threads(void)
     return (int)fmin(40, 1 + (double)(addresses.rlim_cur >> 29));
 }
 
-static bool has_threads(const wb_run *r) { return r->problem->on_host && (r->exact || r->c->processors); }
+static bool has_threads(const wb_run *r) { return r->problem->on_host && (r->exact || r->c.processors); }
 static wb_status set_threads(wb_run *r)
 {
     const int few = 4;  // of an exact run, however few cores there are: a race needs two
-    const int count = r->c->processors ? 1 + r->c->processors % most_threads() : few;
+    const int count = r->c.processors ? 1 + r->c.processors % most_threads() : few;
     if (openblas_set_num_threads) openblas_set_num_threads(count);
-    if (r->c->processors && omp_set_num_threads) omp_set_num_threads(count);
+    if (r->c.processors && omp_set_num_threads) omp_set_num_threads(count);
     return WB_OK;
 }
 
-static bool on_layer(const wb_run *r) { return r->c && wb_have_processors; }
-DOES(set_layer, wb_have_processors(r->c->processors), wb_have_shared_kb(r->c->shared_kb),
-     wb_launch_few(r->c->dry ? 0 : ~0u))
+static bool on_layer(__attribute__((unused)) const wb_run *r) { return wb_have_processors; }
+DOES(set_layer, wb_have_processors(r->c.processors), wb_have_shared_kb(r->c.shared_kb),
+     wb_launch_few(r->c.dry ? 0 : ~0u))
 
 // ------------------------ late inputs
 
@@ -54,24 +54,24 @@ wb_status run_inputs_late(const wb_run *r, void *const buffers[], int again, wb_
     return again ? wb_late_again(inputs, bytes, n, again == 2, *stream) : wb_late_begin(inputs, bytes, n, stream);
 }
 
-static bool is_late(const wb_run *r) { return r->c->late && !r->problem->on_host; }
+static bool is_late(const wb_run *r) { return r->c.late && !r->problem->on_host; }
 static wb_status prepare_late(wb_run *r) { return run_inputs_late(r, r->buffers, 0, &r->stream); }
 static wb_status release_late(wb_run *r) { return wb_late_end(r->stream); }
 
-bool run_has_beside(const wb_run *r) { return r->c->late == 2 && !r->is_rank && !r->problem->on_host; }
+bool run_has_beside(const wb_run *r) { return r->c.late == 2 && !r->is_rank && !r->problem->on_host; }
 
 static wb_status prepare_beside(wb_run *r)
 {
     run_beside *s = &r->beside;
     wb_status status = WB_OK;
-    s->c = *r->c;
+    s->c = r->c;
     s->c.shape.scale *= 2;
     for (int k = 0; k < r->count && status == WB_OK; k++) {
         status = run_new_buffer(r, k, true, -1, &s->buffers[k]);
-        s->pointers[k] = run_address(r->c, r->tensors[k].name, s->buffers[k], r->zones[k].data);
+        s->pointers[k] = run_address(&r->c, r->tensors[k].name, s->buffers[k], r->zones[k].data);
     }
     s->pointers[r->count] = &s->scratch.given;
-    if (r->scratch.buffer && status == WB_OK) status = run_scratch_begin(r->c, NULL, -1, &s->scratch);
+    if (r->scratch.buffer && status == WB_OK) status = run_scratch_begin(&r->c, NULL, -1, &s->scratch);
     return status == WB_OK ? run_inputs_late(r, s->buffers, 0, &s->stream) : status;
 }
 
@@ -121,7 +121,7 @@ static uint64_t listed(const block_mask *m, int q_len, int span, int from, int t
 static wb_status begin_watch(wb_run *r)
 {
     const wb_problem *const problem = r->problem;
-    const wb_case *const c = r->c;
+    const wb_case *const c = &r->c;
     const wb_tensor *const tensors = r->tensors;
     void *const *const pointers = r->pointers;
     if (problem->signature == WB_DECODE) {
@@ -170,7 +170,7 @@ static wb_status begin_watch(wb_run *r)
 static bool is_watched(const wb_run *r)
 {
     const wb_signature takes = r->problem->signature;
-    return wb_watch_pages && r->c->watched && (r->c->shape.causal || takes == WB_BLOCK_MASK || takes == WB_DECODE);
+    return wb_watch_pages && r->c.watched && (r->c.shape.causal || takes == WB_BLOCK_MASK || takes == WB_DECODE);
 }
 DOES(end_watch, wb_watch_end())
 
@@ -179,7 +179,7 @@ DOES(end_watch, wb_watch_end())
 // Inputs are constant, where nothing else changes or watches them.
 static bool has_constants(const wb_run *r)
 {
-    return wb_constant && !is_watched(r) && !r->exact && !r->c->late && !r->is_rank && !r->problem->on_host;
+    return wb_constant && !is_watched(r) && !r->exact && !r->c.late && !r->is_rank && !r->problem->on_host;
 }
 static wb_status begin_constants(wb_run *r)
 {
@@ -188,16 +188,16 @@ static wb_status begin_constants(wb_run *r)
     return WB_OK;
 }
 
-static bool is_overlapped(const wb_run *r) { return wb_overlap_begin && r->c->overlapped && !r->is_rank; }
+static bool is_overlapped(const wb_run *r) { return wb_overlap_begin && r->c.overlapped && !r->is_rank; }
 DOES(begin_overlap, wb_overlap_begin())
 DOES(end_overlap, wb_overlap_end())
 
-static bool has_order(const wb_run *r) { return wb_run_in_order && r->c->order; }
-DOES(begin_order, wb_run_in_order(r->c->order))
+static bool has_order(const wb_run *r) { return wb_run_in_order && r->c.order; }
+DOES(begin_order, wb_run_in_order(r->c.order))
 
 // The record is the last tensor, behind those of the function, and stays where it is.
-static bool has_record(const wb_run *r) { return wb_record_products && r->c->products; }
-DOES(begin_record, wb_record_products((float *)zone_data(r->shared, &r->zones[r->count]), (size_t)r->c->products))
+static bool has_record(const wb_run *r) { return wb_record_products && r->c.products; }
+DOES(begin_record, wb_record_products((float *)zone_data(r->shared, &r->zones[r->count]), (size_t)r->c.products))
 DOES(end_record, wb_record_products(NULL, 0))
 
 // ------------------------ the table

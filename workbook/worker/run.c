@@ -62,7 +62,7 @@ static bool ends(const wb_case *c, const wb_tensor *t)
 // How many bytes tensor k's buffer has behind it.
 static size_t behind(const wb_run *r, int k)
 {
-    return ends(r->c, &r->tensors[k]) ? 0 : r->zones[k].bytes - r->zones[k].data - r->tensors[k].bytes;
+    return ends(&r->c, &r->tensors[k]) ? 0 : r->zones[k].bytes - r->zones[k].data - r->tensors[k].bytes;
 }
 
 wb_status run_new_buffer(const wb_run *r, int k, bool filled, int place, void **buffer)
@@ -82,7 +82,7 @@ wb_status run_new_buffer(const wb_run *r, int k, bool filled, int place, void **
 
 static wb_status make_buffers(wb_run *r)
 {
-    const wb_case *c = r->c;
+    const wb_case *c = &r->c;
     for (int k = 0; k < r->count; k++) {
         const wb_tensor *t = &r->tensors[k];
         const wb_zone *z = &r->zones[k];
@@ -106,7 +106,7 @@ static wb_status make_buffers(wb_run *r)
 
 static wb_status end_buffers(wb_run *r)
 {
-    const bool on_host = r->problem->on_host, ran = r->x->device_status == WB_OK && !r->c->dry;
+    const bool on_host = r->problem->on_host, ran = r->x->device_status == WB_OK && !r->c.dry;
     const bool fetched = r->moved && ran && !(r->is_rank && r->x->status == WB_OK);
     wb_status status = WB_OK;
     for (int k = 0; k < r->count && status == WB_OK; k++) {
@@ -169,14 +169,14 @@ static wb_status make_scratch(wb_run *r)
     const wb_ring *ring = r->is_rank ? &r->ring : NULL;
     if ((r->problem->signature != WB_DECODE && !r->is_rank) || !wb_under_test.workspace) return WB_OK;
     r->scratch.guard = r->exact ? 0 : WB_GUARD;
-    const wb_status status = run_scratch_begin(r->c, ring, r->c->place && !r->exact ? WB_MAX_TENSORS : -1, &r->scratch);
+    const wb_status status = run_scratch_begin(&r->c, ring, r->c.place && !r->exact ? WB_MAX_TENSORS : -1, &r->scratch);
     if (status != WB_OK) return status;
     wb_workspace *w = &r->scratch.given;
-    w->at = run_address(r->c, "workspace", w->at, 0);
-    if (r->c->short_workspace) w->bytes -= w->bytes < 16 ? w->bytes : 16;
+    w->at = run_address(&r->c, "workspace", w->at, 0);
+    if (r->c.short_workspace) w->bytes -= w->bytes < 16 ? w->bytes : 16;
     r->pointers[r->count] = w;
     r->x->workspace_bytes = w->bytes;
-    r->x->workspace_least = least_workspace(r->c, ring);
+    r->x->workspace_least = least_workspace(&r->c, ring);
     return WB_OK;
 }
 
@@ -196,13 +196,13 @@ static wb_status end_scratch(wb_run *r)
 // What the function is told of the rank that this process is.
 static wb_status join_ring(wb_run *r)
 {
-    const int stray = r->c->stray;
+    const int stray = r->c.stray;
     const wb_status status = r->is_rank ? wb_rank_join(r->board, r->board_bytes, &r->ring) : WB_OK;
     r->told = r->ring;
-    if (strcmp(r->c->null, "comm") == 0) r->told.comm = NULL;
+    if (strcmp(r->c.null, "comm") == 0) r->told.comm = NULL;
     if (stray == 1) r->told.ranks = 0;
     if (stray > 1) r->told.rank = stray == 2 ? -1 : r->ring.ranks;
-    r->pointers[r->count + 1] = run_address(r->c, "ring", (char *)&r->told, 0);
+    r->pointers[r->count + 1] = run_address(&r->c, "ring", (char *)&r->told, 0);
     return status;
 }
 
@@ -221,19 +221,19 @@ static wb_status call_all(wb_run *r)
     wb_exchange *x = r->x;
     const run_beside *beside = &r->beside;
     const bool two = run_has_beside(r);
-    const int mine = two && (r->c->seed + (uint64_t)r->c->shape.batch) % 2;
+    const int mine = two && (r->c.seed + (uint64_t)r->c.shape.batch) % 2;
     x->stage = WB_STAGE_CALLING;
     x->status = WB_OK;
-    if (r->is_rank && r->stream && r->c->late == 2) {  // a call with other contents, and then these
+    if (r->is_rank && r->stream && r->c.late == 2) {  // a call with other contents, and then these
         wb_status status = run_inputs_late(r, r->buffers, 2, &r->stream);
-        x->status = call(r->problem, r->c, r->pointers, r->stream);
+        x->status = call(r->problem, &r->c, r->pointers, r->stream);
         if (status == WB_OK) status = run_inputs_late(r, r->buffers, 1, &r->stream);
         if (status != WB_OK) return status;
     }
     if (wb_record_queued && r->is_rank) wb_record_queued(true);
     for (int n = 0; n <= two && x->status == WB_OK; n++) {
         if (two && wb_not_on) wb_not_on(n == mine ? beside->stream : r->stream);
-        x->status = n == mine ? call(r->problem, r->c, r->pointers, r->stream)
+        x->status = n == mine ? call(r->problem, &r->c, r->pointers, r->stream)
                               : call(r->problem, &beside->c, beside->pointers, beside->stream);
     }
     if (two && wb_not_on) wb_not_on(NULL);
@@ -271,7 +271,7 @@ static void add_what_was_queued(wb_asked *asked)
 // All shared pages were touched when the test filled them; this makes them resident here, before a peak is read.
 static void touch_pages(const wb_run *r)
 {
-    for (int k = 0; k < r->count && !r->c->dry; k++)
+    for (int k = 0; k < r->count && !r->c.dry; k++)
         for (size_t i = 0; i < r->tensors[k].bytes; i += 4096)
             (void)*(volatile char *)(zone_data(r->shared, &r->zones[k]) + i);
 }
@@ -305,7 +305,7 @@ wb_status wb_run_case(wb_run *r)
     r->x = (wb_exchange *)r->shared;
     r->is_rank = wb_has_ranks(r->problem);
     r->moved = !r->problem->on_host || r->exact;
-    r->ring = (wb_ring){NULL, r->c->part - 1, r->c->ranks, NULL};
+    r->ring = (wb_ring){NULL, r->c.part - 1, r->c.ranks, NULL};
     wb_status status = r->is_rank ? wb_rank_device(r->ring.rank, r->ring.ranks) : WB_OK;
     if (status == WB_OK) status = run_conditions(r, RUN_SET);
     if (wb_open_memory) wb_open_memory(true);

@@ -28,12 +28,14 @@ typedef struct run_beside {
 
 typedef struct wb_run {
     const wb_problem *problem;
-    const wb_case *c;
-    const wb_tensor *tensors;
-    const wb_zone *zones;
-    int count;
-    char *shared;  // an exchange, and the zones
-    // Tensors of a problem on the host move, too, each to a buffer that ends with it, and outputs are not filled.
+    wb_case c;
+    wb_tensor tensors[WB_MAX_TENSORS];
+    wb_zone zones[WB_MAX_TENSORS];
+    int count;     // but for a record behind these of the function (wb_case.products), which stays where it is
+    char *shared;  // an exchange, and the zones, of so many bytes
+    size_t shared_bytes;
+    // Zones have no guards. Tensors of a problem on the host move, too, each to a buffer that ends with it, and outputs
+    // are not filled.
     bool exact;
     void *board;  // of a rank
     size_t board_bytes;
@@ -87,25 +89,14 @@ __END_DECLS
 
 // ------------------------ by_hand.c: what a worker does itself where no test started it
 
-// A case in memory: an exchange and its zones, of `guard` bytes on both sides of each tensor.
-typedef struct laid_case {
-    const wb_problem *problem;
-    wb_case c;
-    wb_tensor tensors[WB_MAX_TENSORS];
-    wb_zone zones[WB_MAX_TENSORS];
-    int count;
-    size_t guard, bytes;
-    char *at;
-} laid_case;
-
-// file: a test's memory, or -1: by hand. False, with a line on stderr, if there is none.
-bool lay_out(laid_case *l, const wb_problem *problem, const wb_case *c, size_t guard, int file);
+// A case in memory. file: a test's, or -1: by hand. False, with a line on stderr, if there is none.
+bool lay_out(wb_run *r, const wb_problem *problem, const wb_case *c, bool exact, int file);
 
 // Runs it once, as one worker or rank does. Returns the exit status that the worker deserves. board: a file, or -1.
-int try_run(const laid_case *l, int board);
+int try_run(wb_run *r, int board);
 
 // Makes the inputs; starts a process for each rank, of which the first that ends badly ends all; prints what came out.
 // `told`, unless -1: a descriptor that is told of an error, as of a report (layer_requests.h).
-void by_hand_fill(const laid_case *l);
-int by_hand_run_ranks(const laid_case *whole);
-void by_hand_print(const laid_case *l, int told);
+void by_hand_fill(const wb_run *run);
+int by_hand_run_ranks(const wb_run *whole);
+void by_hand_print(const wb_run *run, int told);

@@ -17,9 +17,12 @@
 #include "worker/run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int usage(const char *program)
@@ -30,39 +33,33 @@ static int usage(const char *program)
     return 2;
 }
 
-bool lay_out(laid_case *l, const wb_problem *problem, const wb_case *c, size_t guard, int file)
+bool lay_out(wb_run *r, const wb_problem *problem, const wb_case *c, bool exact, int file)
 {
-    *l = (laid_case){.problem = problem, .c = *c, .guard = guard};
-    l->count = wb_case_tensors(problem, c, l->tensors);
-    l->bytes = wb_exchange_layout(l->tensors, l->count, c, guard, l->zones);
+    *r = (wb_run){.problem = problem, .c = *c, .exact = exact};
+    const int count = wb_case_tensors(problem, c, r->tensors);
+    r->count = count - (c->products > 0);
+    r->shared_bytes = wb_exchange_layout(r->tensors, count, c, exact ? 0 : WB_GUARD, r->zones);
     // Shared by hand, too: a rank is a child of this process.
-    l->at = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
-    if (l->at != MAP_FAILED) return true;
-    fprintf(stderr, "no memory of %zu bytes for this case: %s\n", l->bytes, strerror(errno));
+    const int flags = MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0);
+    r->shared = mmap(NULL, r->shared_bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+    if (r->shared != MAP_FAILED) return true;
+    fprintf(stderr, "no memory of %zu bytes for this case: %s\n", r->shared_bytes, strerror(errno));
     return false;
 }
 
-int try_run(const laid_case *l, int board_file)
+int try_run(wb_run *r, int board_file)
 {
     struct stat board = {.st_size = 0};
-    void *at = NULL;
     if (board_file >= 0) {
         if (fstat(board_file, &board) == 0)
-            at = mmap(NULL, (size_t)board.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, board_file, 0);
+            r->board = mmap(NULL, (size_t)board.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, board_file, 0);
         close(board_file);
-        if (!at || at == MAP_FAILED) return fprintf(stderr, "worker: no shared memory: %s\n", strerror(errno)), 3;
+        if (!r->board || r->board == MAP_FAILED)
+            return fprintf(stderr, "worker: no shared memory: %s\n", strerror(errno)), 3;
     }
-    wb_run run = {.problem = l->problem,
-                  .c = &l->c,
-                  .tensors = l->tensors,
-                  .zones = l->zones,
-                  .count = l->count - (l->c.products > 0),  // the last is a record, which stays where it is
-                  .shared = l->at,
-                  .exact = l->guard == 0,
-                  .board = at,
-                  .board_bytes = (size_t)board.st_size};
-    const wb_status status = wb_run_case(&run);
-    if (at) munmap(at, (size_t)board.st_size);
+    r->board_bytes = (size_t)board.st_size;
+    const wb_status status = wb_run_case(r);
+    if (r->board) munmap(r->board, r->board_bytes);
     if (status == WB_OK) return 0;
     fprintf(stderr, "worker: %s: %s\n", wb_status_text(status),
             wb_last_message());  // the machinery failed, not the student
@@ -71,31 +68,34 @@ int try_run(const laid_case *l, int board_file)
 
 static FILE *counts;   // --count: a row a case, read by score/next.c
 static int told = -1;  // --report
+static bool apart;     // a child serves: serve_apart()
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
-static int try_case(const wb_problem *problem, const char *text, int file, int board, size_t guard)
+static int try_case(const wb_problem *problem, const char *text, int file, int board, bool exact)
 {
     wb_case c;
-    laid_case laid;
+    wb_run run;
     if (wb_case_parse(problem, text, &c) != WB_OK) {
         fprintf(stderr, "%s\n", wb_last_message());
         return 2;
     }
     const bool by_hand = file < 0;
     if (by_hand && wb_has_ranks(problem)) c.part = 0;
-    const bool there = lay_out(&laid, problem, &c, guard, file);
+    const bool there = lay_out(&run, problem, &c, exact, file);
     if (!by_hand) close(file);
     if (!there) return 2;
-    if (by_hand) by_hand_fill(&laid);
-    const int status = by_hand && wb_has_ranks(problem) ? by_hand_run_ranks(&laid) : try_run(&laid, board);
+    if (by_hand) by_hand_fill(&run);
+    const int status = by_hand && wb_has_ranks(problem) ? by_hand_run_ranks(&run) : try_run(&run, board);
     if (status) return status;
-    const wb_asked *a = &((wb_exchange *)laid.at)->asked;
+    const wb_exchange *x = (wb_exchange *)run.shared;
+    const wb_asked *a = &x->asked;
+    if (apart && x->device_status != WB_OK) return 3;  // what a device error leaves is no other case's
     if (counts)
         fprintf(counts, "%llu\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks,
                 (unsigned long long)a->multiplied, (unsigned long long)a->products, (unsigned long long)a->sent,
                 (unsigned long long)a->fetches);
-    if (by_hand) by_hand_print(&laid, told);
-    munmap(laid.at, laid.bytes);
+    if (by_hand) by_hand_print(&run, told);
+    munmap(run.shared, run.shared_bytes);
     return 0;
 }
 
@@ -103,19 +103,35 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
 __attribute__((weak)) void coverage_write(void) {}
 
 // For a test: case after case, until there are no more.
-static int serve(const wb_problem *problem, int socket, size_t guard)
+static int serve(const wb_problem *problem, int socket, bool exact, int *served)
 {
     char text[WB_CASE_TEXT];
     int board;
     if (wb_report_to) wb_report_to(FINDING_FILE);
-    for (int served = 0, file; (file = wb_exchange_receive(socket, text, &board)) >= 0; served++) {
-        const int status = try_case(problem, text, file, board, guard);
+    for (int file; (file = wb_exchange_receive(socket, text, &board)) >= 0; ++*served) {
+        const int status = try_case(problem, text, file, board, exact);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
         coverage_write();
-        wb_exchange_answer(socket, served);
+        wb_exchange_answer(socket, *served);
     }
     return 0;
+}
+
+// The same by a child, and after a case in which it ends by another: how far it came stands in that case's memory.
+static int serve_apart(const wb_problem *problem, int socket, bool exact)
+{
+    int *const served = mmap(NULL, sizeof *served, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), status;
+    pid_t child = served == MAP_FAILED ? -1 : 1;
+    for (apart = true; child > 0; wb_exchange_answer(socket, (*served)++)) {
+        if ((child = fork()) == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(serve(problem, socket, exact, served));
+        }
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        if (status == 0) return 0;
+    }
+    return 3;
 }
 
 // Whether a case is one that can be asked of the function, without asking it.
@@ -132,13 +148,15 @@ static int tell_case(const wb_problem *problem, const char *text)
 __attribute__((visibility("default"))) int main(int argc, char **argv)
 {
     const wb_problem *problem = wb_find_problem(wb_under_test.name);
-    size_t guard = WB_GUARD;
+    bool exact = false;
     const char *record = NULL;
     long block = 0;
+    int served = 0;
     if (wb_play_strictly) wb_play_strictly();
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
-        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), guard);
+        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), exact, &served);
+        if (strcmp(argv[i], "--apart") == 0) return serve_apart(problem, atoi(argv[i + 1]), exact);
         if (strcmp(argv[i], "--record") == 0)
             record = argv[i + 1];
         else if (strcmp(argv[i], "--block") == 0)
@@ -150,7 +168,7 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
             told = atoi(argv[i + 1]);
             if (wb_report_to) wb_report_to(told);
         } else if (strcmp(argv[i], "--guard") == 0)
-            guard = (size_t)atol(argv[i + 1]);
+            exact = atol(argv[i + 1]) == 0;
         else if (strcmp(argv[i], "--cases") == 0) {
             if (strcmp(argv[i + 1], "list")) return tell_case(problem, argv[i + 1]);
             wb_small_cases_print(problem);
@@ -166,7 +184,7 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
     if (record && !wb_record_begin(record, wb_has_ranks(problem) ? -1 : block)) return perror(record), 2;
     for (int i = 1; i < argc; i += 2) {
         char *rest = strcmp(argv[i], "--case") == 0 ? argv[i + 1] : NULL, *text;
-        while (status == 0 && (text = strsep(&rest, ":"))) cases++, status = try_case(problem, text, -1, -1, guard);
+        while (status == 0 && (text = strsep(&rest, ":"))) cases++, status = try_case(problem, text, -1, -1, exact);
     }
     if (cases == 0)
         status = try_case(problem,
@@ -174,6 +192,6 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
                           : problem->signature == WB_DECODE ? "B=2,Hq=2,Nq=1,Nk=100,D=64"
                           : wb_has_ranks(problem)           ? "B=1,Hq=2,Nq=100,D=64,causal=1,ranks=2"
                                                             : "B=1,Hq=2,Nq=100,D=64",
-                          -1, -1, guard);
+                          -1, -1, exact);
     return record && !wb_record_end() ? 2 : status;
 }
