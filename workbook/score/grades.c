@@ -51,9 +51,11 @@ static bool read_checkpoint(char *line, checkpoint *c)
 
 static void read_checkpoints(int number)
 {
-    char *rest = grades_read_file("problems/%02d/checkpoints.txt", number);  // of which tests are a part
+    char path[64];
+    snprintf(path, sizeof path, "problems/%02d/checkpoints.txt", number);
+    char *rest = grades_read_file("%s", path);  // of which tests are a part
     const int first = grades_checkpoints;
-    if (!*rest) grades_give_up("checkpoints.txt");
+    if (!*rest) grades_give_up(path);
     for (char *line; (line = strsep(&rest, "\n"));) {
         const int c = grades_checkpoints - (*line == ' ');
         if (*line == '#' || !line[strspn(line, " \t\r")]) continue;
