@@ -10,9 +10,11 @@
 #include "diagnose/cases.h"
 #include "repair/changes.h"
 #include "score/grades.h"
+#include "score/safe_text.h"
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <regex.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -47,12 +49,7 @@ static double now(void)
     spent_look(&own, getpid(), false);
     return own.cpu;
 }
-static bool is_over(void)
-{
-    static double looked;
-    if (spent_now() - looked > 0.05) now(), looked = spent_now();
-    return own.cpu >= budget;
-}
+static bool is_over(void) { return (spent_now() - own.looked > 0.05 ? now() : own.cpu) >= budget; }
 
 // A file that a worker maps, in place of the one before; unshare() takes it away.
 static bool share(void)
@@ -96,17 +93,14 @@ static pid_t start_child(int p)
 // The status with which a child ends; -1: the time was up.
 static int end_of(int p)
 {
-    int status = -1;
-    while (waitpid(children[p], &status, WNOHANG) == 0) {
+    int status;
+    bool late = false;
+    while (waitpid(children[p], &status, late ? 0 : WNOHANG) == 0) {
         usleep(50000);
-        if (!is_over()) continue;
-        kill(-children[p], SIGTERM);
-        waitpid(children[p], &status, 0);
-        status = -1;
-        break;
+        if ((late = is_over())) kill(-children[p], SIGTERM);
     }
     children[p] = 0;
-    return status;
+    return late ? -1 : status;
 }
 
 // Whether an output of case n is wrong, or it does not end well, or the time is up.
@@ -176,20 +170,15 @@ static void leave_out_head_dims(char *source, const char *given)
 {
     wb_case c;
     if (!given || wb_case_parse(problem, given, &c) != WB_OK || !c.shape.head_dim) return;
-    for (char *line = source, *next; *line; line = next) {
-        const size_t length = strcspn(line, "\n"), blank = strspn(line, " ");
-        next = line + length + (line[length] == '\n');
-        if (strncmp(line + blank, "if (", 4) && strncmp(line + blank, "case ", 5)) continue;
-        for (const int *D = problem->head_dims; *D; D++) {
-            char is[16], of[16];
-            snprintf(is, sizeof is, " %d", *D), snprintf(of, sizeof of, "<%d, ", *D);
-            if (*D == c.shape.head_dim || !length || line[length - 1] != ';' || !memmem(line, length, is, strlen(is)) ||
-                !memmem(line, length, of, strlen(of)))
-                continue;
-            memset(line, ' ', length);
-            head_dim = c.shape.head_dim;
-            break;
-        }
+    for (const int *D = problem->head_dims; *D; D++) {
+        char form[80];
+        regex_t line;
+        regmatch_t at;
+        snprintf(form, sizeof form, "^ *(if \\(|case ).* %d.*<%d, .*;$", *D, *D);
+        if (*D == c.shape.head_dim || regcomp(&line, form, REG_EXTENDED | REG_NEWLINE)) continue;
+        for (; regexec(&line, source, 1, &at, 0) == 0; head_dim = c.shape.head_dim)
+            memset(source + at.rm_so, ' ', (size_t)(at.rm_eo - at.rm_so));
+        regfree(&line);
     }
 }
 
@@ -251,23 +240,20 @@ static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothin
 // lines: of a report, "19 82"; gaps: "max|rescale".
 static void find_distances(const char *source, const char *lines, const char *gaps)
 {
+    char named[400], gap[400], *end;
     for (int n = 0; n < LINES; n++) distance[n] = FAR;
-    for (char *at = NULL; *lines; lines = at) {
-        const int line = (int)strtol(lines, &at, 10);
-        for (int k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
-        if (at == lines) break;
-    }
+    for (long line; line = strtol(lines, &end, 10), end > lines; lines = end)
+        for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
+    snprintf(named, sizeof named, "|%s|", gaps);
     bool blamed = false;  // the gap: by its name, or it holds a line that was
-    for (int line = 1, begin = 0; *source && line < LINES; line++) {
+    for (int line = 1, begin = 0; *source && line < LINES; line++, source = next_line(source)) {
         const char *const at = source + strspn(source, " ");
         if (strncmp(at, "//{ ", 4) == 0) {
-            begin = line, blamed = false;
-            for (const char *name = gaps; *name; name += strcspn(name, "|"), name += *name == '|')
-                blamed |= strcspn(name, "|") == strcspn(at + 4, ":\n") && !strncmp(at + 4, name, strcspn(name, "|"));
+            snprintf(gap, sizeof gap, "|%.*s|", (int)strcspn(at + 4, ":\n"), at + 4);
+            begin = line, blamed = strstr(named, gap);
         }
         blamed |= distance[line] == 0;
         for (int k = begin; blamed && strncmp(at, "//}", 3) == 0 && k < line; k++) distance[k] -= distance[k] == FAR;
-        source += strcspn(source, "\n"), source += *source == '\n';
     }
 }
 static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
@@ -275,8 +261,7 @@ static int distance_of(const change *c) { return distance[c->line < LINES ? c->l
 // ------------------------ trying
 
 static int order[REPAIR_IDS], order_count;
-static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
-static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
+static int like[REPAIR_IDS];  // the first in the order with the same values there; 0: it is not in the order
 
 // Which values all changes would have in these cases.
 static void probe(int what, int from, int to)
@@ -285,31 +270,21 @@ static void probe(int what, int from, int to)
     shared->on = 0, shared->probing = what;
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
-    memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
-}
-
-// Whether a change makes a difference in what was probed last.
-static bool differs(int id)
-{
-    const change *c = &changes[id];
-    return values[id] != 0 && (!c->as_it_is || values[id] != values[c->as_it_is]);
 }
 
 // What is worth trying, in its order.
 static void find_order(void)
 {
     probe(REPAIR_VALUES, first, first + 1);
-    order_count = 0;
-    memset(like, 0, sizeof like);
+    const uint64_t *const values = shared->values;
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank || !differs(id)) continue;
+            if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank) continue;
+            if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
-            int k = id;
-            while (c->as_it_is && changes[k - 1].site == c->site) k--;
-            for (; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
+            for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
                 if (like[k] && values[k] == values[id]) like[id] = like[k];
         }
 }
@@ -389,7 +364,8 @@ static int choose(int count, uint64_t seed, const char *built)
     if (!share()) return 2;
     find_cases(0, NULL);
     probe(REPAIR_REACHED, 0, case_count);
-    for (int id = 1; id < change_count; id++) seen[id] = !values[changes[id].as_it_is ? changes[id].as_it_is : id];
+    for (int id = 1; id < change_count; id++)
+        seen[id] = !shared->values[changes[id].as_it_is ? changes[id].as_it_is : id];
     for (int n = 0, chosen = 0; n < DRAWN * count && chosen < count && case_count; n++) {
         const int id = drawn(n, seed);
         if (seen[id] || !*changes[id].put) continue;
