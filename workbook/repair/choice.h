@@ -77,24 +77,17 @@ template <class T, class Y> T beside(int k, T x, const Y &other)
     constexpr bool like = std::is_same_v<T, bool> == std::is_same_v<Y, bool>;
     if constexpr (is_number<Y> && like && (std::is_floating_point_v<T> || !std::is_floating_point_v<Y>)) {
         const auto y = number(other);
-        if (k == 0) return (T)y;
-        if (k == 1) return (T)(x * y);
-        if (k == 2) return y == 0 ? x : (T)(x / y);
-        if (k == 3) return (T)(x + y);
-        if (k == 4) return (T)(x - y);
-        if (k == 5) return (T)(y - x);
+        const T all[REPAIR_EACH] = {(T)y, (T)(x * y), y == 0 ? x : (T)(x / y), (T)(x + y), (T)(x - y), (T)(y - x)};
+        return all[k];
     }
     return x;
 }
 template <class T, class... Y> T changed(int k, T x, const Y &...y)
 {
-    if (k == 0) return x + 1;
-    if (k == 1) return x - 1;
-    if (k == 2) return 0;
-    if (k == 3) return std::is_integral_v<T> ? x : (T)-x;  // of no length or index
-    if (k == 4) return 1;
+    const T minus = std::is_integral_v<T> ? x : (T)-x;  // of no length or index
+    const T alone[REPAIR_OWN] = {(T)(x + 1), (T)(x - 1), (T)0, minus, (T)1};
+    T result = k < REPAIR_OWN ? alone[k] : x;
     int n = REPAIR_OWN;
-    T result = x;
     ((k >= n && k < n + REPAIR_EACH ? (void)(result = beside(k - n, x, y)) : (void)0, n += REPAIR_EACH), ...);
     return result;
 }

@@ -39,9 +39,8 @@ static bool wrong[MOST_CASES];                   // as the function is
 static double seconds[MOST_CASES];               // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static spent_time own;
-static double search = 15, budget;  // seconds of a processor, all that was started with it
+static double budget;  // seconds of a processor, with all that was started
 static repair_shared *shared;
-static char shared_name[] = "/tmp/wb_repair.XXXXXX";
 
 // Seconds of a processor so far.
 static double now(void)
@@ -51,56 +50,21 @@ static double now(void)
 }
 static bool is_over(void) { return (spent_now() - own.looked > 0.05 ? now() : own.cpu) >= budget; }
 
-// A file that a worker maps, in place of the one before; unshare() takes it away.
+// What a worker maps, in place of what it did before.
 static bool share(void)
 {
-    strcpy(strrchr(shared_name, '.'), ".XXXXXX");
-    const int file = mkstemp(shared_name);
+    char name[40];
+    const int file = memfd_create("repair", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, sizeof *shared)) return false;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    setenv("WB_REPAIR", shared_name, 1);
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), file);
+    setenv("WB_REPAIR", name, 1);
     return shared != MAP_FAILED;
-}
-static void unshare(void)
-{
-    worker_retire(WORKER_SHARED);
-    unlink(shared_name);
 }
 static int processes(void)
 {
     const char *jobs = getenv("JOBS");
     return jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
-}
-static pid_t children[PROCESSES];  // each leads a group; 0: there is none
-static void end(int signal)
-{
-    for (int p = 0; p < PROCESSES; p++)
-        if (children[p]) kill(-children[p], signal);
-    unlink(shared_name);
-    _exit(2);
-}
-static pid_t start_child(int p)
-{
-    children[p] = fork();
-    if (children[p] > 0) setpgid(children[p], children[p]);
-    if (children[p]) return children[p];
-    memset(children, 0, sizeof children);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    return 0;
-}
-// The status with which a child ends; -1: the time was up.
-static int end_of(int p)
-{
-    int status;
-    bool late = false;
-    while (waitpid(children[p], &status, late ? 0 : WNOHANG) == 0) {
-        usleep(50000);
-        if ((late = is_over())) kill(-children[p], SIGTERM);
-    }
-    children[p] = 0;
-    return late ? -1 : status;
 }
 
 // Whether an output of case n is wrong, or it does not end well, or the time is up.
@@ -130,11 +94,12 @@ static bool is_wrong(int n)
 // The status with which a command ends; what it says goes into a file.
 static int status_of(const char *command, const char *log)
 {
-    if (start_child(0) == 0) {
-        if (freopen(log, "w", stdout) && dup2(1, 2) == 2) execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    return end_of(0);
+    char left[40], text[9000];
+    snprintf(left, sizeof left, "%g", budget - now());
+    snprintf(text, sizeof text, "{ %s\n} >%s 2>&1", command, log);
+    const int status = spent_within((char *[]){left, "sh", "-c", text, NULL});
+    if (status == SPENT_LATE) spent_add(&own, budget);
+    return status;
 }
 
 // Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
@@ -312,44 +277,52 @@ static bool may_hide(const change *c)
     return *c->of == '/' ? *c->put != '%' : always || isdigit((unsigned char)*c->put);
 }
 
+typedef struct trials {
+    int next, last;                             // in the order
+    bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
+} trials;
+
+static void try_some(trials *done)
+{
+    if (!share()) return;
+    for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
+        const int id = shared->on = order[n];
+        if (done->fails[like[id]]) continue;
+        bool right = !(done->fails[id] = is_wrong(first));
+        for (int k = 0; k < case_count && right; k++) right = k == first || !is_wrong(k);
+        if (!right) continue;
+        done->mends[id] = true;
+        const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
+        if (last < done->last) done->last = last;
+    }
+    worker_retire(WORKER_SHARED);
+}
+
 static int tried;  // changes
 
 // Tries all in several processes, until some mend all cases or the time is up: the first of these in the order.
 static int try_all(int found[SUITES])
 {
     find_order();
-    int count = 0;
-    struct {
-        int next, last;                             // in the order
-        bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
-    } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t children[PROCESSES];
+    int count = 0, started = 0;
+    trials *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (done == MAP_FAILED) return 0;
     done->last = order_count;
-    for (int p = 0; p < processes(); p++) {
-        if (start_child(p)) continue;
-        signal(SIGTERM, SIG_DFL);
-        if (!share()) _exit(2);
-        signal(SIGTERM, end);
-        for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
-            const int id = shared->on = order[n];
-            if (done->fails[like[id]]) continue;
-            bool right = !(done->fails[id] = is_wrong(first));
-            for (int k = 0; k < case_count && right; k++) right = k == first || !is_wrong(k);
-            if (!right) continue;
-            done->mends[id] = true;
-            const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
-            if (last < done->last) done->last = last;
-        }
-        unshare();
+    while (started < processes() && (children[started] = fork()) > 0) started++;
+    if (started < processes() && children[started] == 0) {
+        signal(SIGTERM, SIG_DFL), prctl(PR_SET_PDEATHSIG, SIGTERM);
+        try_some(done);
         _exit(0);
     }
-    for (int p = 0; p < processes(); p++) end_of(p);
+    for (int p = 0; p < started; p++)
+        for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
+            if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
     for (int n = 0; n < 2 * tried && count < SUITES; n++) {
         const int id = order[n % tried];
         if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
     }
-    munmap(done, sizeof *done);
     return count;
 }
 
@@ -383,7 +356,7 @@ static int choose(int count, uint64_t seed, const char *built)
         printf("%d\t%d\t%s\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put, text);
         chosen++;
     }
-    return unshare(), 0;
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -393,6 +366,7 @@ int main(int argc, char **argv)
 #endif
     const char *said = NULL;
     outcome known = {.gaps = "", .lines = ""};
+    double search = 15;
     int chosen = 0;
     uint64_t seed = 0;
     for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
@@ -406,7 +380,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
     }
-    signal(SIGTERM, end), signal(SIGINT, end);
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
@@ -431,13 +404,9 @@ int main(int argc, char **argv)
     find_distances(source, known.lines, known.gaps);
     for (int n = 0; n < case_count; n++)
         if (wrong[n] && (first < 0 || seconds[n] < seconds[first])) first = n;
-    if (first < 0) {
-        puts("nothing, because no small case fails in every run");
-        return unshare(), 1;
-    }
+    if (first < 0) return puts("nothing, because no small case fails in every run"), 1;
     int likely[SUITES], found = 0;
     const int count = try_all(likely);
-    unshare();
     budget = now() + 2 * search;
     for (int n = 0; n < count && !found; n++)
         if (passes_suite(&changes[likely[n]], whole, argv[2], argv[3])) found = likely[n];
