@@ -381,6 +381,40 @@ static void vary_operators(void)
     }
 }
 
+// Before a call, or an assignment, a copy of it with the other word.
+static void vary_word(int t, const char *other)
+{
+    const bool calls = kind(t) == 'i';
+    const int to = !calls ? declared_until(t) : is(t + 1, "(") ? all[t + 1].mate + 1 : 0;
+    int from = t - 1;
+    while (is(from, "]") || is(from - 1, ". ->")) from = is(from, "]") ? all[from].mate - 1 : from - 2;
+    if (to <= t + 1 || (calls ? is(t - 1, ". -> ::") : !is(from - 1, "; { } ) else") || is(all[t].block, "("))) return;
+    const int id = new_ids(calls ? CHANGE_OPERAND : CHANGE_NEAR, 1, t, t + 1);
+    const char *const rest = plain(t + 1, to), *const begin = plain(from, t);
+    if (is(t, "="))
+        SAY(id, "= %s +", begin);  // rows have no +=
+    else
+        SAY(id, "%s", other);
+    if (!calls) {
+        put(all[from].at, OPERAND, id, "\nif (::wb_repair::is_on(%d)) %s %s %s; else\n", id, begin, changes[id].put,
+            rest);
+    } else {
+        put(all[t].at, OPERAND, id, "\n(::wb_repair::is_on(%d) ? %s%s :\n", id, other, rest);
+        put(all[to - 1].end, END_OPERAND, id, "\n)\n");
+    }
+}
+
+static void vary_words(void)
+{
+    static const char words[][16] = {
+        "expf",    "exp2f",        "expf",    "exp2_fast",    "__expf", "exp2f", "exp",   "exp2", "logf",
+        "log2f",   "__logf",       "log2f",   "log",          "log2",   "fmaxf", "fminf", "max",  "min",
+        "row_max", "row_max_part", "row_sum", "row_sum_part", "=",      "+=",    "+=",    "-="};  // two and two
+    for (int t = 1; t < count && !too_many; t++)
+        for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+            if (is(t, words[n]) && mine[all[t].line] && all[t].function >= 0) vary_word(t, words[n ^ 1]);
+}
+
 static void vary_condition(int from, int to)
 {
     if (from >= to || (!mine[all[from].line] && !mine[all[to - 1].line])) return;
@@ -445,6 +479,7 @@ bool changes_read(const char *source, const char *skeleton)
     find_operands();
     vary_conditions();
     vary_operators();
+    vary_words();
     vary_operands();
     qsort(pieces, (size_t)piece_count, sizeof *pieces, by_place);
     return piece_count > 0 && !too_many;
@@ -478,7 +513,7 @@ void changes_write(FILE *to)
 const char *changes_text(const change *c)
 {
     static char as[sizeof c->put + 2];
-    const bool sum = strchr(c->put, ' ') || (*c->put == '-' && c->put[1]);
+    const bool sum = (strchr(c->put, ' ') && *c->put != '=') || (*c->put == '-' && c->put[1]);
     snprintf(as, sizeof as, sum ? "(%s)" : "%s", strcmp(c->put, "nothing") == 0 ? "" : c->put);
     return as;
 }

@@ -56,6 +56,12 @@ static inline bool decide(int id, bool is)
     return shared->on == id || (shared->on != id + 1 && is);
 }
 
+static inline bool is_on(int id)
+{
+    if (shared->probing) note(id, 1);
+    return shared->on == id;
+}
+
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.
 static inline int which(int from, int count)
 {
@@ -86,7 +92,8 @@ template <class T, class... Y> T changed(int k, T x, const Y &...y)
 {
     const T minus = std::is_integral_v<T> ? x : (T)-x;  // of no length or index
     const T alone[REPAIR_OWN] = {(T)(x + 1), (T)(x - 1), (T)0, minus, (T)1};
-    T result = k < REPAIR_OWN ? alone[k] : x;
+    if (k < REPAIR_OWN) return alone[k];
+    T result = x;
     int n = REPAIR_OWN;
     ((k >= n && k < n + REPAIR_EACH ? (void)(result = beside(k - n, x, y)) : (void)0, n += REPAIR_EACH), ...);
     return result;
@@ -119,7 +126,8 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
             return place(k, x, y...);
     };
     if (shared->probing) note_value(id + count, value(-1));  // as it is
-    for (int k = 0; k < count && shared->probing == REPAIR_VALUES; k++) note_value(id + k, value(k));
+    constexpr int begin = is_number<T> ? 0 : REPAIR_OWN, step = is_number<T> ? 1 : REPAIR_EACH;
+    for (int k = begin; k < count && shared->probing == REPAIR_VALUES; k += step) note_value(id + k, value(k));
     if constexpr (is_number<T> || std::is_pointer_v<T>)
         return (T)value(which(id, count));
     else
