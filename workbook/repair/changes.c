@@ -207,10 +207,8 @@ static void find_blocks(void)
         int b = t == 0 ? -1 : all[t - 1].until > 0 ? t - 1 : all[t - 1].block;
         while (b >= 0 && all[b].until <= t) b = all[b].block;
         all[t].block = b;
-        all[t].function = b < 0                                ? -1
-                          : all[b].function >= 0               ? all[b].function
-                          : is(b, "{") && is(b - 1, ") const") ? b
-                                                               : -1;
+        all[t].function = b < 0 ? -1 : all[b].function;
+        if (all[t].function < 0 && is(b, "{") && is(b - 1, ") const")) all[t].function = b;
         const int mate = all[t].mate, last = is(t, "(") ? mate : is(t - 1, "template") ? after_template(t) : t;
         for (int k = t + 1; k < last; k++) all[k].list = t;
         if (is(t, "{")) all[t].until = mate;
@@ -270,17 +268,9 @@ static int bound(int t, int step)  // the end of what a logical operator joins, 
     return t;
 }
 
-// Which nobody writes in place of another name.
-static bool is_number_of_own(const char *name)
-{
-    return !strncmp(name, "blockIdx", 8) || !strncmp(name, "threadIdx", 9) || strstr(name, "Dim.");
-}
-
-// With which nobody computes.
-static bool is_limit(const char *name)
-{
-    return strstr(name, "FLT_") || strstr(name, "INFINITY") || strstr(name, "_MAX");
-}
+// Which nobody writes in place of another name; and with which nobody computes.
+static bool is_place(const char *name) { return strstr(name, "Idx.") || strstr(name, "Dim."); }
+static bool is_limit(const char *name) { return strstr(name, "FLT_") || strstr(name, "INF") || strstr(name, "_MAX"); }
 
 // Whether the comparison, quotient or difference around x has this name already.
 static bool is_compared(const operand *x, const char *name)
@@ -298,7 +288,7 @@ static bool is_compared(const operand *x, const char *name)
 static bool may_stand(const operand *x, const operand *y)
 {
     if (strcmp(y->name, x->name) == 0 || strcmp(y->name, "0") == 0 || strcmp(y->name, "1") == 0) return false;
-    if (is_number_of_own(y->name) && !is_number_of_own(x->name)) return false;
+    if (is_place(y->name) && !is_place(x->name)) return false;
     if (strncmp(y->name, "0x", 2) == 0 && strpbrk(y->name, ".p")) return false;               // nobody writes it
     if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(y->name, '.')) return false;  // 8.0f is no BC
     return kind(y->from) != 'i' || is_known(y->from, x->from);
@@ -455,8 +445,7 @@ static void find_mine(const char *skeleton)
     int line = 1;
     for (const char *at = without_indents(text); at[1]; at = end, line++) {
         end = strchr(at + 1, '\n');
-        mine[line] = end > at + 1 && strncmp(at + 1, "//", 2) && at[1] != '#' &&
-                     !memmem(given, strlen(given), at, (size_t)(end + 1 - at));
+        mine[line] = !memmem(given, strlen(given), at, (size_t)(end + 1 - at));
     }
     for (int t = 0; t < count; t++)
         if (is(t, "constexpr"))  // no function of choice.h is
@@ -485,26 +474,25 @@ bool changes_read(const char *source, const char *skeleton)
     return piece_count > 0 && !too_many;
 }
 
-static int newlines(const char *s, const char *end)
+// Returns how many lines that ends.
+static int write_part(FILE *to, const char *s, const char *end)
 {
     int n = 0;
-    for (; s < end; s++) n += *s == '\n';
+    for (; s < end; s++) n += putc(*s, to) == '\n';
     return n;
 }
 
 void changes_write(FILE *to)
 {
-    int line = 2;
     const char *at = text;
+    int line = 2;
     fputs("#include \"repair/choice.h\"\n", to);
     for (piece *p = pieces; p < pieces + piece_count; p++) {
-        fwrite(at, 1, (size_t)(text + p->at - at), to);
-        line += newlines(at, text + p->at), at = text + p->at;
+        line += write_part(to, at, text + p->at), at = text + p->at;
         const bool all_of_it = dropped[changes[p->id].site], alone = p->kind == OTHER && dropped[p->id];
         // alone, its number stays, with nothing behind it
         const char *const what = all_of_it ? "" : alone ? "\n, ::wb_repair::none" : p->text;
-        fputs(what, to);
-        p->line = all_of_it || alone ? 0 : line, p->lines = newlines(what, what + strlen(what));
+        p->line = all_of_it || alone ? 0 : line, p->lines = write_part(to, what, what + strlen(what));
         line += p->lines;
     }
     fputs(at, to);

@@ -337,11 +337,9 @@ static int choose(int count, uint64_t seed, const char *built)
     if (!share()) return 2;
     find_cases(0, NULL);
     probe(REPAIR_REACHED, 0, case_count);
-    for (int id = 1; id < change_count; id++)
-        seen[id] = !shared->values[changes[id].as_it_is ? changes[id].as_it_is : id];
     for (int n = 0, chosen = 0; n < DRAWN * count && chosen < count && case_count; n++) {
-        const int id = drawn(n, seed);
-        if (seen[id] || !*changes[id].put) continue;
+        const int id = drawn(n, seed), is = changes[id].as_it_is ? changes[id].as_it_is : id;
+        if (seen[id] || !shared->values[is] || !*changes[id].put) continue;
         seen[id] = true, shared->on = id;
         bool shows = false;  // in one of a few cases: an equal edit would take long in all
         for (int k = id; k < id + FEW && !shows; k++)
