@@ -183,6 +183,10 @@ static bool is_operand(int from, int end)
     int open = from - 1;  // a size of an array that is declared
     while (is(open, "[") && is(open - 1, "]")) open = all[open - 1].mate;
     if (is(open, "[") && (kind(open - 2) == 'i' || (is(open - 2, "* & >") && !is_spaced(open - 2)))) return false;
+    if (is(open, "[") && is(open - 2, ",")) {  // behind another name: int a[2], b[4]
+        while (open > 1 && !is(open - 1, "; { } ( [")) open = all[open - 1].mate >= 0 ? all[open - 1].mate : open - 1;
+        if (is_type(open)) return false;
+    }
     return !is(from - 1, "++ -- #");
 }
 
