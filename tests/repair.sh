@@ -17,6 +17,7 @@ sed '/{ finalize/a l = rowwise(l, [](float x) { return (D == 16 ? 2.0f : 3.0f) *
 said=$(repair "$work/both.cu" Nq=20,Nk=200,D=16) && { echo "l is wrong for each D: $said"; failed=1; }
 mistakes='s/e.col >= left/e.col > left/:in line
 s/scale \* 1.44269504f/scale/:in line
+s/exp2_fast(s/expf(s/:write `exp2f` instead
 s/log2(l)) \*/log2(m)) */:(m + log2(l)) *'
 mistake=$(echo "$mistakes" | awk -v n="$seed" '{ line[NR] = $0 } END { print line[n % NR + 1] }')
 words=${mistake#*:} mistake=${mistake%%:*}

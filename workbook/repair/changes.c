@@ -10,147 +10,141 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, PIECES = 60000, OTHERS = 28 };
+enum { TOKENS = 40000, OTHERS = 28 };
 
 typedef struct token {
     int at, end;  // in the text
     int line;
-    int mate;   // of a bracket
-    char kind;  // i: a word, n: a number, p: any other
+    char kind;  // i: a word, n: a number, s: a string, p: any other
+    char *is;
+    int mate;             // of a bracket
+    int block, function;  // the innermost block or head of a loop around it; the outermost that is a function's
+    int until;            // of a token that begins such a block: where it ends
+    int list;             // the innermost bracket around it, which may be of a template's parameters; 0: none
 } token;
 
-// What is put into the text at a place: `deep` orders those of one place, the outermost first where it opens and last
-// where it closes.
+// What is put into the text at a place: those of one place in this order, and then in that of their ids.
+typedef enum piece_kind { OTHER, END_OPERAND, END_CONDITION, OPERATOR, CONDITION, OPERAND } piece_kind;
 typedef struct piece {
-    int at, deep;
-    bool closes;
-    int site;    // dropped with it
-    bool alone;  // this piece alone is dropped, not its site; it has REPAIR_EACH ids
-    int first;   // of these
-    bool dropped;
-    int line;  // where it was written
-    int lines;
+    int at;
+    piece_kind kind;
+    int id;  // OTHER: the first of REPAIR_EACH, which are dropped alone; all else of a site is dropped together
+    int line, lines;  // where it was written; 0: it was not
     char *text;
 } piece;
 
 static char *text;
-static token all[TOKENS];
+static token all[TOKENS + 1];
 static int count;
 static bool *mine;  // by line: it is not in the skeleton
-static piece pieces[PIECES];
-static int piece_count, sites, order[PIECES];
-static bool site_dropped[REPAIR_IDS];
+static piece pieces[REPAIR_IDS];
+static int piece_count;
+static bool dropped[REPAIR_IDS];  // by the number of a site, or the id of an OTHER
+static bool too_many;
 
 // ------------------------ reading
 
-static bool is_word(int c) { return isalnum(c) || c == '_'; }
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_blank(int at) { return at >= 0 && isspace((unsigned char)text[at]); }
 
 static void read_tokens(void)
 {
-    static const char *const longer[] = {"<<<", ">>>", "<<=", ">>=", "...", "->", "::", "<=", ">=", "==", "!=", "&&",
-                                         "||",  "++",  "--",  "+=",  "-=",  "*=", "/=", "%=", "|=", "&=", "^=", "<<"};
+    static const char longer[] = " <<< >>> <<= >>= ... -> :: <= >= == != && || ++ -- += -= *= /= %= |= &= ^= << ";
     int line = 1, open[200], depth = 0;
     bool fresh = true;  // nothing but space since the line began
-    for (int i = 0; text[i] && count < TOKENS;) {
-        const char c = text[i];
-        if (c == '\n')
-            line++, fresh = true, i++;
-        else if (isspace((unsigned char)c))
-            i++;
-        else if ((c == '#' && fresh) || strncmp(text + i, "//", 2) == 0) {
-            while (text[i] && text[i] != '\n') i += text[i] == '\\' && text[i + 1] == '\n' ? (line++, 2) : 1;
-        } else if (strncmp(text + i, "/*", 2) == 0) {
-            for (i += 2; text[i] && strncmp(text + i, "*/", 2); i++) line += text[i] == '\n';
-            i += text[i] ? 2 : 0;
-        } else {
-            token *t = &all[count];
-            *t = (token){i, i + 1, line, -1, 'p'};
-            fresh = false;
-            if (c == '"' || c == '\'') {
-                for (i++; text[i] && text[i] != c && text[i] != '\n'; i++) i += text[i] == '\\';
-                t->end = i + 1, t->kind = 's';
-            } else if (isdigit((unsigned char)c) || (c == '.' && isdigit((unsigned char)text[i + 1]))) {
-                while (is_word(text[t->end]) || text[t->end] == '.') t->end++;
-                t->kind = 'n';
-            } else if (is_word(c)) {
-                while (is_word(text[t->end])) t->end++;
-                t->kind = 'i';
-            } else
-                for (size_t n = 0; n < sizeof longer / sizeof *longer; n++)
-                    if (strncmp(text + i, longer[n], strlen(longer[n])) == 0) {
-                        t->end = i + (int)strlen(longer[n]);
-                        break;
-                    }
-            i = t->end;
-            if (t->end - t->at == 1 && strchr("([{", c) && depth < 200) open[depth++] = count;
-            if (t->end - t->at == 1 && strchr(")]}", c) && depth > 0)
-                t->mate = open[--depth], all[t->mate].mate = count;
-            count++;
+    for (const char *at = text, *end; *at && count < TOKENS; at = end) {
+        char kind = 'p';
+        end = at + 1;
+        if ((*at == '#' && fresh) || strncmp(at, "//", 2) == 0)
+            for (kind = ' '; *end && *end != '\n';) end += *end == '\\' && end[1] == '\n' ? 2 : 1;
+        else if (strncmp(at, "/*", 2) == 0)
+            kind = ' ', end = strstr(at + 2, "*/") ? strstr(at + 2, "*/") + 2 : at + strlen(at);
+        else if (isspace((unsigned char)*at))
+            kind = ' ';
+        else if (*at == '"' || *at == '\'') {
+            for (kind = 's'; *end && *end != *at && *end != '\n';) end += *end == '\\' && end[1] ? 2 : 1;
+            end += *end != 0;
+        } else if (is_word(*at) || (*at == '.' && isdigit((unsigned char)at[1])))
+            for (kind = isdigit((unsigned char)*at) || *at == '.' ? 'n' : 'i';
+                 is_word(*end) || (*end == '.' && kind == 'n');)
+                end++;
+        for (int size = 3; size > 1 && kind == 'p' && end == at + 1; size--) {
+            const char word[] = {' ', at[0], at[1], size == 3 ? at[2] : ' ', size == 3 ? ' ' : 0, 0};
+            if (strstr(longer, word)) end = at + size;
         }
+        if (kind != ' ') {
+            token *const t = &all[count];
+            *t = (token){.at = (int)(at - text), .end = (int)(end - text), .line = line, .kind = kind, .mate = -1};
+            t->is = strndup(at, (size_t)(end - at));
+            if (strchr("([{", *at) && depth < 200) open[depth++] = count;
+            if (strchr(")]}", *at) && depth > 0) t->mate = open[--depth], all[t->mate].mate = count;
+            count++, fresh = false;
+        }
+        for (const char *c = at; c < end; c++)
+            if (*c == '\n') line++, fresh = true;
     }
-    all[count] = (token){(int)strlen(text), (int)strlen(text), line, -1, 'p'};
+    all[count] = (token){.at = (int)strlen(text), .end = (int)strlen(text), .line = line, .is = "", .mate = -1};
 }
 
-static bool is(int t, const char *what)
+// Whether token t is one of these words.
+static bool is(int t, const char *words)
 {
-    return t >= 0 && t < count && (size_t)(all[t].end - all[t].at) == strlen(what) &&
-           strncmp(text + all[t].at, what, strlen(what)) == 0;
-}
-static bool is_one_of(int t, const char *words)  // "|a|b|"
-{
-    char word[80];
-    if (t < 0 || t >= count || all[t].end - all[t].at > 70) return false;
-    snprintf(word, sizeof word, "|%.*s|", all[t].end - all[t].at, text + all[t].at);
-    return strstr(words, word) != NULL;
+    if (t < 0 || t >= count) return false;
+    const size_t size = strlen(all[t].is);
+    for (const char *at = words; (at = strstr(at, all[t].is)); at++)
+        if ((at == words || at[-1] == ' ') && (at[size] == ' ' || !at[size])) return true;
+    return false;
 }
 static char kind(int t) { return t >= 0 && t < count ? all[t].kind : 'p'; }
+static bool is_spaced(int t) { return is_blank(all[t].at - 1) && is_blank(all[t].end); }
 static char *plain(int from, int to)  // in one line, without comments
 {
     char *s = calloc((size_t)(all[to - 1].end - all[from].at) + 2, 1);
     for (int t = from; t < to; t++) {
-        strncat(s, text + all[t].at, (size_t)(all[t].end - all[t].at));
+        strcat(s, all[t].is);
         if (t + 1 < to && all[t + 1].at > all[t].end) strcat(s, " ");
     }
     return s;
 }
 
 #define TYPES \
-    "|int|float|double|unsigned|size_t|bool|char|bf16|auto|const|constexpr|static|void|uint4|uint32_t|uint8_t|int8_t|" \
-    "half|short|long|struct|class|typename|template|"
+    "int float double unsigned size_t bool char bf16 auto const constexpr static void uint4 uint32_t uint8_t int8_t " \
+    "half short long struct class typename template"
 #define WORDS \
-    TYPES "|if|else|for|while|do|return|break|continue|switch|case|default|sizeof|true|false|operator|using|new|" \
-          "nullptr|NULL|goto|enum|union|inline|extern|__shared__|__global__|__device__|TILE_FN|"
+    TYPES " if else for while do return break continue switch case default sizeof true false operator using new " \
+          "nullptr NULL goto enum union inline extern __shared__ __global__ __device__ TILE_FN"
 
 // ------------------------ pieces
 
-static bool too_many;
-static int new_ids(int line, change_kind kind, int n)
+// What a change replaces: tokens.
+static void of(int id, int from, int to)
+{
+    change *const c = &changes[id];
+    c->line = all[from].line, c->at = all[from].at, c->end = all[to - 1].end;
+    snprintf(c->of, sizeof c->of, "%s", plain(from, to));
+}
+
+// The first of n changes in a place.
+static int new_ids(change_kind kind, int n, int from, int to)
 {
     const int first = change_count;
-    sites++;
-    if (first + n + 1 >= REPAIR_IDS) return too_many = true, 0;
-    for (int i = 0; i < n; i++) changes[first + i] = (change){.line = line, .site = sites, .kind = kind};
+    if (first + n >= REPAIR_IDS) return too_many = true, 0;
+    for (int id = first; id < first + n; id++) changes[id] = (change){.site = first, .kind = kind}, of(id, from, to);
     change_count += n;
     return first;
 }
 
-__attribute__((format(printf, 5, 6))) static void put(int at, bool closes, int deep, bool alone, const char *as, ...)
+__attribute__((format(printf, 4, 5))) static void put(int at, piece_kind kind, int id, const char *as, ...)
 {
-    piece p = {.at = at, .deep = deep, .closes = closes, .site = sites, .alone = alone};
+    piece *const p = &pieces[piece_count];
     va_list list;
     va_start(list, as);
-    if (vasprintf(&p.text, as, list) < 0) exit(2);
+    *p = (piece){.at = at, .kind = kind, .id = id};
+    if (vasprintf(&p->text, as, list) < 0) exit(2);
     va_end(list);
-    too_many |= piece_count == PIECES;
-    if (!too_many) pieces[piece_count++] = p;
+    piece_count += !too_many;
 }
 #define SAY(id, ...) snprintf(changes[id].put, sizeof changes[id].put, __VA_ARGS__)
-// What a change replaces: tokens.
-static void of(int id, int from, int to)
-{
-    changes[id].at = all[from].at, changes[id].end = all[to - 1].end;
-    snprintf(changes[id].of, sizeof changes[id].of, "%s", plain(from, to));
-}
 
 // ------------------------ operands: words with their members, and numbers
 
@@ -166,187 +160,121 @@ static int operand_count;
 static int chain(int t)
 {
     if (kind(t) == 'n') return t + 1;
-    if (kind(t) != 'i' || is_one_of(t, WORDS) || is(t - 1, ".") || is(t - 1, "->") || is(t - 1, "::")) return t;
+    if (kind(t) != 'i' || is(t, WORDS) || is(t - 1, ". -> ::")) return t;
     int end = t + 1;
-    while ((is(end, ".") || is(end, "->")) && kind(end + 1) == 'i' && !is(end + 2, "(") && !is(end + 2, "<")) end += 2;
+    while (is(end, ". ->") && kind(end + 1) == 'i' && !is(end + 2, "( <")) end += 2;
     return end;
-}
-static bool is_spaced(int t)
-{
-    return all[t].at > 0 && isspace((unsigned char)text[all[t].at - 1]) && isspace((unsigned char)text[all[t].end]);
-}
-static bool are_same(int a, int b)
-{
-    const int size = all[a].end - all[a].at;
-    return all[b].end - all[b].at == size && strncmp(text + all[a].at, text + all[b].at, (size_t)size) == 0;
 }
 static bool is_type(int t)
 {
-    if (is_one_of(t, TYPES) || (all[t].end - all[t].at > 2 && strncmp(text + all[t].end - 2, "_t", 2) == 0))
-        return true;
-    for (int k = 1; k < count; k++)
-        if (are_same(k, t) && is_one_of(k - 1, "|class|typename|struct|using|namespace|")) return true;
-    return false;
+    bool type = is(t, TYPES) || (strlen(all[t].is) > 2 && strcmp(all[t].is + strlen(all[t].is) - 2, "_t") == 0);
+    for (int k = 1; k < count && !type; k++)
+        type = is(k - 1, "class typename struct using namespace") && is(k, all[t].is);
+    return type;
 }
 static bool is_operand(int from, int end)
 {
-    if (is_type(from) && kind(from) == 'i') return false;
-    if (end == from || is(end, "(") || is(end, "::") || is(end, "{") || is(end, ".") || is(end, "->")) return false;
+    if (end == from || (kind(from) == 'i' && is_type(from)) || is(end, "( :: { . ->")) return false;
     if (is(end, "<") && !is_spaced(end)) return false;
-    if (kind(end) == 'i' || is_one_of(end, "|=|+=|-=|*=|/=|++|--|:|")) return is(end, ":") && !is(end + 1, ":");
-    if (kind(from - 1) == 'i' && !is_one_of(from - 1, "|return|case|else|")) return false;
-    if (is_one_of(from - 1, "|&|*|>|") && !is_spaced(from - 1) &&
-        kind(from) != 'n') {  // a declared name, or an address
-        if (kind(from - 2) == 'i' || is(from - 1, ">")) return false;
-        if (is(from - 1, "&")) return false;
-    }
+    if (kind(end) == 'i' || is(end, "= += -= *= /= ++ -- :")) return is(end, ":") && !is(end + 1, ":");
+    if (kind(from - 1) == 'i' && !is(from - 1, "return case else")) return false;
+    if (is(from - 1, "& * >") && !is_spaced(from - 1) && kind(from) != 'n')  // a declared name, or an address
+        if (kind(from - 2) == 'i' || is(from - 1, "& >")) return false;
     int open = from - 1;  // a size of an array that is declared
     while (is(open, "[") && is(open - 1, "]")) open = all[open - 1].mate;
-    if (is(open, "[") && (kind(open - 2) == 'i' || (is_one_of(open - 2, "|*|&|>|") && !is_spaced(open - 2))))
-        return false;
+    if (is(open, "[") && (kind(open - 2) == 'i' || (is(open - 2, "* & >") && !is_spaced(open - 2)))) return false;
     if (is(open, "[") && is(open - 2, ",")) {  // behind another name: int a[2], b[4]
-        while (open > 1 && !is_one_of(open - 1, "|;|{|}|(|[|"))
-            open = all[open - 1].mate >= 0 ? all[open - 1].mate : open - 1;
+        while (open > 1 && !is(open - 1, "; { } ( [")) open = all[open - 1].mate >= 0 ? all[open - 1].mate : open - 1;
         if (is_type(open)) return false;
     }
-    return !is_one_of(from - 1, "|++|--|#|");
+    return !is(from - 1, "++ -- #");
 }
 
 static int after_template(int t)  // the token behind <...> at t, or t
 {
-    if (!is(t, "<") || is_spaced(t)) return t;
-    for (int k = t + 1, depth = 1; k < count && k < t + 40; k++) {
-        if (is(k, "<")) depth++;
-        if (is(k, ">") && --depth == 0) return k + 1;
-        if (is_one_of(k, "|;|{|}|(|)|")) break;
+    for (int k = t, depth = 0; is(t, "<") && !is_spaced(t) && k < t + 40 && !is(k, "; { } ( )"); k++) {
+        depth += is(k, "<") - is(k, ">");
+        if (depth == 0) return k + 1;
     }
     return t;
 }
 
-// By token: the innermost block or head of a loop around it, and the outermost block that is a function's; -1: none.
-static int block_of[TOKENS], function_of[TOKENS];
-static int list_of[TOKENS];  // the innermost bracket around it, which may be of a template's parameters; 0: none
-
 static int declared_until(int t)  // the end of the statement around t
 {
-    while (t < count && !is(t, ";") && !is(t, "}")) t = all[t].mate > t ? all[t].mate + 1 : t + 1;
+    while (t < count && !is(t, "; }")) t = all[t].mate > t ? all[t].mate + 1 : t + 1;
     return t;
 }
 
 static void find_blocks(void)
 {
-    int open[200], end[200], depth = 0;
     for (int t = 0; t < count; t++) {
-        while (depth > 0 && end[depth - 1] <= t) depth--;
-        block_of[t] = depth ? open[depth - 1] : -1;
-        if (is(t, "(") || (is(t, "<") && is(t - 1, "template"))) {
-            const int last = is(t, "(") ? all[t].mate : after_template(t);
-            for (int k = t + 1; k < last; k++) list_of[k] = t;
-        }
-        function_of[t] = -1;
-        for (int k = depth - 1; k >= 0; k--)
-            if (is(open[k], "{") && (is(open[k] - 1, ")") || is(open[k] - 1, "const"))) function_of[t] = open[k];
-        if (depth == 200 || all[t].mate < t) continue;
-        const int behind = all[t].mate + 1;
-        if (is(t, "{")) open[depth] = t, end[depth++] = all[t].mate;
-        if (is(t, "(") && is(t - 1, "for"))  // its names are known in the body as well
-            open[depth] = t, end[depth++] = is(behind, "{") ? all[behind].mate : declared_until(behind);
+        int b = t == 0 ? -1 : all[t - 1].until > 0 ? t - 1 : all[t - 1].block;
+        while (b >= 0 && all[b].until <= t) b = all[b].block;
+        all[t].block = b;
+        all[t].function = b < 0 ? -1 : all[b].function;
+        if (all[t].function < 0 && is(b, "{") && is(b - 1, ") const")) all[t].function = b;
+        const int mate = all[t].mate, last = is(t, "(") ? mate : is(t - 1, "template") ? after_template(t) : t;
+        for (int k = t + 1; k < last; k++) all[k].list = t;
+        if (is(t, "{")) all[t].until = mate;
+        if (is(t, "(") && is(t - 1, "for") && mate > t)  // its names are known in the body as well
+            all[t].until = is(mate + 1, "{") ? all[mate + 1].mate : declared_until(mate + 1);
     }
 }
 
 // Whether the word at token w is known at token t: it stands before it, in a block around it, or among the parameters.
 static bool is_known(int w, int t)
 {
-    const int function = function_of[t];
+    const int function = all[t].function;
     int head = function - 1;  // behind what stands before the function
-    while (head > 0 && (function_of[head] >= 0 || !is_one_of(head, "|;|}|"))) head--;
+    while (head > 0 && (all[head].function >= 0 || !is(head, "; }"))) head--;
     for (int k = t - 1; k >= 0; k--) {
-        if (!are_same(k, w) || is_one_of(k - 1, "|.|->|")) continue;
-        if (is(k + 1, "=") && declared_until(k) > t) continue;
-        const bool global = !list_of[k] && !is_one_of(k + 1, "|>|,|") && block_of[k] < 0;
-        if (function_of[k] < 0 && (global || k > head || (block_of[k] > 1 && is(block_of[k] - 1, "enum")))) return true;
-        if (function_of[k] != function) continue;
-        if (list_of[k] && !is(list_of[k] - 1, "for") &&
-            (kind(k - 1) == 'i' || (is_one_of(k - 1, "|&|*|") && !is_spaced(k - 1)))) {
-            const int body = all[list_of[k]].mate + 1;  // a parameter of a lambda, or so it seems
-            if (is(body, "{") && (t < body || t > all[body].mate)) continue;
-        }
-        for (int block = block_of[t]; block >= 0; block = block_of[block])
-            if (block == block_of[k]) return true;
+        const int block = all[k].block, list = all[k].list, body = all[list].mate + 1;
+        if (!is(k, all[w].is) || is(k - 1, ". ->") || (is(k + 1, "=") && declared_until(k) > t)) continue;
+        if (all[k].function < 0 && (k > head || (block < 0 ? !list && !is(k + 1, "> ,") : is(block - 1, "enum"))))
+            return true;
+        if (all[k].function != function || all[block].until <= t) continue;
+        const bool declared = kind(k - 1) == 'i' || (is(k - 1, "& *") && !is_spaced(k - 1));
+        if (!list || is(list - 1, "for") || !declared || !is(body, "{")) return true;
+        if (body <= t && t <= all[body].mate) return true;  // else a parameter of a lambda, or so it seems
     }
     return false;
 }
 
 static void find_operands(void)
 {
-    for (int t = 0; t < count && operand_count < 8000; t++) {
-        int end = chain(t);
-        const bool declared = end == t + 1 && kind(t) == 'i' && (kind(t - 1) == 'i' || is_one_of(t - 1, "|*|&|")) &&
-                              is_one_of(end, "|=|,|)|;|") && !is_type(t) && !is_operand(t, end);
-        if (declared || is_operand(t, end))
-            operands[operand_count++] = (operand){.from = t, .to = end, .name = plain(t, end), .declared = declared};
-        if (end > t) t = end - 1;
+    for (int t = 0, end; t < count && operand_count<8000; t = end> t ? end : t + 1) {
+        end = chain(t);
+        const bool used = is_operand(t, end);
+        const bool declared = !used && end == t + 1 && kind(t) == 'i' && (kind(t - 1) == 'i' || is(t - 1, "* &")) &&
+                              is(end, "= , ) ;") && !is_type(t);
+        if (declared || used) operands[operand_count++] = (operand){t, end, plain(t, end), declared};
     }
 }
 
-// K_scale and V_scale, shape.q_len and shape.kv_len, K and V.
-static bool have_like_names(const operand *a, const operand *b)
+// K_scale and V_scale, shape.q_len and shape.kv_len, K and V, K and K_here.
+static bool have_like_names(const char *a, const char *b)
 {
-    const size_t m = strlen(a->name), n = strlen(b->name);
+    const size_t m = strlen(a), n = strlen(b);
     size_t from = 0, to = 0;
-    while (from < m && a->name[from] == b->name[from]) from++;
-    while (to < m && to < n && a->name[m - 1 - to] == b->name[n - 1 - to]) to++;
-    if (from == m || from == n) return true;  // K and K_here
-    return (m == 1 && n == 1 && isalpha((unsigned char)*a->name) && isalpha((unsigned char)*b->name)) ||
+    while (from < m && a[from] == b[from]) from++;
+    while (to < m && to < n && a[m - 1 - to] == b[n - 1 - to]) to++;
+    return from == m || from == n || (m == 1 && n == 1 && isalpha((unsigned char)*a) && isalpha((unsigned char)*b)) ||
            (from + to >= 3 && 2 * (from + to) >= m);
 }
 
 static int bound(int t, int step)  // the end of what a logical operator joins, in this direction
 {
-    for (; t > 0 && t < count; t += step) {
-        if (all[t].mate >= 0 && (step > 0) == (all[t].mate > t)) {
+    for (; t > 0 && t < count; t += step)
+        if (all[t].mate >= 0 && (step > 0) == (all[t].mate > t))
             t = all[t].mate;
-            continue;
-        }
-        if (is_one_of(t, "|&&|(|)|,|;|?|:|{|}|=|return|[|]|") || is(t, "||")) return t;
-    }
+        else if (is(t, "&& || ( ) , ; ? : { } = return [ ]"))
+            break;
     return t;
 }
 
-static operand conditions[400];
-static int condition_count;
-
-static void find_conditions(void)
-{
-    for (int t = 1; t < count && condition_count < 400; t++) {
-        int from, to;
-        if (is(t, "&&") || is(t, "||")) {
-            if (condition_count == 0 || conditions[condition_count - 1].to != t) {
-                from = bound(t - 1, -1) + 1;
-                if (from < t) conditions[condition_count++] = (operand){.from = from, .to = t};
-            }
-            from = t + 1, to = bound(t + 1, 1);
-        } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
-            from = t + 2, to = all[t + 1].mate;
-        else if (is(t, "?"))
-            from = bound(t - 1, -1) + 1, to = t;
-        else
-            continue;
-        if (from < to) conditions[condition_count++] = (operand){.from = from, .to = to};
-    }
-}
-
-// Which nobody writes in place of another name.
-static bool is_number_of_own(const char *name)
-{
-    return !strncmp(name, "blockIdx", 8) || !strncmp(name, "threadIdx", 9) || strstr(name, "Dim.");
-}
-
-// With which nobody computes.
-static bool is_limit(const char *name)
-{
-    return strstr(name, "FLT_") || strstr(name, "INFINITY") || strstr(name, "_MAX");
-}
+// Which nobody writes in place of another name; and with which nobody computes.
+static bool is_place(const char *name) { return strstr(name, "Idx.") || strstr(name, "Dim."); }
+static bool is_limit(const char *name) { return strstr(name, "FLT_") || strstr(name, "INF") || strstr(name, "_MAX"); }
 
 // Whether the comparison, quotient or difference around x has this name already.
 static bool is_compared(const operand *x, const char *name)
@@ -354,135 +282,174 @@ static bool is_compared(const operand *x, const char *name)
     const int from = bound(x->from - 1, -1) + 1, to = bound(x->to, 1);
     bool has = false, compares = false;
     for (int t = from; t < to; t++) {
-        compares |= is_one_of(t, "|<|<=|>|>=|==|!=|/|%|-|");
+        compares |= is(t, "< <= > >= == != / % -");
         has |= chain(t) > t && strcmp(plain(t, chain(t)), name) == 0;
     }
     return has && compares;
 }
 
+// Whether y may stand in the place of x, and is not what `changed` tries anyway (choice.h).
+static bool may_stand(const operand *x, const operand *y)
+{
+    if (strcmp(y->name, x->name) == 0 || strcmp(y->name, "0") == 0 || strcmp(y->name, "1") == 0) return false;
+    if (is_place(y->name) && !is_place(x->name)) return false;
+    if (strncmp(y->name, "0x", 2) == 0 && strpbrk(y->name, ".p")) return false;               // nobody writes it
+    if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(y->name, '.')) return false;  // 8.0f is no BC
+    return kind(y->from) != 'i' || is_known(y->from, x->from);
+}
+
+static void vary_operand(const operand *x)
+{
+    const char *y[OTHERS];
+    int others = 0, alike = 0;  // like names, then the nearest
+    const int n = (int)(x - operands), all_of_them = 2 * operand_count;
+    for (int step = 2; step < 2 * all_of_them && others < OTHERS; step++) {
+        const int by = step % all_of_them, k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
+        const bool like = step < all_of_them;
+        if (k < 0 || k >= operand_count || (like && others > OTHERS / 2)) continue;
+        if ((like && !have_like_names(x->name, operands[k].name)) || !may_stand(x, &operands[k])) continue;
+        int j = 0;
+        while (j < others && strcmp(operands[k].name, y[j])) j++;
+        if (j == others) y[others++] = operands[k].name, alike += like;
+    }
+    const int ids = REPAIR_OWN + REPAIR_EACH * others, id = new_ids(CHANGE_NEAR, ids + 1, x->from, x->to);
+    for (int k = 0; k <= ids; k++) changes[id + k].as_it_is = id + ids;
+    for (int k = 0; k < 2; k++)
+        if (x->name[strspn(x->name, "0123456789")])
+            SAY(id + k, "%s %c 1", x->name, "+-"[k]);
+        else
+            SAY(id + k, "%d", atoi(x->name) + 1 - 2 * k);
+    SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name), SAY(id + 4, "1");
+    if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
+    put(all[x->from].at, OPERAND, id, "\n::wb_repair::vary(%d, \n", id);
+    for (int j = 0; j < others; j++) {
+        const int k = id + REPAIR_OWN + REPAIR_EACH * j;
+        SAY(k, "%s", y[j]);
+        // of the others 0 or 1 is likelier: they may only happen to have its value
+        changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : j < alike ? CHANGE_OPERAND : CHANGE_CONDITION;
+        for (int m = 0; m < REPAIR_EACH; m++) changes[k + m].odd = is_compared(x, y[j]);
+        for (int m = 1; m < REPAIR_EACH && !is_limit(x->name) && !is_limit(y[j]); m++) {
+            const bool last = m == REPAIR_EACH - 1;
+            SAY(k + m, "%s %c %s", last ? y[j] : x->name, " */+--"[m], last ? x->name : y[j]);
+            changes[k + m].kind = CHANGE_FACTOR;
+        }
+        // a place for each, so that what does not compile leaves the numbers of the others as they are
+        put(all[x->to - 1].end, OTHER, k, "\n, %s", y[j]);
+    }
+    put(all[x->to - 1].end, END_OPERAND, id, "\n) ");
+}
+
 static void vary_operands(void)
 {
-    for (int n = 0; n < operand_count; n++) {
-        const operand *x = &operands[n];
-        if (!mine[all[x->from].line] || function_of[x->from] < 0 || x->declared) continue;
+    for (const operand *x = operands; x < operands + operand_count && !too_many; x++) {
         // An argument of a template, as of row_vec<ROWS>, is a constant of the compiler's.
-        if ((is(x->from - 1, "<") && !is_spaced(x->from - 1)) || (is(x->to, ">") && !is_spaced(x->to))) continue;
-        const char *y[OTHERS];
-        bool alike[OTHERS];  // of the others 0 or 1 is likelier: they may only happen to have its value
-        int others = 0;
-        // like names, then the nearest
-        for (int step = 2; step < 4 * operand_count && others < OTHERS; step++) {
-            const int by = step % (2 * operand_count), k = by % 2 ? n - (by + 1) / 2 : n + by / 2;
-            const bool like = step < 2 * operand_count;
-            if (k < 0 || k >= operand_count || (like && !have_like_names(x, &operands[k]))) continue;
-            if (like && others > OTHERS / 2) continue;
-            if (kind(operands[k].from) == 'i' && !is_known(operands[k].from, x->from)) continue;
-            const char *name = operands[k].name;
-            if (is_number_of_own(name) && !is_number_of_own(x->name)) continue;
-            if (strncmp(name, "0x", 2) == 0 && strpbrk(name, ".p")) continue;                  // no one writes it
-            if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(name, '.')) continue;  // 8.0f is no BC
-            bool known = strcmp(name, x->name) == 0 || strcmp(name, "0") == 0 || strcmp(name, "1") == 0;
-            for (int j = 0; j < others; j++) known |= strcmp(name, y[j]) == 0;
-            if (!known) alike[others] = like, y[others++] = name;
-        }
-        const int line = all[x->from].line, all_of_it = REPAIR_OWN + REPAIR_EACH * others;
-        const int id = new_ids(line, CHANGE_NEAR, all_of_it + 1);
-        for (int k = 0; k <= all_of_it; k++) changes[id + k].as_it_is = id + all_of_it;
-        for (int k = 0; k < all_of_it; k++) of(id + k, x->from, x->to);
-        const bool whole = kind(x->from) == 'n' && strspn(x->name, "0123456789") == strlen(x->name);
-        for (int k = 0; k < 2; k++)
-            if (whole)
-                SAY(id + k, "%d", atoi(x->name) + 1 - 2 * k);
-            else
-                SAY(id + k, "%s %c 1", x->name, "+-"[k]);
-        SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name), SAY(id + 4, "1");
-        if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
-        put(all[x->from].at, false, 9, false, "\n::wb_repair::vary(%d, \n", id);
-        for (int j = 0; j < others; j++) {
-            const int k = id + REPAIR_OWN + REPAIR_EACH * j;
-            static const char how[REPAIR_EACH] = " */+--";
-            SAY(k, "%s", y[j]);
-            for (int m = 0; m < REPAIR_EACH; m++) changes[k + m].odd = is_compared(x, y[j]);
-            for (int m = 1; m < REPAIR_EACH && !is_limit(x->name) && !is_limit(y[j]); m++) {
-                const bool last = m == REPAIR_EACH - 1;
-                SAY(k + m, "%s %c %s", last ? y[j] : x->name, how[m], last ? x->name : y[j]);
-                changes[k + m].kind = CHANGE_FACTOR;
-            }
-            changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : alike[j] ? CHANGE_OPERAND : CHANGE_CONDITION;
-            // a place for each, so that what does not compile leaves the numbers of the others as they are
-            put(all[x->to - 1].end, true, 9, true, "\n, %s", y[j]), pieces[piece_count - 1].first = k;
-        }
-        put(all[x->to - 1].end, true, 9, false, "\n) ");
+        const bool constant =
+            (is(x->from - 1, "<") && !is_spaced(x->from - 1)) || (is(x->to, ">") && !is_spaced(x->to));
+        if (mine[all[x->from].line] && all[x->from].function >= 0 && !x->declared && !constant) vary_operand(x);
     }
+}
+
+static void vary_operator(int t, const char *const other[4])
+{
+    const bool orders = strchr("<>", **other), compares = orders || strchr("=!", **other);
+    const int id = new_ids(compares ? CHANGE_OPERAND : CHANGE_NEAR, 3, t, t + 1);
+    for (int k = 0; k < 3; k++)
+        if (strcmp(other[k + 1], *other)) SAY(id + k, "%s", other[k + 1]);
+    for (int k = 1; k < 3 && orders; k++) changes[id + k].kind = CHANGE_TURNED;
+    if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;  // a remainder, too
+    const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
+    if (!compares && end > t + 1 && !is(end, "( [ < {"))
+        SAY(id + 2, "nothing"), of(id + 2, t, end), changes[id + 2].kind = CHANGE_CONDITION;
+    put(all[t].end, OPERATOR, id, "\n::wb_repair::change{%d} %s\n", id, *other);
 }
 
 static void vary_operators(void)
 {
-    enum { COMPARISONS = 6, OPERATORS = 11 };
-    static const char *const list[OPERATORS][4] = {
-        {"<", "<=", ">", ">="},
-        {"<=", "<", ">=", ">"},
-        {">", ">=", "<", "<="},
-        {">=", ">", "<=", "<"},
-        {"==", "!=", ">=", "<="},
-        {"!=", "==", "<", ">"},
-        {"+", "-"},
-        {"-", "+"},
-        {"*", "/"},
-        {"/", "*", "%"},
-        {"%", "/"},
-    };
-    for (int t = 1; t < count; t++) {
-        if (!mine[all[t].line] || kind(t) != 'p' || !is_spaced(t) || function_of[t] < 0) continue;
-        if (!(kind(t - 1) == 'i' || kind(t - 1) == 'n' || is(t - 1, ")") || is(t - 1, "]"))) continue;
-        if (is_one_of(t - 1, WORDS)) continue;
-        for (int n = 0; n < OPERATORS; n++) {
-            if (!is(t, list[n][0])) continue;
-            const int id = new_ids(all[t].line, n < COMPARISONS ? CHANGE_OPERAND : CHANGE_NEAR, 3);
-            for (int k = 1; k < 4 && list[n][k]; k++) SAY(id + k - 1, "%s", list[n][k]), of(id + k - 1, t, t + 1);
-            for (int k = 1; k < 3 && n < 4; k++) changes[id + k].kind = CHANGE_TURNED;
-            if (is(t, "/")) changes[id + 1].kind = CHANGE_CONDITION;  // a remainder, too
-            const int end = is(t + 1, "(") ? all[t + 1].mate + 1 : chain(t + 1);
-            if (n >= COMPARISONS && end > t + 1 && !is_one_of(end, "|(|[|<|{|"))
-                SAY(id + 2, "nothing"), of(id + 2, t, end), changes[id + 2].kind = CHANGE_CONDITION;
-            put(all[t].end, true, 99, false, "\n::wb_repair::change{%d} %s\n", id, list[n][0]);
-        }
+#define NAMES(IS, A, B, C) {#IS, #A, #B, #C},
+    static const char *const list[][4] = {REPAIR_OPERATORS(NAMES)};
+    for (int t = 1; t < count && !too_many; t++) {
+        if (!mine[all[t].line] || kind(t) != 'p' || !is_spaced(t) || all[t].function < 0) continue;
+        if (kind(t - 1) != 'n' && !is(t - 1, ") ]") && (kind(t - 1) != 'i' || is(t - 1, WORDS))) continue;
+        for (size_t n = 0; n < sizeof list / sizeof *list; n++)
+            if (is(t, *list[n])) vary_operator(t, list[n]);
     }
+}
+
+// Before a call, or an assignment, a copy of it with the other word.
+static void vary_word(int t, const char *other)
+{
+    const bool calls = kind(t) == 'i';
+    const int to = !calls ? declared_until(t) : is(t + 1, "(") ? all[t + 1].mate + 1 : 0;
+    int from = t - 1;
+    while (is(from, "]") || is(from - 1, ". ->")) from = is(from, "]") ? all[from].mate - 1 : from - 2;
+    if (to <= t + 1 || (calls ? is(t - 1, ". -> ::") : !is(from - 1, "; { } ) else") || is(all[t].block, "("))) return;
+    const int id = new_ids(calls ? CHANGE_OPERAND : CHANGE_NEAR, 1, t, t + 1);
+    const char *const rest = plain(t + 1, to), *const begin = plain(from, t);
+    if (is(t, "="))
+        SAY(id, "= %s +", begin);  // rows have no +=
+    else
+        SAY(id, "%s", other);
+    if (!calls) {
+        put(all[from].at, OPERAND, id, "\nif (::wb_repair::is_on(%d)) %s %s %s; else\n", id, begin, changes[id].put,
+            rest);
+    } else {
+        put(all[t].at, OPERAND, id, "\n(::wb_repair::is_on(%d) ? %s%s :\n", id, other, rest);
+        put(all[to - 1].end, END_OPERAND, id, "\n)\n");
+    }
+}
+
+static void vary_words(void)
+{
+    static const char words[][16] = {
+        "expf",    "exp2f",        "expf",    "exp2_fast",    "__expf", "exp2f", "exp",   "exp2", "logf",
+        "log2f",   "__logf",       "log2f",   "log",          "log2",   "fmaxf", "fminf", "max",  "min",
+        "row_max", "row_max_part", "row_sum", "row_sum_part", "=",      "+=",    "+=",    "-="};  // two and two
+    for (int t = 1; t < count && !too_many; t++)
+        for (size_t n = 0; n < sizeof words / sizeof *words; n++)
+            if (is(t, words[n]) && mine[all[t].line] && all[t].function >= 0) vary_word(t, words[n ^ 1]);
+}
+
+static void vary_condition(int from, int to)
+{
+    if (from >= to || (!mine[all[from].line] && !mine[all[to - 1].line])) return;
+    const int id = new_ids(CHANGE_FACTOR, 2, from, to);
+    SAY(id, "true"), SAY(id + 1, "false");
+    put(all[from].at, CONDITION, id, "\n::wb_repair::decide(%d, !!((\n", id);
+    put(all[to - 1].end, END_CONDITION, id, "\n)))\n");
 }
 
 static void vary_conditions(void)
 {
-    for (int n = 0; n < condition_count; n++) {
-        const operand *x = &conditions[n];
-        const int line = all[x->from].line;
-        if (!mine[line] && !mine[all[x->to - 1].line]) continue;
-        const int id = new_ids(line, CHANGE_FACTOR, 2);
-        SAY(id, "true"), SAY(id + 1, "false");
-        for (int k = 0; k < 2; k++) of(id + k, x->from, x->to);
-        put(all[x->from].at, false, 5, false, "\n::wb_repair::decide(%d, !!((\n", id);
-        put(all[x->to - 1].end, true, 5, false, "\n)))\n");
-    }
+    for (int t = 1, last = 0; t < count && !too_many; t++)
+        if (is(t, "&& ||")) {
+            if (last != t) vary_condition(bound(t - 1, -1) + 1, t);
+            vary_condition(t + 1, last = bound(t + 1, 1));
+        } else if (is(t, "if") && is(t + 1, "(") && all[t + 1].mate == bound(t + 2, 1))
+            vary_condition(t + 2, last = all[t + 1].mate);
+        else if (is(t, "?"))
+            vary_condition(bound(t - 1, -1) + 1, last = t);
 }
 
 // ------------------------ all of it
 
+// Without the spaces that its lines begin with, and between two ends of lines.
+static char *without_indents(const char *s)
+{
+    char *const made = calloc(strlen(s) + 3, 1), *to = made;
+    for (*to = '\n'; *s; s++)
+        if (*to != '\n' || (*s != ' ' && *s != '\t')) *++to = *s;
+    to[1] = '\n';
+    return made;
+}
+
 static void find_mine(const char *skeleton)
 {
     mine = calloc((size_t)all[count].line + 2, sizeof *mine);
+    const char *const given = without_indents(skeleton), *end;
     int line = 1;
-    for (const char *l = text; *l; line++) {
-        const char *end = l + strcspn(l, "\n");
-        const char *from = l + strspn(l, " \t");
-        char copy[400];
-        const int size = (int)(end - from) < 390 ? (int)(end - from) : 390;
-        snprintf(copy, sizeof copy, "%.*s\n", size, from);
-        mine[line] = size > 0 && strncmp(from, "//", 2) && strncmp(from, "#", 1);
-        for (const char *at = skeleton; mine[line] && (at = strstr(at, copy)); at++) {
-            const char *b = at;
-            while (b > skeleton && (b[-1] == ' ' || b[-1] == '\t')) b--;
-            if (b == skeleton || b[-1] == '\n') mine[line] = false;
-        }
-        l = end + (*end == '\n');
+    for (const char *at = without_indents(text); at[1]; at = end, line++) {
+        end = strchr(at + 1, '\n');
+        mine[line] = !memmem(given, strlen(given), at, (size_t)(end + 1 - at));
     }
     for (int t = 0; t < count; t++)
         if (is(t, "constexpr"))  // no function of choice.h is
@@ -491,12 +458,8 @@ static void find_mine(const char *skeleton)
 
 static int by_place(const void *a, const void *b)
 {
-    const int m = *(const int *)a, n = *(const int *)b;
-    const piece *p = &pieces[m], *q = &pieces[n];
-    if (p->at != q->at) return p->at < q->at ? -1 : 1;
-    if (p->closes != q->closes) return p->closes ? -1 : 1;
-    if (p->deep != q->deep) return (p->deep < q->deep) == p->closes ? 1 : -1;
-    return m < n ? -1 : 1;
+    const piece *const p = a, *const q = b;
+    return p->at != q->at ? p->at - q->at : p->kind != q->kind ? (int)p->kind - (int)q->kind : p->id - q->id;
 }
 
 bool changes_read(const char *source, const char *skeleton)
@@ -507,46 +470,42 @@ bool changes_read(const char *source, const char *skeleton)
     find_blocks();
     find_mine(skeleton);
     find_operands();
-    find_conditions();
     vary_conditions();
     vary_operators();
+    vary_words();
     vary_operands();
-    for (int n = 0; n < piece_count; n++) order[n] = n;
-    qsort(order, (size_t)piece_count, sizeof *order, by_place);
+    qsort(pieces, (size_t)piece_count, sizeof *pieces, by_place);
     return piece_count > 0 && !too_many;
 }
 
-static int newlines(const char *s, size_t size)
+// Returns how many lines that ends.
+static int write_part(FILE *to, const char *s, const char *end)
 {
     int n = 0;
-    for (size_t i = 0; i < size; i++) n += s[i] == '\n';
+    for (; s < end; s++) n += putc(*s, to) == '\n';
     return n;
 }
 
 void changes_write(FILE *to)
 {
-    int line = 2, at = 0;
+    const char *at = text;
+    int line = 2;
     fputs("#include \"repair/choice.h\"\n", to);
-    for (int n = 0; n < piece_count; n++) {
-        piece *p = &pieces[order[n]];
-        fwrite(text + at, 1, (size_t)(p->at - at), to);
-        line += newlines(text + at, (size_t)(p->at - at));
-        at = p->at;
-        const bool gone = site_dropped[p->site] || p->dropped;  // alone, its number stays, with nothing behind it
-        const char *const what = !gone                                        ? p->text
-                                 : site_dropped[p->site] || p->text[1] != ',' ? ""
-                                                                              : "\n, ::wb_repair::none";
-        p->line = gone ? 0 : line, p->lines = newlines(p->text, strlen(p->text));
-        fputs(what, to);
-        line += newlines(what, strlen(what));
+    for (piece *p = pieces; p < pieces + piece_count; p++) {
+        line += write_part(to, at, text + p->at), at = text + p->at;
+        const bool all_of_it = dropped[changes[p->id].site], alone = p->kind == OTHER && dropped[p->id];
+        // alone, its number stays, with nothing behind it
+        const char *const what = all_of_it ? "" : alone ? "\n, ::wb_repair::none" : p->text;
+        p->line = all_of_it || alone ? 0 : line, p->lines = write_part(to, what, what + strlen(what));
+        line += p->lines;
     }
-    fputs(text + at, to);
+    fputs(at, to);
 }
 
 const char *changes_text(const change *c)
 {
     static char as[sizeof c->put + 2];
-    const bool sum = strchr(c->put, ' ') || (*c->put == '-' && c->put[1]);
+    const bool sum = (strchr(c->put, ' ') && *c->put != '=') || (*c->put == '-' && c->put[1]);
     snprintf(as, sizeof as, sum ? "(%s)" : "%s", strcmp(c->put, "nothing") == 0 ? "" : c->put);
     return as;
 }
@@ -554,9 +513,9 @@ const char *changes_text(const change *c)
 const char *changes_quote(const change *c)
 {
     static char line[400];
-    int from = c->at;
-    while (from > 0 && text[from - 1] != '\n') from--;
-    const char *const begin = text + from + strspn(text + from, " "), *const rest = text + c->end;
+    const char *begin = text + c->at, *const rest = text + c->end;
+    while (begin > text && begin[-1] != '\n') begin--;
+    begin += strspn(begin, " ");
     snprintf(line, sizeof line, "%.*s%s%.*s", (int)(text + c->at - begin), begin, changes_text(c),
              (int)strcspn(rest, "\n"), rest);
     return line;
@@ -564,34 +523,27 @@ const char *changes_quote(const change *c)
 
 void changes_keep(const bool *wanted)
 {
-    memset(site_dropped, true, sizeof site_dropped);
-    for (int id = 1; id < change_count; id++) site_dropped[changes[id].site] &= !wanted[id];
-    for (int n = 0; n < piece_count; n++)
-        if (pieces[n].alone) pieces[n].dropped = !memchr(wanted + pieces[n].first, true, REPAIR_EACH);
+    for (int id = 1; id < change_count; id++) dropped[id] = true;
+    for (int id = 1; id < change_count; id++) dropped[changes[id].site] &= !wanted[id];
+    for (piece *p = pieces; p < pieces + piece_count; p++)
+        if (p->kind == OTHER) dropped[p->id] = !memchr(wanted + p->id, true, REPAIR_EACH);
 }
 
 bool changes_drop(int line)
 {
+    static int began[REPAIR_IDS];  // by site: the line
+    int least = 1 << 30, inner = 0;
     bool some = false;
-    for (int n = 0; n < piece_count; n++) {
-        piece *p = &pieces[n];
-        if (p->line == 0 || line < p->line || line > p->line + p->lines) continue;
-        if (line == p->line && *p->text == '\n') continue;  // the line that it ended
-        some = true;
-        if (p->alone)
-            p->dropped = true;
-        else
-            site_dropped[p->site] = true;
+    for (const piece *p = pieces; p < pieces + piece_count; p++) {
+        const int site = changes[p->id].site;
+        if (p->line == 0) continue;
+        if (line > p->line && line <= p->line + p->lines)  // not in the line that it ended
+            some = dropped[p->kind == OTHER ? p->id : site] = true;
+        if (p->kind >= OPERATOR)
+            began[site] = p->line;
+        else if (p->kind != OTHER && began[site] <= line && line <= p->line && p->line - began[site] < least)
+            least = p->line - began[site], inner = site;
     }
-    int least = 1 << 30, inner = 0;  // else the innermost site around it
-    for (int n = 0; n < piece_count && !some; n++) {
-        const piece *p = &pieces[order[n]];
-        if (p->closes || p->alone || p->line == 0 || p->line > line) continue;
-        for (int k = n + 1; k < piece_count; k++) {
-            const piece *q = &pieces[order[k]];
-            if (q->site != p->site || !q->closes || q->alone) continue;
-            if (q->line >= line && q->line - p->line < least) least = q->line - p->line, inner = p->site;
-        }
-    }
-    return some || (inner && (site_dropped[inner] = true));
+    if (!some && inner) some = dropped[inner] = true;  // the innermost site around it
+    return some;
 }

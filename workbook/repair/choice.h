@@ -56,6 +56,12 @@ static inline bool decide(int id, bool is)
     return shared->on == id || (shared->on != id + 1 && is);
 }
 
+static inline bool is_on(int id)
+{
+    if (shared->probing) note(id, 1);
+    return shared->on == id;
+}
+
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.
 static inline int which(int from, int count)
 {
@@ -77,25 +83,32 @@ template <class T, class Y> T beside(int k, T x, const Y &other)
     constexpr bool like = std::is_same_v<T, bool> == std::is_same_v<Y, bool>;
     if constexpr (is_number<Y> && like && (std::is_floating_point_v<T> || !std::is_floating_point_v<Y>)) {
         const auto y = number(other);
-        if (k == 0) return (T)y;
-        if (k == 1) return (T)(x * y);
-        if (k == 2) return y == 0 ? x : (T)(x / y);
-        if (k == 3) return (T)(x + y);
-        if (k == 4) return (T)(x - y);
-        if (k == 5) return (T)(y - x);
+        const T all[REPAIR_EACH] = {(T)y, (T)(x * y), y == 0 ? x : (T)(x / y), (T)(x + y), (T)(x - y), (T)(y - x)};
+        return all[k];
     }
     return x;
 }
 template <class T, class... Y> T changed(int k, T x, const Y &...y)
 {
-    if (k == 0) return x + 1;
-    if (k == 1) return x - 1;
-    if (k == 2) return 0;
-    if (k == 3) return std::is_integral_v<T> ? x : (T)-x;  // of no length or index
-    if (k == 4) return 1;
-    int n = REPAIR_OWN;
+    const T minus = std::is_integral_v<T> ? x : (T)-x;  // of no length or index
+    const T alone[REPAIR_OWN] = {(T)(x + 1), (T)(x - 1), (T)0, minus, (T)1};
+    if (k < REPAIR_OWN) return alone[k];
     T result = x;
+    int n = REPAIR_OWN;
     ((k >= n && k < n + REPAIR_EACH ? (void)(result = beside(k - n, x, y)) : (void)0, n += REPAIR_EACH), ...);
+    return result;
+}
+
+// Of what is no number only y may stand there, if it has the type of x: where that is.
+template <class X, class... Y> X *place(int k, X &x, Y &...y)
+{
+    X *result = &x;
+    const auto take = [&](int n, auto &other) {
+        if constexpr (std::is_same_v<std::remove_cv_t<std::remove_reference_t<decltype(other)>>, std::remove_cv_t<X>>)
+            if (k == n) result = (X *)&other;
+    };
+    int n = REPAIR_OWN - REPAIR_EACH;
+    (take(n += REPAIR_EACH, y), ...);
     return result;
 }
 
@@ -104,41 +117,21 @@ template <class X, class... Y> decltype(auto) vary(int id, X &&x, Y &&...y)
 {
     using T = std::remove_cv_t<std::remove_reference_t<X>>;
     constexpr int count = REPAIR_OWN + REPAIR_EACH * (int)sizeof...(y);
-    if constexpr (is_number<T>) {
-        const auto value = number((T)x);
-        if (shared->probing) {
-            note_value(id + count, value);  // as it is
-            for (int k = 0; k < count && shared->probing == REPAIR_VALUES; k++)
-                note_value(id + k, changed(k, value, y...));
-        }
-        const int k = which(id, count);
-        return (T)(k < 0 ? value : changed(k, value, y...));
-    } else {
-        constexpr bool points = std::is_pointer_v<T>;
-        std::remove_reference_t<X> *place = &x;
-        const auto note_place = [&](int at, auto &what) {
-            if constexpr (points)
-                note_value(at, what);
-            else
-                note_value(at, &what);
-        };
-        if (shared->probing) note_place(id + count, x);
-        const int k = which(id, count);
-        int n = REPAIR_OWN;
-        const auto take = [&](auto &other) {
-            using O = std::remove_cv_t<std::remove_reference_t<decltype(other)>>;
-            if constexpr (std::is_same_v<O, T>) {
-                if (shared->probing == REPAIR_VALUES) note_place(id + n, other);
-                if (k == n) place = (std::remove_reference_t<X> *)&other;
-            }
-            n += REPAIR_EACH;
-        };
-        (take(y), ...);
-        if constexpr (points)
-            return T(*place);
+    const auto value = [&](int k) -> decltype(auto) {  // with change k
+        if constexpr (is_number<T>)
+            return k < 0 ? number((T)x) : changed(k, number((T)x), y...);
+        else if constexpr (std::is_pointer_v<T>)
+            return T(*place(k, x, y...));
         else
-            return (*place);
-    }
+            return place(k, x, y...);
+    };
+    if (shared->probing) note_value(id + count, value(-1));  // as it is
+    constexpr int begin = is_number<T> ? 0 : REPAIR_OWN, step = is_number<T> ? 1 : REPAIR_EACH;
+    for (int k = begin; k < count && shared->probing == REPAIR_VALUES; k += step) note_value(id + k, value(k));
+    if constexpr (is_number<T> || std::is_pointer_v<T>)
+        return (T)value(which(id, count));
+    else
+        return (*value(which(id, count)));
 }
 
 // a OP b is written a OP change(id) OP b, which binds in the same way.
@@ -149,7 +142,10 @@ template <class A> struct left {
     A a;
     int id;
 };
-#define REPAIR_OPERATOR(OP, ...) \
+#define REPAIR_IS(N, OP) \
+    if constexpr (*#OP != '%' || (std::is_integral_v<A> && std::is_integral_v<B>)) \
+        if (k == N && ((*#OP != '/' && *#OP != '%') || b != 0)) return (R)(a OP b);
+#define REPAIR_OPERATOR(OP, ONE, TWO, THREE) \
     template <class A> left<std::decay_t<const A>> operator OP(const A &a, change c) { return {a, c.id}; } \
     template <class A, class B> auto operator OP(left<A> l, const B &b) \
     { \
@@ -157,32 +153,13 @@ template <class A> struct left {
         using R = decltype(a OP b); \
         const int k = which(l.id, 3); \
         if (shared->probing) note(l.id, 1), note(l.id + 1, 1), note(l.id + 2, 1); \
-        if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>) \
-            if (k >= 0) __VA_ARGS__ \
-        if constexpr (std::is_convertible_v<A, R>) \
+        if constexpr (std::is_convertible_v<A, R> && !std::is_same_v<R, bool>) \
             if (k == 2) return (R)a; \
+        if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>) { \
+            REPAIR_IS(0, ONE) REPAIR_IS(1, TWO) REPAIR_IS(2, THREE) \
+        } \
         return (R)(a OP b); \
     }
-#define REPAIR_IS(N, OP) \
-    if (k == N) return (R)(a OP b);
-REPAIR_OPERATOR(<, {REPAIR_IS(0, <=) REPAIR_IS(1, >) REPAIR_IS(2, >=)})
-REPAIR_OPERATOR(<=, {REPAIR_IS(0, <) REPAIR_IS(1, >=) REPAIR_IS(2, >)})
-REPAIR_OPERATOR(>, {REPAIR_IS(0, >=) REPAIR_IS(1, <) REPAIR_IS(2, <=)})
-REPAIR_OPERATOR(>=, {REPAIR_IS(0, >) REPAIR_IS(1, <=) REPAIR_IS(2, <)})
-REPAIR_OPERATOR(==, {REPAIR_IS(0, !=) REPAIR_IS(1, >=) REPAIR_IS(2, <=)})
-REPAIR_OPERATOR(!=, {REPAIR_IS(0, ==) REPAIR_IS(1, <) REPAIR_IS(2, >)})
-REPAIR_OPERATOR(+, {REPAIR_IS(0, -)})
-REPAIR_OPERATOR(-, {REPAIR_IS(0, +)})
-REPAIR_OPERATOR(*, {
-    if (k == 0 && b != 0) return (R)(a / b);
-})
-REPAIR_OPERATOR(/, {
-    if (k == 0) return (R)(a * b);
-    if constexpr (std::is_integral_v<A> && std::is_integral_v<B>)
-        if (k == 1 && b != 0) return (R)(a % b);
-})
-REPAIR_OPERATOR(%, {
-    if (k == 0 && b != 0) return (R)(a / b);
-})
+REPAIR_OPERATORS(REPAIR_OPERATOR)
 }  // namespace wb_repair
 #endif

@@ -9,10 +9,12 @@
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
+#include "score/safe_text.h"
 #include "score/score.h"
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <regex.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -37,9 +39,8 @@ static bool wrong[MOST_CASES];                   // as the function is
 static double seconds[MOST_CASES];               // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static spent_time own;
-static double search = 15, budget;  // seconds of a processor, all that was started with it
+static double budget;  // seconds of a processor, with all that was started
 static repair_shared *shared;
-static char shared_name[] = "/tmp/wb_repair.XXXXXX";
 
 // Seconds of a processor so far.
 static double now(void)
@@ -47,66 +48,23 @@ static double now(void)
     spent_look(&own, getpid(), false);
     return own.cpu;
 }
-static bool is_over(void)
-{
-    static double looked;
-    if (spent_now() - looked > 0.05) now(), looked = spent_now();
-    return own.cpu >= budget;
-}
+static bool is_over(void) { return (spent_now() - own.looked > 0.05 ? now() : own.cpu) >= budget; }
 
-// A file that a worker maps, in place of the one before; unshare() takes it away.
+// What a worker maps, in place of what it did before.
 static bool share(void)
 {
-    strcpy(strrchr(shared_name, '.'), ".XXXXXX");
-    const int file = mkstemp(shared_name);
+    char name[40];
+    const int file = memfd_create("repair", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, sizeof *shared)) return false;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    setenv("WB_REPAIR", shared_name, 1);
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), file);
+    setenv("WB_REPAIR", name, 1);
     return shared != MAP_FAILED;
-}
-static void unshare(void)
-{
-    worker_retire(WORKER_SHARED);
-    unlink(shared_name);
 }
 static int processes(void)
 {
     const char *jobs = getenv("JOBS");
     return jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
-}
-static pid_t children[PROCESSES];  // each leads a group; 0: there is none
-static void end(int signal)
-{
-    for (int p = 0; p < PROCESSES; p++)
-        if (children[p]) kill(-children[p], signal);
-    unlink(shared_name);
-    _exit(2);
-}
-static pid_t start_child(int p)
-{
-    children[p] = fork();
-    if (children[p] > 0) setpgid(children[p], children[p]);
-    if (children[p]) return children[p];
-    memset(children, 0, sizeof children);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    return 0;
-}
-// The status with which a child ends; -1: the time was up.
-static int end_of(int p)
-{
-    int status = -1;
-    while (waitpid(children[p], &status, WNOHANG) == 0) {
-        usleep(50000);
-        if (!is_over()) continue;
-        kill(-children[p], SIGTERM);
-        waitpid(children[p], &status, 0);
-        status = -1;
-        break;
-    }
-    children[p] = 0;
-    return status;
 }
 
 // Whether an output of case n is wrong, or it does not end well, or the time is up.
@@ -136,11 +94,12 @@ static bool is_wrong(int n)
 // The status with which a command ends; what it says goes into a file.
 static int status_of(const char *command, const char *log)
 {
-    if (start_child(0) == 0) {
-        if (freopen(log, "w", stdout) && dup2(1, 2) == 2) execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    return end_of(0);
+    char left[40], text[9000];
+    snprintf(left, sizeof left, "%g", budget - now());
+    snprintf(text, sizeof text, "{ %s\n} >%s 2>&1", command, log);
+    const int status = spent_within((char *[]){left, "sh", "-c", text, NULL});
+    if (status == SPENT_LATE) spent_add(&own, budget);
+    return status;
 }
 
 // Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
@@ -176,20 +135,15 @@ static void leave_out_head_dims(char *source, const char *given)
 {
     wb_case c;
     if (!given || wb_case_parse(problem, given, &c) != WB_OK || !c.shape.head_dim) return;
-    for (char *line = source, *next; *line; line = next) {
-        const size_t length = strcspn(line, "\n"), blank = strspn(line, " ");
-        next = line + length + (line[length] == '\n');
-        if (strncmp(line + blank, "if (", 4) && strncmp(line + blank, "case ", 5)) continue;
-        for (const int *D = problem->head_dims; *D; D++) {
-            char is[16], of[16];
-            snprintf(is, sizeof is, " %d", *D), snprintf(of, sizeof of, "<%d, ", *D);
-            if (*D == c.shape.head_dim || !length || line[length - 1] != ';' || !memmem(line, length, is, strlen(is)) ||
-                !memmem(line, length, of, strlen(of)))
-                continue;
-            memset(line, ' ', length);
-            head_dim = c.shape.head_dim;
-            break;
-        }
+    for (const int *D = problem->head_dims; *D; D++) {
+        char form[80];
+        regex_t line;
+        regmatch_t at;
+        snprintf(form, sizeof form, "^ *(if \\(|case ).* %d.*<%d, .*;$", *D, *D);
+        if (*D == c.shape.head_dim || regcomp(&line, form, REG_EXTENDED | REG_NEWLINE)) continue;
+        for (; regexec(&line, source, 1, &at, 0) == 0; head_dim = c.shape.head_dim)
+            memset(source + at.rm_so, ' ', (size_t)(at.rm_eo - at.rm_so));
+        regfree(&line);
     }
 }
 
@@ -251,23 +205,20 @@ static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothin
 // lines: of a report, "19 82"; gaps: "max|rescale".
 static void find_distances(const char *source, const char *lines, const char *gaps)
 {
+    char named[400], gap[400], *end;
     for (int n = 0; n < LINES; n++) distance[n] = FAR;
-    for (char *at = NULL; *lines; lines = at) {
-        const int line = (int)strtol(lines, &at, 10);
-        for (int k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
-        if (at == lines) break;
-    }
+    for (long line; line = strtol(lines, &end, 10), end > lines; lines = end)
+        for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
+    snprintf(named, sizeof named, "|%s|", gaps);
     bool blamed = false;  // the gap: by its name, or it holds a line that was
-    for (int line = 1, begin = 0; *source && line < LINES; line++) {
+    for (int line = 1, begin = 0; *source && line < LINES; line++, source = next_line(source)) {
         const char *const at = source + strspn(source, " ");
         if (strncmp(at, "//{ ", 4) == 0) {
-            begin = line, blamed = false;
-            for (const char *name = gaps; *name; name += strcspn(name, "|"), name += *name == '|')
-                blamed |= strcspn(name, "|") == strcspn(at + 4, ":\n") && !strncmp(at + 4, name, strcspn(name, "|"));
+            snprintf(gap, sizeof gap, "|%.*s|", (int)strcspn(at + 4, ":\n"), at + 4);
+            begin = line, blamed = strstr(named, gap);
         }
         blamed |= distance[line] == 0;
         for (int k = begin; blamed && strncmp(at, "//}", 3) == 0 && k < line; k++) distance[k] -= distance[k] == FAR;
-        source += strcspn(source, "\n"), source += *source == '\n';
     }
 }
 static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
@@ -275,8 +226,7 @@ static int distance_of(const change *c) { return distance[c->line < LINES ? c->l
 // ------------------------ trying
 
 static int order[REPAIR_IDS], order_count;
-static uint64_t values[REPAIR_IDS];  // of the last probe, see shared.h
-static int like[REPAIR_IDS];         // the first in the order with the same values there; 0: it is not in the order
+static int like[REPAIR_IDS];  // the first in the order with the same values there; 0: it is not in the order
 
 // Which values all changes would have in these cases.
 static void probe(int what, int from, int to)
@@ -285,31 +235,21 @@ static void probe(int what, int from, int to)
     shared->on = 0, shared->probing = what;
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
-    memcpy(values, shared->values, sizeof values);
     worker_retire(WORKER_SHARED);
-}
-
-// Whether a change makes a difference in what was probed last.
-static bool differs(int id)
-{
-    const change *c = &changes[id];
-    return values[id] != 0 && (!c->as_it_is || values[id] != values[c->as_it_is]);
 }
 
 // What is worth trying, in its order.
 static void find_order(void)
 {
     probe(REPAIR_VALUES, first, first + 1);
-    order_count = 0;
-    memset(like, 0, sizeof like);
+    const uint64_t *const values = shared->values;
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank || !differs(id)) continue;
+            if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank) continue;
+            if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
-            int k = id;
-            while (c->as_it_is && changes[k - 1].site == c->site) k--;
-            for (; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
+            for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
                 if (like[k] && values[k] == values[id]) like[id] = like[k];
         }
 }
@@ -337,44 +277,52 @@ static bool may_hide(const change *c)
     return *c->of == '/' ? *c->put != '%' : always || isdigit((unsigned char)*c->put);
 }
 
+typedef struct trials {
+    int next, last;                             // in the order
+    bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
+} trials;
+
+static void try_some(trials *done)
+{
+    if (!share()) return;
+    for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
+        const int id = shared->on = order[n];
+        if (done->fails[like[id]]) continue;
+        bool right = !(done->fails[id] = is_wrong(first));
+        for (int k = 0; k < case_count && right; k++) right = k == first || !is_wrong(k);
+        if (!right) continue;
+        done->mends[id] = true;
+        const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
+        if (last < done->last) done->last = last;
+    }
+    worker_retire(WORKER_SHARED);
+}
+
 static int tried;  // changes
 
 // Tries all in several processes, until some mend all cases or the time is up: the first of these in the order.
 static int try_all(int found[SUITES])
 {
     find_order();
-    int count = 0;
-    struct {
-        int next, last;                             // in the order
-        bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
-    } *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t children[PROCESSES];
+    int count = 0, started = 0;
+    trials *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (done == MAP_FAILED) return 0;
     done->last = order_count;
-    for (int p = 0; p < processes(); p++) {
-        if (start_child(p)) continue;
-        signal(SIGTERM, SIG_DFL);
-        if (!share()) _exit(2);
-        signal(SIGTERM, end);
-        for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
-            const int id = shared->on = order[n];
-            if (done->fails[like[id]]) continue;
-            bool right = !(done->fails[id] = is_wrong(first));
-            for (int k = 0; k < case_count && right; k++) right = k == first || !is_wrong(k);
-            if (!right) continue;
-            done->mends[id] = true;
-            const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
-            if (last < done->last) done->last = last;
-        }
-        unshare();
+    while (started < processes() && (children[started] = fork()) > 0) started++;
+    if (started < processes() && children[started] == 0) {
+        signal(SIGTERM, SIG_DFL), prctl(PR_SET_PDEATHSIG, SIGTERM);
+        try_some(done);
         _exit(0);
     }
-    for (int p = 0; p < processes(); p++) end_of(p);
+    for (int p = 0; p < started; p++)
+        for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
+            if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
     for (int n = 0; n < 2 * tried && count < SUITES; n++) {
         const int id = order[n % tried];
         if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
     }
-    munmap(done, sizeof *done);
     return count;
 }
 
@@ -389,10 +337,9 @@ static int choose(int count, uint64_t seed, const char *built)
     if (!share()) return 2;
     find_cases(0, NULL);
     probe(REPAIR_REACHED, 0, case_count);
-    for (int id = 1; id < change_count; id++) seen[id] = !values[changes[id].as_it_is ? changes[id].as_it_is : id];
     for (int n = 0, chosen = 0; n < DRAWN * count && chosen < count && case_count; n++) {
-        const int id = drawn(n, seed);
-        if (seen[id] || !*changes[id].put) continue;
+        const int id = drawn(n, seed), is = changes[id].as_it_is ? changes[id].as_it_is : id;
+        if (seen[id] || !shared->values[is] || !*changes[id].put) continue;
         seen[id] = true, shared->on = id;
         bool shows = false;  // in one of a few cases: an equal edit would take long in all
         for (int k = id; k < id + FEW && !shows; k++)
@@ -407,7 +354,7 @@ static int choose(int count, uint64_t seed, const char *built)
         printf("%d\t%d\t%s\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put, text);
         chosen++;
     }
-    return unshare(), 0;
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -417,6 +364,7 @@ int main(int argc, char **argv)
 #endif
     const char *said = NULL;
     outcome known = {.gaps = "", .lines = ""};
+    double search = 15;
     int chosen = 0;
     uint64_t seed = 0;
     for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
@@ -430,7 +378,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
     }
-    signal(SIGTERM, end), signal(SIGINT, end);
     session_apart = true;
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
@@ -456,13 +403,9 @@ int main(int argc, char **argv)
     find_distances(source, known.lines, known.gaps);
     for (int n = 0; n < case_count; n++)
         if (wrong[n] && (first < 0 || seconds[n] < seconds[first])) first = n;
-    if (first < 0) {
-        puts("nothing, because no small case fails in every run");
-        return unshare(), 1;
-    }
+    if (first < 0) return puts("nothing, because no small case fails in every run"), 1;
     int likely[SUITES], found = 0;
     const int count = try_all(likely);
-    unshare();
     budget = now() + 2 * search;
     for (int n = 0; n < count && !found; n++)
         if (passes_suite(&changes[likely[n]], whole, argv[2], argv[3])) found = likely[n];

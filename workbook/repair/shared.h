@@ -11,6 +11,20 @@ enum {
     REPAIR_REACHED = 2,  // or only of what is written
 };
 
+// Each operator, and what may stand in its place: itself where that is less than three.
+#define REPAIR_OPERATORS(ROW) \
+    ROW(<, <=, >, >=) \
+    ROW(<=, <, >=, >) \
+    ROW(>, >=, <, <=) \
+    ROW(>=, >, <=, <) \
+    ROW(==, !=, >=, <=) \
+    ROW(!=, ==, <, >) \
+    ROW(+, -, +, +) \
+    ROW(-, +, -, -) \
+    ROW(*, /, *, *) \
+    ROW(/, *, %, /) \
+    ROW(%, /, %, %)
+
 typedef struct repair_shared {
     int on;                       // the change that is on; 0: none
     int probing;                  // if not 0, values are noted, and nothing is on
