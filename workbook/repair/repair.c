@@ -205,7 +205,7 @@ static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothin
 // lines: of a report, "19 82"; gaps: "max|rescale".
 static void find_distances(const char *source, const char *lines, const char *gaps)
 {
-    char named[400], gap[400], *end;
+    char named[400], name[400], *end;
     for (int n = 0; n < LINES; n++) distance[n] = FAR;
     for (long line; line = strtol(lines, &end, 10), end > lines; lines = end)
         for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
@@ -214,8 +214,8 @@ static void find_distances(const char *source, const char *lines, const char *ga
     for (int line = 1, begin = 0; *source && line < LINES; line++, source = next_line(source)) {
         const char *const at = source + strspn(source, " ");
         if (strncmp(at, "//{ ", 4) == 0) {
-            snprintf(gap, sizeof gap, "|%.*s|", (int)strcspn(at + 4, ":\n"), at + 4);
-            begin = line, blamed = strstr(named, gap);
+            snprintf(name, sizeof name, "|%.*s|", (int)strcspn(at + 4, ":\n"), at + 4);
+            begin = line, blamed = strstr(named, name);
         }
         blamed |= distance[line] == 0;
         for (int k = begin; blamed && strncmp(at, "//}", 3) == 0 && k < line; k++) distance[k] -= distance[k] == FAR;
