@@ -19,6 +19,10 @@ static fit masks[MASKS] = {
 };
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
+// How a mask treats a tile, if it does not treat all alike: the first tile of each sort in the case that is shown.
+enum { RIGHT, NOTHING, NOT_AFTER, NOT_OLD, OTHER, SORTS };
+static char sorts[MASKS][SORTS][60], sorts_of[MASKS][WB_CASE_TEXT];
+
 pairs pairs_of(const step *t, int first_row, int last_row)
 {
     const product *S = t->S;
@@ -192,6 +196,28 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     return places_for(f, t, right, of_query, of_key, W, forms, n);
 }
 
+// Which sort this tile is of, that should hide these pairs.
+static void note_sort(mask_kind kind, const pairs *t, const bool *hide)
+{
+    const fit *f = &masks[kind];
+    const bool parts = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
+    bool is[SORTS] = {true, true, parts, parts, true};
+    int sort = 0;
+    if (strcmp(sorts_of[kind], e.text) != 0) {
+        if (f->fails) return;
+        memset(sorts[kind], 0, sizeof sorts[kind]), memcpy(sorts_of[kind], e.text, sizeof e.text);
+    }
+    EACH_PAIR (a, t->queries, b, t->keys) {
+        const int i = t->query[a], j = t->key[b], at = a * t->keys + b;
+        const bool hidden = t->fate[at] == HIDDEN, like[] = {hide[at], false, hide[at] && j <= i, hide[at] && j > i};
+        for (int n = 0; n < OTHER && i >= 0 && j >= 0 && t->fate[at] != UNCLEAR; n++) is[n] &= hidden == like[n];
+    }
+    while (!is[sort]) sort++;
+    if (!*sorts[kind][sort])
+        snprintf(sorts[kind][sort], sizeof sorts[kind][sort], "of queries %d to %d and keys %d to %d", t->query[0],
+                 t->query[0] + t->queries - 1, t->key0, t->key0 + t->keys - 1);
+}
+
 void add_to_mask(mask_kind kind, const pairs *t)
 {
     static const char *const where[] = {[DIAGONAL] = "in tiles on the diagonal, ",
@@ -208,6 +234,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
     }
+    if (runs) note_sort(kind, t, &hide[0][0]);
     EACH_PAIR (a, t->queries, b, t->keys) {
         const int got = t->fate[a * t->keys + b], i = t->query[a], j = t->key[b];
         const bool right = hide[a][b] == (got == HIDDEN);
@@ -226,8 +253,17 @@ void add_to_mask(mask_kind kind, const pairs *t)
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
+    static char none[MASKS][400];
+    static const char *const says[] = {"the mask is right", "nothing is hidden", "j > i is missing",
+                                       "j <= i - W is missing"};
     for (fit *f = masks; f < masks + MASKS; f++) {
         f->mute = !f->fails;
+        char(*const sort)[60] = sorts[f - masks], *const text = none[f - masks];
+        for (int n = OTHER; n-- > 0 && f->fails && !*sort[OTHER];)
+            if (*sort[n])
+                snprintf(text + strlen(text), 400 - strlen(text), "%s in the tile %s %s", *text ? "," : ":", sort[n],
+                         says[n]);
+        f->none = text;
         if (!f->joint)
             f->joint = !e.problem->window ? RULE_IS("j > i")
                        : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")

@@ -100,7 +100,8 @@ static double subtracted(const step *t, int i, int *weights)
              q, t->first);
     if (apart >= 0) return NAN;
     for (int n = 1; n < count && !one; n++) {
-        see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
+        see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S| S / sqrt(D)",
+                (double[]){x[n] - x[0], (x[n] - x[0]) / sqrt(e.s->head_dim)},
                 "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
