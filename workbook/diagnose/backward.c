@@ -32,14 +32,17 @@ static const char *own(const char *of_keys, const char *of_queries) { return by_
 // What came out, against the sum of a row.
 void look_at_delta(void)
 {
-    const int rows = all_rows(), D = e.s->head_dim;
+    const int rows = all_rows(), D = e.s->head_dim, of_warp = max_int(1, 256 / D);  // eight columns for a lane
     if (!e.delta) return;
     for (int i = 0; i < rows; i++) {
-        double size = 0, right = 0;
+        const int row0 = i - i % of_warp;
+        double size = 0, right = 0, warp = 0;
         for (int d = i * D; d < i * D + D; d++)
             size += fabs((double)e.O[d] * e.dO[d]), right += (double)e.O[d] * e.dO[d];
+        for (int d = row0 * D; d < min_int(rows, row0 + of_warp) * D; d++) warp += (double)e.O[d] * e.dO[d];
         if (!(size > 1e30))  // else it overflows, whoever is right
-            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &right,
+            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
+                    "+ dO * O| dO * O over all rows of its warp", (double[]){right, warp},
                     "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i], right);
     }
 }
@@ -198,7 +201,7 @@ static void look_at_dsinks(void)
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[6 + POWERS] = {0}, size = 0;
+        double sum[7 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -209,7 +212,7 @@ static void look_at_dsinks(void)
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
             const int swapped = (h * s->batch + b) * s->q_len + i;
             rest[5] -= exp(x - e.L[swapped]) * e.delta[swapped];
-            rest[4] += i % 1024 < 32 ? right : 0;
+            rest[4] += i % 1024 < 32 ? right : 0, rest[6] += rounded_to_bf16(right);
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| " POWERS_OF(
@@ -217,7 +220,8 @@ static void look_at_dsinks(void)
                                         "| exp(s - L) delta over the first sequence only"
                                         "| exp(s - L) delta over the first sequence's rows, once for each sequence"
                                         "| exp(s - L) delta over 1 warp's rows"
-                                        "| exp(s - L) delta over the rows (h B + b) Nq + i, with the batch inside",
+                                        "| exp(s - L) delta over the rows (h B + b) Nq + i, with the batch inside"
+                                        "| exp(s - L) delta, each rounded to bf16",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
                 h, got, sum[0], h);

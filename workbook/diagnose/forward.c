@@ -56,6 +56,12 @@ bool look_at_heads(const record *r, bool of_V)
                          "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d",
                          steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]));
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
+                const int key = steps[t].first + c;
+                if (p->b_row[c] == NOBODYS_ROW && key >= s->kv_len && e.problem->on_host)
+                    find(BY_HEADS, "past the last key", "bound",
+                         "the tile that starts at key %d has %d keys, so it reaches key %d, which does not exist: what "
+                         "lies there may be NaN, and 0 times NaN is NaN",
+                         steps[t].first, S->cols, key);
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);
                     if (!nobodys++) snprintf(whose, sizeof whose, "%s", name_of(q)), none = unwritten ? nan : torn;

@@ -133,6 +133,16 @@ static bool look_at_weights(const product *p, int key)
     return false;
 }
 
+// Keys that do not exist, in the tile of 16 that begins at a key: all 16 have a weight.
+static void look_at_tail(const product *p, int key)
+{
+    int weights = 0;
+    for (int c = 0; c < 16; c++) weights += p->a[c] > 0;
+    if (weights == 16 && e.s->kv_len < key + 14)
+        find(BY_L, "tail", "given", "a weight is given to key %d, which does not exist; use -INFINITY for its score",
+             e.s->kv_len);
+}
+
 void look_at_fragments(const record *r)
 {
     enum { MOST = 600, NEAR = 32 };
@@ -149,6 +159,7 @@ void look_at_fragments(const record *r)
                      "a warp multiplies the same two factors twice: does the second product use b + 2?");
         if (A.of != OF_Q && column.of != OF_K) {
             look_at_right(p, OF_V, row, row.number);
+            if (row.of == OF_V) look_at_tail(p, key_of(row.row));
             right &= row.of == OF_V && look_at_weights(p, row.row);
             continue;
         }

@@ -99,6 +99,9 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
             known ? m->bits[2 * at + (bits[k].of_word == 2 ? bit % t->keys / 32 : bit / 32 ^ bits[k].of_word)] : 0;
         RULE(known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
     }
+    const int at = 2 * tile * m->q_tile + (t->query[r] % m->q_tile) * t->keys / 32 + key % 64 / 32;
+    RULE(tile < m->part_start[list + 1] ? !(m->bits[at] >> key % 32 & 1) : right,
+         "rows of bits are as far apart as a step has words");
     return n;
 }
 

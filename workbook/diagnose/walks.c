@@ -94,13 +94,14 @@ void read_steps(const walk *w)
 }
 
 // Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last of
-// these walks, and of how many blocks they are: 0 if these have not equally many tiles.
-static const char *walk_of(const record *r, bool keys, int q, int k, int *last, int *blocks)
+// these walks, and of how many blocks they are: 0 if these have not equally many tiles; and a tile that one of them
+// meets twice (-1: none).
+static const char *walk_of(const record *r, bool keys, int q, int k, int *last, int *blocks, int *again)
 {
     static char text[240];
     static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of blocks
     int count = 0, tiles = 0;
-    *text = 0, *blocks = 0;
+    *text = 0, *blocks = 0, *again = -1;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
@@ -114,6 +115,8 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *last, 
         }
     }
     if (tiles * *blocks != count) *blocks = 0;
+    EACH_PAIR (n, count, o, n)
+        if (at[n] == at[o] && of[n] == of[o] && head[n] == head[o] && *again < 0) *again = at[n];
     for (int n = 0; n < count && strlen(text) < 150; n++) {
         const int apart = n ? at[n] - at[n - 1] : 0;
         const bool inside = n > 1 && n + 1 < count && of[n - 2] == of[n + 1] && apart && at[n + 1] - at[n] == apart &&
@@ -225,8 +228,8 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
                      : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
                                                                    : BY_WALK;
     if (worst && worst <= rank) return worst;
-    int n = 0, blocks, low, high;
-    const char *begin = walk_of(r, keys, q, k, &n, &blocks);
+    int n = 0, blocks, low, high, other;
+    const char *begin = walk_of(r, keys, q, k, &n, &blocks, &other);
     block_of(r, n, &low, &high);
     bool others = false;  // of its block meet it
     for (int x = low; x <= high && !keys; x++) others |= m->met[(low_row + x) * Nk + k] != 0;
@@ -239,7 +242,11 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
             gaps = "parts|queries";
     else if (tail && keys && sink && blocks)
         gaps = "queries";
-    if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+    if (tail && e.table && other >= 0)
+        APPEND(text, ". A block meets key %d twice: its page is read in place of another", other),
+            gaps = "page lookup|share";
+    else if (tail && e.table)
+        APPEND(text, ". No part owns its sequence's keys from %d on", k);
     if (missing && *begin && !keys && !*text && others)
         APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
     else if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
