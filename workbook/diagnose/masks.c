@@ -19,9 +19,11 @@ static fit masks[MASKS] = {
 };
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-// How a mask treats a tile, if it does not treat all alike: the first tile of each sort in the case that is shown.
+// Tiles by what a mask hides of them: of each sort the first, in the case that is shown. OTHER: none of these.
 enum { RIGHT, NOTHING, NOT_AFTER, NOT_OLD, OTHER, SORTS };
-static char sorts[MASKS][SORTS][60], sorts_of[MASKS][WB_CASE_TEXT];
+static struct {
+    char of[WB_CASE_TEXT], first[SORTS][60];
+} tiles[MASKS];
 
 pairs pairs_of(const step *t, int first_row, int last_row)
 {
@@ -70,38 +72,31 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
 // Of a tile that is seen in part: what other bits than its own say.
 static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, form *forms, int n)
 {
-    static const struct {
-        const char *says;
-        int of_tile, of_word;  // how far from its own; word 2: the step
-        bool apart, in_block;  // a tile has as many rows as a block; row 0 is the block's first
-        int key;               // how far from its own
-    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile", 0, 0, true, false, 0},
-                {"each block begins with row 0 of a tile's bits", 0, 0, false, true, 0},
-                {"the bits are those of the tile before", -1, 0, false, false, 0},
-                {"the bits are those of the next tile", 1, 0, false, false, 0},
-                {"the two words of a row are exchanged", 0, 1, false, false, 0},
-                {"each step of a tile begins with the first word of a row", 0, 2, false, false, 0},
-                {"the bit is that of key j + 1", 0, 0, false, false, 1},
-                {"the bit is that of key j - 1", 0, 0, false, false, 63}};
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(t->row0) / e.s->q_heads : 0;
-    const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, key = t->key[c];
-    const int first = m->part_start[list], all = m->part_start[m->masks * (q_tiles + 1) - 1];
+    const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, first = m->part_start[list];
+    const int all = 2 * m->q_tile * m->part_start[m->masks * (q_tiles + 1) - 1];
+    const int row = t->query[r] % m->q_tile, block = t->of_block % m->q_tile, bit = t->key[c] % 64, word = bit / 32;
     int tile = first;
-    while (tile < m->part_start[list + 1] && m->part[tile] != key / m->kv_tile) tile++;
+    while (tile < m->part_start[list + 1] && m->part[tile] != t->key[c] / m->kv_tile) tile++;
+    const int begin = 2 * m->q_tile * tile, own = begin + 2 * row;  // of the tile, and of the row
+    const struct {
+        const char *says;
+        int word, bit;
+    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile",
+                 own + 2 * (tile - first) * (e.tallest - m->q_tile) + word, bit},
+                {"each block begins with row 0 of a tile's bits", own - 2 * block + word, bit},
+                {"the bits are those of the tile before", own - 2 * m->q_tile + word, bit},
+                {"the bits are those of the next tile", own + 2 * m->q_tile + word, bit},
+                {"the two words of a row are exchanged", own + (word ^ 1), bit},
+                {"each step of a tile begins with the first word of a row", own + bit % t->keys / 32, bit},
+                {"rows of bits are as far apart as a step has words", begin + row * t->keys / 32 + word, bit},
+                {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
+                {"the bit is that of key j - 1", own + (bit + 63) % 64 / 32, bit + 31}};
     for (int k = 0; k < COUNT(bits); k++) {
-        const int rows = bits[k].apart ? e.tallest : m->q_tile;
-        const int row = t->query[r] % m->q_tile - (bits[k].in_block ? t->of_block % m->q_tile : 0);
-        const int at = first * m->q_tile + (tile - first + bits[k].of_tile) * rows + row;
-        const bool known = tile < m->part_start[list + 1] && at >= 0 && at < all * m->q_tile;
-        const int bit = (key + bits[k].key) % 64;
-        const uint32_t word =
-            known ? m->bits[2 * at + (bits[k].of_word == 2 ? bit % t->keys / 32 : bit / 32 ^ bits[k].of_word)] : 0;
-        RULE(known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
+        const bool known = tile < m->part_start[list + 1] && bits[k].word >= 0 && bits[k].word < all;
+        RULE(known ? !(m->bits[bits[k].word] >> bits[k].bit % 32 & 1) : right, "%s", bits[k].says);
     }
-    const int at = 2 * tile * m->q_tile + (t->query[r] % m->q_tile) * t->keys / 32 + key % 64 / 32;
-    RULE(tile < m->part_start[list + 1] ? !(m->bits[at] >> key % 32 & 1) : right,
-         "rows of bits are as far apart as a step has words");
     return n;
 }
 
@@ -110,14 +105,10 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
 static int places_for(const fit *f, const pairs *t, bool right, const form *of_query, const form *of_key, int W,
                       form *forms, int n)
 {
-    const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
+    const int q0 = t->query[0], k1 = t->key0 + t->keys - 1;
     RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
-    RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
     EACH_PAIR (k, 2, q, 3) {
         const form key = of_key[k], query = of_query[q];
-        for (int same = 0; same < 2; same++)
-            RULE(right && (key.is >= query.is + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s",
-                 key.says, same ? "does not come before" : "comes after", query.says);
         if (e.problem->window)
             RULE(right && (k1 > q0 || key.is <= query.is - W),
                  "the mask is applied at the window's edge only where %s is too old for %s", key.says, query.says);
@@ -185,7 +176,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     if (e.problem->window) {
         RULE(runs && after, "j <= i - W is missing");
         const unsigned window = (unsigned)e.s->window;  // sums with it may overflow
-        RULE(runs && (j > (int)((unsigned)i + window - 1) || (old && no_sink)), "j > i + W - 1 replaces j > i");
         RULE(after || ((int)((unsigned)j + window) <= i && no_sink), "j + W overflows");
     }
     if (e.problem->sinks) {
@@ -199,33 +189,13 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     return places_for(f, t, right, of_query, of_key, W, forms, n);
 }
 
-// Which sort this tile is of, that should hide these pairs.
-static void note_sort(mask_kind kind, const pairs *t, const bool *hide)
-{
-    const fit *f = &masks[kind];
-    const bool parts = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
-    bool is[SORTS] = {true, true, parts, parts, true};
-    int sort = 0;
-    if (strcmp(sorts_of[kind], e.text) != 0) {
-        if (f->fails) return;
-        memset(sorts[kind], 0, sizeof sorts[kind]), memcpy(sorts_of[kind], e.text, sizeof e.text);
-    }
-    EACH_PAIR (a, t->queries, b, t->keys) {
-        const int i = t->query[a], j = t->key[b], at = a * t->keys + b;
-        const bool hidden = t->fate[at] == HIDDEN, like[] = {hide[at], false, hide[at] && j <= i, hide[at] && j > i};
-        for (int n = 0; n < OTHER && i >= 0 && j >= 0 && t->fate[at] != UNCLEAR; n++) is[n] &= hidden == like[n];
-    }
-    while (!is[sort]) sort++;
-    if (!*sorts[kind][sort])
-        snprintf(sorts[kind][sort], sizeof sorts[kind][sort], "of queries %d to %d and keys %d to %d", t->query[0],
-                 t->query[0] + t->queries - 1, t->key0, t->key0 + t->keys - 1);
-}
-
 void add_to_mask(mask_kind kind, const pairs *t)
 {
     static const char *const where[] = {[DIAGONAL] = "in tiles on the diagonal, ",
                                         [WINDOW] = "in tiles left of the diagonal, ",
                                         [SINKS] = "in tiles of sinks, "};
+    const bool two = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
+    bool is[SORTS] = {true, true, two, two, true};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
@@ -237,12 +207,13 @@ void add_to_mask(mask_kind kind, const pairs *t)
         hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
     }
-    if (runs) note_sort(kind, t, &hide[0][0]);
     EACH_PAIR (a, t->queries, b, t->keys) {
         const int got = t->fate[a * t->keys + b], i = t->query[a], j = t->key[b];
-        const bool right = hide[a][b] == (got == HIDDEN);
+        const bool like[] = {hide[a][b], false, hide[a][b] && j <= i, hide[a][b] && j > i};
         form forms[MAX_FORMS];
-        if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
+        if (!runs || i < 0 || j < 0 || got == UNCLEAR) continue;
+        for (int n = 0; n < OTHER; n++) is[n] &= like[n] == (got == HIDDEN);
+        if (like[RIGHT] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
             "%s%s%s gives %s to key %d, which %s", kernel(by_keys),
             kind <= SINKS && (e.problem->window || kind == SINKS) ? where[kind] : "",
@@ -251,22 +222,28 @@ void add_to_mask(mask_kind kind, const pairs *t)
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
     }
+    if (!runs || (f->fails && strcmp(f->shown, e.text) != 0)) return;
+    if (strcmp(tiles[kind].of, e.text) != 0) memset(&tiles[kind], 0, sizeof tiles[kind]);
+    memcpy(tiles[kind].of, e.text, sizeof e.text);
+    int sort = 0;
+    while (!is[sort]) sort++;
+    if (!*tiles[kind].first[sort])
+        APPEND(tiles[kind].first[sort], "in the tile of queries %d to %d and keys %d to %d", t->query[0],
+               t->query[0] + t->queries - 1, t->key0, t->key0 + t->keys - 1);
 }
 
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    static char none[MASKS][400];
     static const char *const says[] = {"the mask is right", "nothing is hidden", "j > i is missing",
                                        "j <= i - W is missing"};
+    static char text[MASKS][300];
     for (fit *f = masks; f < masks + MASKS; f++) {
-        f->mute = !f->fails;
-        char(*const sort)[60] = sorts[f - masks], *const text = none[f - masks];
-        for (int n = OTHER; n-- > 0 && f->fails && !*sort[OTHER];)
-            if (*sort[n])
-                snprintf(text + strlen(text), 400 - strlen(text), "%s in the tile %s %s", *text ? "," : ":", sort[n],
-                         says[n]);
-        f->none = text;
+        const int kind = (int)(f - masks);
+        f->mute = !f->fails, f->none = text[kind];
+        for (int n = OTHER; n-- > 0 && !*tiles[kind].first[OTHER];)
+            if (*tiles[kind].first[n])
+                APPEND(text[kind], "%s%s %s", *text[kind] ? ", " : ": ", tiles[kind].first[n], says[n]);
         if (!f->joint)
             f->joint = !e.problem->window ? RULE_IS("j > i")
                        : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")

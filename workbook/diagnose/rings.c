@@ -247,34 +247,12 @@ static void see_pairs(void)
     }
 }
 
-// Of more than two parts: how far O is from their sum. One rounding to bf16 is right, one after each merge is not.
-static fit fit_rounded = FIT(BY_L, "merge", .joint = "; ");
-static void see_rounding(float *const *O, float *const *L, int parts, size_t row, const float *is, const char *where)
-{
-    const size_t D = width_of(TQ);
-    double m = -INFINITY, l = 0, worst = 0, largest = 0, right = 0;
-    size_t at = 0;
-    for (int n = 0; n < parts; n++) m = fmax(m, L[n][row]);
-    for (int n = 0; n < parts; n++) l += exp(L[n][row] - m);
-    for (size_t d = 0; d < D; d++) {
-        double x = 0, size = 0, w;
-        for (int n = 0; n < parts; n++) w = exp(L[n][row] - m) / l * O[n][row * D + d], x += w, size += fabs(w);
-        largest = fmax(largest, size);
-        if (!(fabs(is[d] - x) <= fmax(worst, 0.004 * fabs(x)))) worst = fabs(is[d] - x), at = d, right = x;
-    }
-    const bool off = worst > 1e-4 * largest, near = worst <= 0.004 * parts * largest;
-    const form forms[] = {{"", 0}, {"it may be rounded to bf16 after each merge", off && near}};
-    see(&fit_rounded, off, 0, forms, COUNT(forms),
-        "O[%zu] of %s is %.6g, but should be %.6g, the sum of its %d partial results", at, where, is[at], right, parts);
-}
-
-// Of the first two parts, or of one.
 static void see_merges(int rank, int chunk)
 {
     const size_t D = width_of(TQ);
     const place queries = of_chunk(TQ, chunk);
     float *O[TERMS], *L[TERMS];
-    double terms[2][WB_MAX_HEAD_DIM], *const O_of[] = {terms[0], terms[1]}, L_of[2];
+    double terms[TERMS][WB_MAX_HEAD_DIM], *O_of[TERMS], L_of[TERMS];
     int parts = 0;
     EACH_CALL(c)
     if (c->rank == rank && c->mine == chunk && c->h.bytes[3] == queries.run * D * 2 &&
@@ -283,14 +261,10 @@ static void see_merges(int rank, int chunk)
     for (size_t row = 0; row < queries.run; row++) {
         const size_t at = queries.row + row;
         char where[120];
-        for (size_t d = 0; parts <= 2 && d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
-        for (int n = 0; n < min_int(parts, 2); n++) L_of[n] = L[n][row];
+        for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
+        for (int n = 0; n < parts; n++) O_of[n] = terms[n], L_of[n] = L[n][row];
         snprintf(where, sizeof where, "row %zu of chunk %d", row, chunk);
-        const float *const is = shards[rank][TO] + at * D;
-        if (parts > 2)
-            see_rounding(O, L, parts, row, is, where);
-        else if (parts)
-            see_merge(O_of, L_of, parts, is, shards[rank][TL][at], 2e-3, where);
+        if (parts) see_merge(O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
     }
 }
 
