@@ -22,7 +22,7 @@ static const char *const more_or_less[] = {" - 1", "", " + 1"};
 // Tiles by what a mask hides of them: of each sort the first, in the case that is shown. OTHER: none of these.
 enum { RIGHT, NOTHING, NOT_AFTER, NOT_OLD, OTHER, SORTS };
 static struct {
-    char of[WB_CASE_TEXT], first[SORTS][60];
+    char of[WB_CASE_TEXT], first[SORTS][90];
 } tiles[MASKS];
 
 pairs pairs_of(const step *t, int first_row, int last_row)
@@ -228,8 +228,8 @@ void add_to_mask(mask_kind kind, const pairs *t)
     int sort = 0;
     while (!is[sort]) sort++;
     if (!*tiles[kind].first[sort])
-        APPEND(tiles[kind].first[sort], "in the tile of queries %d to %d and keys %d to %d", t->query[0],
-               t->query[0] + t->queries - 1, t->key0, t->key0 + t->keys - 1);
+        APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d",
+               name_of(head_of(t->row0) * e.s->q_len + t->query[0]), t->key0);
 }
 
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
@@ -237,7 +237,7 @@ void settle_masks(void)
 {
     static const char *const says[] = {"the mask is right", "nothing is hidden", "j > i is missing",
                                        "j <= i - W is missing"};
-    static char text[MASKS][300];
+    static char text[MASKS][400];
     for (fit *f = masks; f < masks + MASKS; f++) {
         const int kind = (int)(f - masks);
         f->mute = !f->fails, f->none = text[kind];
