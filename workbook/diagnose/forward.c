@@ -35,9 +35,11 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
-    const char *none = NULL, *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
+    const char *none = NULL, *const gaps =
+                                 "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys|bound";
     static const char nan[] = "it is NaN: never written, or not yet";
     static const char torn[] = "it was read before all of it had arrived, or from where none of them begins";
+    static const char beyond[] = "its tile reaches past the last key, and 0 times the NaN that is there is NaN";
     char whose[60] = "";
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
@@ -56,15 +58,11 @@ bool look_at_heads(const record *r, bool of_V)
                          "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d",
                          steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]));
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
-                const int key = steps[t].first + c;
-                if (p->b_row[c] == NOBODYS_ROW && key >= s->kv_len && e.problem->on_host)
-                    find(BY_HEADS, "past the last key", "bound",
-                         "the tile that starts at key %d has %d keys, so it reaches key %d, which does not exist: what "
-                         "lies there may be NaN, and 0 times NaN is NaN",
-                         steps[t].first, S->cols, key);
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);
-                    if (!nobodys++) snprintf(whose, sizeof whose, "%s", name_of(q)), none = unwritten ? nan : torn;
+                    const bool past = e.problem->on_host && steps[t].first + c >= s->kv_len;
+                    if (!nobodys++)
+                        snprintf(whose, sizeof whose, "%s", name_of(q)), none = past ? beyond : unwritten ? nan : torn;
                     reads[h] = max_int(reads[h], -1);
                 }
                 if (p->b_row[c] < 0) continue;

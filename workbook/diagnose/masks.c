@@ -1,14 +1,13 @@
 // masks.c - which rule a mask follows: the pairs that it hides, over all its tiles in all cases, against rules that
-// differ from the right one in one place, and against the right one where it does not run in all tiles. A rule is the
-// name of the mistake if it hides what was hidden, to the pair.
+// differ from the right one in one place. A rule is the name of the mistake if it hides what was hidden, to the pair.
+// Where none does, tiles are told apart.
 #include "evidence.h"
 
 #define RULE_IS(rule) "; key j must be hidden from query i if " rule "; here "
 #define DIAGONAL_GAPS "mask of the diagonal|bounds|mask|tail|overlap"
 static fit masks[MASKS] = {
     [DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|mask|tail|overlap", .others = DIAGONAL_GAPS,
-                     .by = {{"nothing is hidden", DIAGONAL_GAPS},
-                            {"the mask is applied", "bounds|mask of the diagonal|mask|overlap"}}),
+                     .by = {{"nothing is hidden", DIAGONAL_GAPS}}),
     [WINDOW] = FIT(BY_MASK, "mask of the window"),
     [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles"),
     [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap", .joint = RULE_IS("j >= Nk")),
@@ -100,22 +99,6 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     return n;
 }
 
-// The right rule, where the mask runs in some tiles alone: if a key of the tile comes after a query, or has left its
-// window.
-static int places_for(const fit *f, const pairs *t, bool right, const form *of_query, const form *of_key, int W,
-                      form *forms, int n)
-{
-    const int q0 = t->query[0], k1 = t->key0 + t->keys - 1;
-    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
-    EACH_PAIR (k, 2, q, 3) {
-        const form key = of_key[k], query = of_query[q];
-        if (e.problem->window)
-            RULE(right && (k1 > q0 || key.is <= query.is - W),
-                 "the mask is applied at the window's edge only where %s is too old for %s", key.says, query.says);
-    }
-    return n;
-}
-
 // Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
 // has another number in it, or in which the conditions are joined in another way. Returns how many there are.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, bool right, form *forms)
@@ -186,7 +169,11 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                  "it is hidden if (j > i or j <= i - W) and j >= sinks");
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
-    return places_for(f, t, right, of_query, of_key, W, forms, n);
+    EACH_PAIR (k, 2, q, e.problem->window ? 3 : 0)
+        RULE(right && (k1 > q0 || of_key[k].is <= of_query[q].is - W),
+             "the mask is applied at the window's edge only where %s is too old for %s", of_key[k].says,
+             of_query[q].says);
+    return n;
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)
