@@ -201,7 +201,7 @@ static void look_at_dsinks(void)
     if (s->q_len > 1 && !block_is_summed()) return;
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[7 + POWERS] = {0}, size = 0;
+        double sum[6 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -210,9 +210,7 @@ static void look_at_dsinks(void)
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
-            const int swapped = (h * s->batch + b) * s->q_len + i;
-            rest[5] -= exp(x - e.L[swapped]) * e.delta[swapped];
-            rest[4] += i % 1024 < 32 ? right : 0, rest[6] += rounded_to_bf16(right);
+            rest[4] += i % 1024 < 32 ? right : 0, rest[5] += rounded_to_bf16(right);
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| " POWERS_OF(
@@ -220,7 +218,6 @@ static void look_at_dsinks(void)
                                         "| exp(s - L) delta over the first sequence only"
                                         "| exp(s - L) delta over the first sequence's rows, once for each sequence"
                                         "| exp(s - L) delta over 1 warp's rows"
-                                        "| exp(s - L) delta over the rows (h B + b) Nq + i, with the batch inside"
                                         "| exp(s - L) delta, each rounded to bf16",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",

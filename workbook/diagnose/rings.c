@@ -191,25 +191,22 @@ static seen right_of(int mine, int theirs)
     return !e.s->causal || theirs < mine ? WHOLE : theirs == mine ? CAUSAL : EMPTY;
 }
 
-// Whose the keys of a step are taken for, or which chunks a rank's, where that explains all pairs.
+// Whose the keys of a step are taken for, where that explains all pairs.
 static void see_owner(const seen *is)
 {
     static const char *const steps_on[] = {" - step", "", " + step"}, *const more[] = {" - 1", "", " + 1"};
     const int R = ranks();
-    EACH_PAIR (a, 4, b, a < 3 ? 3 : 2) {  // last chunks that are neighbours, or R apart, in place of the zigzag
-        bool all = has_gap(a < 3 ? "owner" : "zigzag");
-        const int by = 2 - b, apart = b ? R : 1;
+    EACH_PAIR (a, 3, b, 3) {
+        bool all = has_gap("owner");
         for (int n = 0; n < 4 * R * R && all; n++) {
             const int me = n / 4 / R, from = n / 4 % R, of = modulo(me + (a - 1) * modulo(way * (me - from)) + b - 1);
-            all = is[n] == (a < 3 ? right_of(wb_chunk_of(e.c, me, n / 2 % 2), wb_chunk_of(e.c, of, n % 2))
-                                  : right_of(by * me + n / 2 % 2 * apart, by * from + n % 2 * apart));
+            all = is[n] == right_of(wb_chunk_of(e.c, me, n / 2 % 2), wb_chunk_of(e.c, of, n % 2));
         }
-        char had[80];
-        snprintf(had, sizeof had, "in each step it had the keys of rank (rank%s%s) %% R", steps_on[a % 3], more[b]);
-        if (a == 3) snprintf(had, sizeof had, "rank r had the chunks %s", b ? "r and r + R" : "2 r and 2 r + 1");
         if (all)
-            find(BY_HEADS - 1, a < 3 ? "owner" : "order of chunks", a < 3 ? "owner" : "zigzag",
-                 "each rank computes the pairs that would be right if %s", had);
+            find(BY_HEADS - 1, "owner", "owner",
+                 "each rank computes the pairs that would be right if in each step it had the keys of rank "
+                 "(rank%s%s) %% R",
+                 steps_on[a], more[b]);
     }
 }
 

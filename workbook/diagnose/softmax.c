@@ -262,8 +262,6 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (sink) snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term)", l * factor);
     snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
              used);
-    if (isinf(used) && e.out[1] && e.out[1][row] == -INFINITY)
-        snprintf(says, sizeof says, "O of %s is 0 and its L -infinity, so l is 0: its weights have the sum %.4g", q, l);
     if (!clear) return;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
