@@ -259,9 +259,7 @@ static bool is_merged(double by, double *const *O_of, const double *L_of, double
 static fit fit_parts[2] = {FIT(BY_SUM, "finalize"),
                            FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
-
-// Of more than two parts, as they came: merges one after another.
-static fit fit_rounded = FIT(BY_L, "merge", .joint = "; ");
+static fit fit_rounded = FIT(BY_L, "merge", .joint = "; ");  // of parts of 17, which are merged one after another
 
 void mute_merge(void) { fit_parts[0].mute = fit_parts[1].mute = fit_logs[0].mute = fit_logs[1].mute = true; }
 
@@ -296,12 +294,11 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
              overflow_of(L, m + log(l)));
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
-    const form once[] = {{"", 0},
-                         {"is it rounded after each merge?", worst > 1e-4 * all && worst < 0.004 * parts * all}};
     if (parts > 2 && wb_has_ranks(e.problem)) {
-        see(&fit_rounded, worst > 1e-4 * all, 0, once, COUNT(once),
-            "O of %s is further from the sum of its %d partial results than one rounding to bf16 leaves it", where,
-            parts);
+        const bool rough = worst > 1e-4 * all;
+        const form once[] = {{"", 0}, {"is it rounded after each merge?", rough && worst < 0.004 * parts * all}};
+        see(&fit_rounded, rough, 0, once, COUNT(once),
+            "O of %s is further from its %d partial results' sum than a rounding to bf16 leaves it", where, parts);
         return true;
     }
     for (int n = 0; n < COUNT(ways); n++)

@@ -133,16 +133,6 @@ static bool look_at_weights(const product *p, int key)
     return false;
 }
 
-// Keys that do not exist, in the tile of 16 that begins at a key: all 16 have a weight.
-static void look_at_tail(const product *p, int key)
-{
-    int weights = 0;
-    for (int c = 0; c < 16; c++) weights += p->a[c] > 0;
-    if (weights == 16 && e.s->kv_len < key + 14)
-        find(BY_L, "tail", "given", "a weight is given to key %d, which does not exist; use -INFINITY for its score",
-             e.s->kv_len);
-}
-
 void look_at_fragments(const record *r)
 {
     enum { MOST = 600, NEAR = 32 };
@@ -159,7 +149,10 @@ void look_at_fragments(const record *r)
                      "a warp multiplies the same two factors twice: does the second product use b + 2?");
         if (A.of != OF_Q && column.of != OF_K) {
             look_at_right(p, OF_V, row, row.number);
-            if (row.of == OF_V) look_at_tail(p, key_of(row.row));
+            int weights = 0;
+            for (int c = 0; c < 16; c++) weights += p->a[c] > 0;
+            if (row.of == OF_V && weights == 16 && e.s->kv_len < key_of(row.row) + 14)
+                find(BY_L, "tail", "given", "key %d has a weight, but does not exist: use -INFINITY", e.s->kv_len);
             right &= row.of == OF_V && look_at_weights(p, row.row);
             continue;
         }

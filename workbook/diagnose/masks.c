@@ -85,9 +85,6 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     } bits[] = {{"a tile has as many rows of bits as a block, not q_tile",
                  own + 2 * (tile - first) * (e.tallest - m->q_tile) + word, bit},
                 {"each block begins with row 0 of a tile's bits", own - 2 * block + word, bit},
-                {"the bits are those of the tile before", own - 2 * m->q_tile + word, bit},
-                {"the bits are those of the next tile", own + 2 * m->q_tile + word, bit},
-                {"the two words of a row are exchanged", own + (word ^ 1), bit},
                 {"each step of a tile begins with the first word of a row", own + bit % t->keys / 32, bit},
                 {"rows of bits are as far apart as a step has words", begin + row * t->keys / 32 + word, bit},
                 {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
@@ -153,8 +150,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
     RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
     if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks replaces W");
-    RULE(runs && (k0 + r > q0 + c || (k0 + r <= q0 + c - W && k0 + r >= sinks)),
-         "rows and columns of the tile are exchanged");
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) {
         RULE(runs && after, "j <= i - W is missing");

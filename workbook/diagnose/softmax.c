@@ -283,17 +283,17 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 void see_empty_row(int row)
 {
     const double L = e.out[1] ? e.out[1][row] : -INFINITY;
+    const bool was = was_written(row);
     bool zero = true;
     for (int j = 0; j < e.s->kv_len; j++)
         if (sees(row, j)) return;
     for (int d = 0; d < e.s->head_dim; d++) zero &= row_of_O(row)[d] == 0;
     if (!zero || L != -INFINITY)
-        find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L",
-             was_written(row) ? "empty rows|finalize" : "lists|empty rows|finalize",
+        find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", was ? "empty rows|finalize" : "lists|empty rows|finalize",
              "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
-             zero               ? "0"
-             : was_written(row) ? "not 0 (or not finite)"
-                                : "not written",
+             zero  ? "0"
+             : was ? "not 0 (or not finite)"
+                   : "not written",
              isnan(L) ? NAN : L,
              L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
 }
