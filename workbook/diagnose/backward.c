@@ -76,7 +76,7 @@ static void look_at_tiles(const record *r)
             int q0, k0;
             name_pair(S, 0, 0, &q0, &k0);
             if (!left || !meets(q0, k0)) continue;
-            pairs p = pairs_of(&steps[t], block, last);
+            pairs p = pairs_of(&steps[t], block);
             int strangers = 0, weights = 0;
             for (int at = 0; at < S->rows * S->cols; at++) weights += left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
@@ -192,8 +192,7 @@ static void look_at_end(const record *r, int output)
 }
 
 // dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
-// As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
-// at.
+// As long as that gap is as shipped a head has the rows of its thread 0 alone: only one row can be looked at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 
 static void look_at_dsinks(void)

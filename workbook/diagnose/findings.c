@@ -274,18 +274,15 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
     } ways[] = {{1, "each row is off by one factor: l is wrong, not what is added up. Is l rescaled as O is?"},
                 {LN2, "2^(its L - m) takes the place of exp(its L - m)"},
                 {0, "all parts have the same weight"}};
-    double m = -INFINITY, l = 0, off = 0, size = 1e-300, all = 0, worst = 0;  // all: of a sum of absolute values
+    double m = -INFINITY, l = 0, off = 0, size = 1e-300, largest = 0, worst = 0;
     form forms[1 + COUNT(ways)] = {{"", 0}};
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return true;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
     for (int d = 0; d < e.s->head_dim; d++) {
-        double x = 0, sum = 0;
-        for (int n = 0; n < parts; n++) {
-            const double y = exp(L_of[n] - m) / l * O_of[n][d];
-            x += y, sum += fabs(y);
-        }
-        all = fmax(all, sum);
+        double x = 0;
+        for (int n = 0; n < parts; n++) x += exp(L_of[n] - m) / l * O_of[n][d];
+        largest = fmax(largest, fabs(x));
         if (!(fabs(O[d] - x) <= 0.004 * fabs(x))) worst = fmax(worst, fabs(O[d] - x));
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
     }
@@ -295,8 +292,8 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
     if (parts > 2 && wb_has_ranks(e.problem)) {
-        const bool rough = worst > 1e-4 * all;
-        const form once[] = {{"", 0}, {"is it rounded after each merge?", rough && worst < 0.004 * parts * all}};
+        const bool rough = worst > 1e-4 * largest;
+        const form once[] = {{"", 0}, {"is it rounded after each merge?", rough && worst < 0.004 * parts * largest}};
         see(&fit_rounded, rough, 0, once, COUNT(once),
             "O of %s is further from its %d partial results' sum than a rounding to bf16 leaves it", where, parts);
         return true;

@@ -7,8 +7,7 @@
 static fit fit_heads[2] = {[0 ... 1] =
                                FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = "; it equals ")};
 
-// The key head of query head h by formulas: which of a batch's heads, and where the heads of a batch begin; -1 is
-// outside of the tensor.
+// The key head of query head h by formulas: which of a batch's, and where a batch begins; -1 is outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv"};
@@ -35,8 +34,7 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
-    const char *none = NULL, *const gaps =
-                                 "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys|bound";
+    const char *none = NULL, *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
     static const char nan[] = "it is NaN: never written, or not yet";
     static const char torn[] = "it was read before all of it had arrived, or from where none of them begins";
     static const char beyond[] = "its tile reaches past the last key, and 0 times the NaN that is there is NaN";
@@ -96,7 +94,7 @@ bool look_at_heads(const record *r, bool of_V)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
     if (none && !wrong)
-        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", gaps,
+        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
              "%s meets a row that is none of %c: %s", whose, letter, none);
     return !wrong && !nobodys;
 }
@@ -174,7 +172,7 @@ static void look_at_tiles(const record *r)
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low, high);
+            pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
             const bool listed = e.problem->signature == WB_BLOCK_MASK;
             add_to_mask(listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]), &p);

@@ -1,6 +1,5 @@
 // masks.c - which rule a mask follows: the pairs that it hides, over all its tiles in all cases, against rules that
-// differ from the right one in one place. A rule is the name of the mistake if it hides what was hidden, to the pair.
-// Where none does, tiles are told apart.
+// differ from the right one in one place. It is the mistake's name if it hides what was hidden; else tiles are told.
 #include "evidence.h"
 
 #define RULE_IS(rule) "; key j must be hidden from query i if " rule "; here "
@@ -24,14 +23,14 @@ static struct {
     char of[WB_CASE_TEXT], first[SORTS][90];
 } tiles[MASKS];
 
-pairs pairs_of(const step *t, int first_row, int last_row)
+pairs pairs_of(const step *t, int first_row)
 {
     const product *S = t->S;
     pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
     p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
     p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
-    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row, p.to_block = last_row;
+    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row;
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
@@ -55,7 +54,6 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
     RULE(j >= all, "a token sees all later tokens, too");
-    RULE(j > all - Nq, "each token sees the keys that the first one sees");
     RULE(j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
          "kv_len, rounded up to whole pages, replaces kv_len");
     RULE(false, "no pair is hidden");
@@ -217,12 +215,11 @@ void add_to_mask(mask_kind kind, const pairs *t)
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    static const char *const says[] = {"the mask is right", "nothing is hidden", "j > i is missing",
-                                       "j <= i - W is missing"};
+    static const char *const says[] = {"it is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
     static char text[MASKS][400];
     for (fit *f = masks; f < masks + MASKS; f++) {
         const int kind = (int)(f - masks);
-        f->mute = !f->fails, f->none = text[kind];
+        f->mute = !f->fails, f->none = text[kind], *text[kind] = 0;
         for (int n = OTHER; n-- > 0 && !*tiles[kind].first[OTHER];)
             if (*tiles[kind].first[n])
                 APPEND(text[kind], "%s%s %s", *text[kind] ? ", " : ": ", tiles[kind].first[n], says[n]);

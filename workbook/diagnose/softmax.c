@@ -298,8 +298,7 @@ void see_empty_row(int row)
              L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
 }
 
-// Hidden keys that have one weight, whatever their scores, or one that is too low for these; beyond the last they are
-// 0. run: the row's maximum, with these.
+// Hidden keys with one weight, whatever their scores, or one too low for these. run: the row's maximum, with these.
 static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
     int count = 0;

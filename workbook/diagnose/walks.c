@@ -93,14 +93,13 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last of
-// these walks, and a tile that one of their blocks meets twice (-1: none).
-static const char *walk_of(const record *r, bool keys, int q, int k, int *last, int *again)
+// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
+static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
     static char text[240];
     static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of blocks
     int count = 0;
-    *text = 0, *again = -1;
+    *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
@@ -113,8 +112,6 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *last, 
             of[count] = r->walks[n].block;
         }
     }
-    EACH_PAIR (n, count, o, n)
-        if (at[n] == at[o] && of[n] == of[o] && head[n] == head[o] && *again < 0) *again = at[n];
     for (int n = 0; n < count && strlen(text) < 150; n++) {
         const int apart = n ? at[n] - at[n - 1] : 0;
         const bool inside = n > 1 && n + 1 < count && of[n - 2] == of[n + 1] && apart && at[n + 1] - at[n] == apart &&
@@ -226,16 +223,16 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
                      : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
                                                                    : BY_WALK;
     if (worst && worst <= rank) return worst;
-    int n = 0, low, high, twice;
-    const char *begin = walk_of(r, keys, q, k, &n, &twice);
+    int n = 0, low, high, twice = k;
+    const char *begin = walk_of(r, keys, q, k, &n);
     block_of(r, n, &low, &high);
     const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
     if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
     if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
+    while (twice-- > 0 && met[twice] < 2) continue;
     if (tail && e.table && twice >= 0)
-        APPEND(text, ". A block meets key %d twice: its page is read in place of another", twice),
-            gaps = "page lookup|share";
+        APPEND(text, ". Key %d is met again, as if its page came twice", twice), gaps = "page lookup|share";
     else if (tail && e.table)
         APPEND(text, ". No part owns its sequence's keys from %d on", k);
     if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
