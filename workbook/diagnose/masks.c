@@ -215,7 +215,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    static const char *const says[] = {"it is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
+    static const char *const says[] = {"all is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
     static char text[MASKS][400];
     for (fit *f = masks; f < masks + MASKS; f++) {
         const int kind = (int)(f - masks);
