@@ -215,14 +215,14 @@ void add_to_mask(mask_kind kind, const pairs *t)
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    static const char *const says[] = {"all is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
+    static const char *const how[] = {"all is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
     static char text[MASKS][400];
     for (fit *f = masks; f < masks + MASKS; f++) {
         const int kind = (int)(f - masks);
         f->mute = !f->fails, f->none = text[kind], *text[kind] = 0;
         for (int n = OTHER; n-- > 0 && !*tiles[kind].first[OTHER];)
             if (*tiles[kind].first[n])
-                APPEND(text[kind], "%s%s %s", *text[kind] ? ", " : ": ", tiles[kind].first[n], says[n]);
+                APPEND(text[kind], "%s%s %s", *text[kind] ? ", " : ": ", tiles[kind].first[n], how[n]);
         if (!f->joint)
             f->joint = !e.problem->window ? RULE_IS("j > i")
                        : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")
