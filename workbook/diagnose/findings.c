@@ -153,7 +153,7 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
 // One of many sums may fit a few numbers by chance.
 static bool explains(const fit *f, int n)
 {
-    const bool any = n > 0 && n < f->count && (f->count < 30 || f->wrong > 5);
+    const bool any = n > 0 && n < f->count && (f->count < (f->exact ? 20 : 30) || f->wrong > 5);
     return any && f->misses[n] <= f->wrong / (f->exact ? 1000 : 50);
 }
 
