@@ -32,14 +32,17 @@ static const char *own(const char *of_keys, const char *of_queries) { return by_
 // What came out, against the sum of a row.
 void look_at_delta(void)
 {
-    const int rows = all_rows(), D = e.s->head_dim;
+    const int rows = all_rows(), D = e.s->head_dim, of_warp = max_int(1, 256 / D);  // eight columns for a lane
     if (!e.delta) return;
     for (int i = 0; i < rows; i++) {
-        double size = 0, right = 0;
+        const int row0 = i - i % of_warp;
+        double size = 0, right = 0, warp = 0;
         for (int d = i * D; d < i * D + D; d++)
             size += fabs((double)e.O[d] * e.dO[d]), right += (double)e.O[d] * e.dO[d];
+        for (int d = row0 * D; d < min_int(rows, row0 + of_warp) * D; d++) warp += (double)e.O[d] * e.dO[d];
         if (!(size > 1e30))  // else it overflows, whoever is right
-            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", &right,
+            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
+                    "+ dO * O| dO * O over all rows of its warp", (double[]){right, warp},
                     "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i], right);
     }
 }
@@ -73,7 +76,7 @@ static void look_at_tiles(const record *r)
             int q0, k0;
             name_pair(S, 0, 0, &q0, &k0);
             if (!left || !meets(q0, k0)) continue;
-            pairs p = pairs_of(&steps[t], block, last);
+            pairs p = pairs_of(&steps[t], block);
             int strangers = 0, weights = 0;
             for (int at = 0; at < S->rows * S->cols; at++) weights += left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
@@ -189,8 +192,7 @@ static void look_at_end(const record *r, int output)
 }
 
 // dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
-// As long as that gap is as shipped a head has the rows of its thread 0 alone, and one row is all that can be looked
-// at.
+// As long as that gap is as shipped a head has the rows of its thread 0 alone: only one row can be looked at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 
 static void look_at_dsinks(void)
@@ -207,9 +209,7 @@ static void look_at_dsinks(void)
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
-            const int swapped = (h * s->batch + b) * s->q_len + i;
-            rest[5] -= exp(x - e.L[swapped]) * e.delta[swapped];
-            rest[4] += i % 1024 < 32 ? right : 0;
+            rest[4] += i % 1024 < 32 ? right : 0, rest[5] += rounded_to_bf16(right);
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| " POWERS_OF(
@@ -217,7 +217,7 @@ static void look_at_dsinks(void)
                                         "| exp(s - L) delta over the first sequence only"
                                         "| exp(s - L) delta over the first sequence's rows, once for each sequence"
                                         "| exp(s - L) delta over 1 warp's rows"
-                                        "| exp(s - L) delta over the rows (h B + b) Nq + i, with the batch inside",
+                                        "| exp(s - L) delta, each rounded to bf16",
                 sum,
                 "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
                 h, got, sum[0], h);

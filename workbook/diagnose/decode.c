@@ -1,5 +1,4 @@
-// decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which
-// products.
+// decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales are used.
 #include "evidence.h"
 
 static fit fit_scales =

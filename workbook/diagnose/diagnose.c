@@ -13,8 +13,7 @@
 
 #include "evidence.h"
 
-// The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key
-// that a case may have.
+// The most numbers that a record of products has room for, and the most pairs of a query and a key of a case.
 enum { RECORD = 1 << 24, PAIRS = 2300000 };
 
 static const wb_problem *problem;

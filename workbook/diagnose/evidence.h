@@ -159,8 +159,7 @@ typedef struct product {
     int *a_row, *b_row;  // which rows, counted over the whole tensor
 } product;
 
-// What one warp, or one tile of problem 01, does: its products in their order. All of them have the same rows on the
-// left of their scores.
+// What one warp, or one tile of problem 01, does: its products in their order, all scores with the same left rows.
 typedef struct walk {
     const product *at;
     int count, block;
@@ -191,8 +190,7 @@ bool meets(int q, int k);              // whether the key in row k of K is of th
 bool was_written(int row);             // O of this row of Q, by the function
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
-// A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums
-// from P and from dS.
+// A tile of a walk: its scores and their products: in a forward P V, in a backward dP and the sums from P and from dS.
 typedef struct step {
     const product *S, *P, *dP, *dS;
     int first;  // its first key, or query where keys are on the left
@@ -216,12 +214,12 @@ const char *kernel(bool keys);                                   // "in the kern
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
     int queries, keys, row0, key0;  // row0: of Q, where its queries begin
-    int of_block, to_block;         // the first and the last of its block
+    int of_block;                   // the first of its block
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-// Of a step, and the first and last row of its block; their fates are left open.
-pairs pairs_of(const step *t, int first_row, int last_row);
+// Of a step, and the first row of its block; their fates are left open.
+pairs pairs_of(const step *t, int first_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.

@@ -153,7 +153,7 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
 // One of many sums may fit a few numbers by chance.
 static bool explains(const fit *f, int n)
 {
-    const bool any = n > 0 && n < f->count && (f->count < 30 || f->wrong > 5);
+    const bool any = n > 0 && n < f->count && (f->count < (f->exact ? 20 : 30) || f->wrong > 5);
     return any && f->misses[n] <= f->wrong / (f->exact ? 1000 : 50);
 }
 
@@ -259,6 +259,7 @@ static bool is_merged(double by, double *const *O_of, const double *L_of, double
 static fit fit_parts[2] = {FIT(BY_SUM, "finalize"),
                            FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
+static fit fit_rounded = FIT(BY_L, "merge", .joint = "; ");  // of parts of 17, which are merged one after another
 
 void mute_merge(void) { fit_parts[0].mute = fit_parts[1].mute = fit_logs[0].mute = fit_logs[1].mute = true; }
 
@@ -273,7 +274,7 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
     } ways[] = {{1, "each row is off by one factor: l is wrong, not what is added up. Is l rescaled as O is?"},
                 {LN2, "2^(its L - m) takes the place of exp(its L - m)"},
                 {0, "all parts have the same weight"}};
-    double m = -INFINITY, l = 0, off = 0, size = 1e-300;
+    double m = -INFINITY, l = 0, off = 0, size = 1e-300, largest = 0, worst = 0;
     form forms[1 + COUNT(ways)] = {{"", 0}};
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return true;
@@ -281,6 +282,8 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
     for (int d = 0; d < e.s->head_dim; d++) {
         double x = 0;
         for (int n = 0; n < parts; n++) x += exp(L_of[n] - m) / l * O_of[n][d];
+        largest = fmax(largest, fabs(x));
+        if (!(fabs(O[d] - x) <= 0.004 * fabs(x))) worst = fmax(worst, fabs(O[d] - x));
         if (fabs(x) < FLT_MAX) off += pow(O[d] - x, 2), size += pow(O[d], 2) + pow(x, 2);
     }
     if (*overflow_of(L, m + log(l)))
@@ -288,6 +291,13 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
              overflow_of(L, m + log(l)));
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
+    if (parts > 2 && wb_has_ranks(e.problem)) {
+        const bool rough = worst > 1e-4 * largest;
+        const form once[] = {{"", 0}, {"is it rounded after each merge?", rough && worst < 0.004 * parts * largest}};
+        see(&fit_rounded, rough, 0, once, COUNT(once),
+            "O of %s is further from its %d partial results' sum than a rounding to bf16 leaves it", where, parts);
+        return true;
+    }
     for (int n = 0; n < COUNT(ways); n++)
         forms[n + 1] =
             (form){ways[n].says, O_off && parts > 1 && !forms[1].is && is_merged(ways[n].by, O_of, L_of, m, parts, O)};

@@ -7,8 +7,7 @@
 static fit fit_heads[2] = {[0 ... 1] =
                                FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = "; it equals ")};
 
-// The key head of query head h by formulas: which of a batch's heads, and where the heads of a batch begin; -1 is
-// outside of the tensor.
+// The key head of query head h by formulas: which of a batch's, and where a batch begins; -1 is outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv"};
@@ -38,6 +37,7 @@ bool look_at_heads(const record *r, bool of_V)
     const char *none = NULL, *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
     static const char nan[] = "it is NaN: never written, or not yet";
     static const char torn[] = "it was read before all of it had arrived, or from where none of them begins";
+    static const char beyond[] = "its tile reaches past the last key, and 0 times the NaN that is there is NaN";
     char whose[60] = "";
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
@@ -58,7 +58,9 @@ bool look_at_heads(const record *r, bool of_V)
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);
-                    if (!nobodys++) snprintf(whose, sizeof whose, "%s", name_of(q)), none = unwritten ? nan : torn;
+                    const bool past = e.problem->on_host && steps[t].first + c >= s->kv_len;
+                    if (!nobodys++)
+                        snprintf(whose, sizeof whose, "%s", name_of(q)), none = past ? beyond : unwritten ? nan : torn;
                     reads[h] = max_int(reads[h], -1);
                 }
                 if (p->b_row[c] < 0) continue;
@@ -92,7 +94,7 @@ bool look_at_heads(const record *r, bool of_V)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
     if (none && !wrong)
-        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", gaps,
+        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
              "%s meets a row that is none of %c: %s", whose, letter, none);
     return !wrong && !nobodys;
 }
@@ -170,7 +172,7 @@ static void look_at_tiles(const record *r)
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low, high);
+            pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
             const bool listed = e.problem->signature == WB_BLOCK_MASK;
             add_to_mask(listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]), &p);

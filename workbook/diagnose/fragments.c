@@ -149,6 +149,10 @@ void look_at_fragments(const record *r)
                      "a warp multiplies the same two factors twice: does the second product use b + 2?");
         if (A.of != OF_Q && column.of != OF_K) {
             look_at_right(p, OF_V, row, row.number);
+            int weights = 0;
+            for (int c = 0; c < 16; c++) weights += p->a[c] > 0;
+            if (row.of == OF_V && weights == 16 && e.s->kv_len < key_of(row.row) + 14)
+                find(BY_L, "tail", "given", "key %d has a weight, but does not exist: use -INFINITY", e.s->kv_len);
             right &= row.of == OF_V && look_at_weights(p, row.row);
             continue;
         }

@@ -1,14 +1,12 @@
 // masks.c - which rule a mask follows: the pairs that it hides, over all its tiles in all cases, against rules that
-// differ from the right one in one place, and against the right one where it does not run in all tiles. A rule is the
-// name of the mistake if it hides what was hidden, to the pair.
+// differ from the right one in one place. It is the mistake's name if it hides what was hidden; else tiles are told.
 #include "evidence.h"
 
 #define RULE_IS(rule) "; key j must be hidden from query i if " rule "; here "
 #define DIAGONAL_GAPS "mask of the diagonal|bounds|mask|tail|overlap"
 static fit masks[MASKS] = {
     [DIAGONAL] = FIT(BY_MASK, "mask of the diagonal|mask|tail|overlap", .others = DIAGONAL_GAPS,
-                     .by = {{"nothing is hidden", DIAGONAL_GAPS},
-                            {"the mask is applied", "bounds|mask of the diagonal|mask|overlap"}}),
+                     .by = {{"nothing is hidden", DIAGONAL_GAPS}}),
     [WINDOW] = FIT(BY_MASK, "mask of the window"),
     [SINKS] = FIT(BY_MASK, "mask of the sinks|sink tiles"),
     [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap", .joint = RULE_IS("j >= Nk")),
@@ -19,14 +17,20 @@ static fit masks[MASKS] = {
 };
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-pairs pairs_of(const step *t, int first_row, int last_row)
+// Tiles by what a mask hides of them: of each sort the first, in the case that is shown. OTHER: none of these.
+enum { RIGHT, NOTHING, NOT_AFTER, NOT_OLD, OTHER, SORTS };
+static struct {
+    char of[WB_CASE_TEXT], first[SORTS][90];
+} tiles[MASKS];
+
+pairs pairs_of(const step *t, int first_row)
 {
     const product *S = t->S;
     pairs p = {.queries = by_keys ? S->cols : S->rows, .keys = by_keys ? S->rows : S->cols};
     p.query = allocate((size_t)(p.queries + p.keys), sizeof *p.query), p.key = p.query + p.queries;
     p.fate = allocate((size_t)(p.queries * p.keys), 1);
     const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
-    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row, p.to_block = last_row;
+    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first, p.of_block = first_row;
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
@@ -50,7 +54,6 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
     RULE(j >= all, "a token sees all later tokens, too");
-    RULE(j > all - Nq, "each token sees the keys that the first one sees");
     RULE(j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
          "kv_len, rounded up to whole pages, replaces kv_len");
     RULE(false, "no pair is hidden");
@@ -66,54 +69,27 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
 // Of a tile that is seen in part: what other bits than its own say.
 static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, form *forms, int n)
 {
-    static const struct {
-        const char *says;
-        int of_tile, of_word;  // how far from its own; word 2: the step
-        bool apart, in_block;  // a tile has as many rows as a block; row 0 is the block's first
-        int key;               // how far from its own
-    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile", 0, 0, true, false, 0},
-                {"each block begins with row 0 of a tile's bits", 0, 0, false, true, 0},
-                {"the bits are those of the tile before", -1, 0, false, false, 0},
-                {"the bits are those of the next tile", 1, 0, false, false, 0},
-                {"the two words of a row are exchanged", 0, 1, false, false, 0},
-                {"each step of a tile begins with the first word of a row", 0, 2, false, false, 0},
-                {"the bit is that of key j + 1", 0, 0, false, false, 1},
-                {"the bit is that of key j - 1", 0, 0, false, false, 63}};
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(t->row0) / e.s->q_heads : 0;
-    const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, key = t->key[c];
-    const int first = m->part_start[list], all = m->part_start[m->masks * (q_tiles + 1) - 1];
+    const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, first = m->part_start[list];
+    const int all = 2 * m->q_tile * m->part_start[m->masks * (q_tiles + 1) - 1];
+    const int row = t->query[r] % m->q_tile, block = t->of_block % m->q_tile, bit = t->key[c] % 64, word = bit / 32;
     int tile = first;
-    while (tile < m->part_start[list + 1] && m->part[tile] != key / m->kv_tile) tile++;
+    while (tile < m->part_start[list + 1] && m->part[tile] != t->key[c] / m->kv_tile) tile++;
+    const int begin = 2 * m->q_tile * tile, own = begin + 2 * row;  // of the tile, and of the row
+    const struct {
+        const char *says;
+        int word, bit;
+    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile",
+                 own + 2 * (tile - first) * (e.tallest - m->q_tile) + word, bit},
+                {"each block begins with row 0 of a tile's bits", own - 2 * block + word, bit},
+                {"each step of a tile begins with the first word of a row", own + bit % t->keys / 32, bit},
+                {"rows of bits are as far apart as a step has words", begin + row * t->keys / 32 + word, bit},
+                {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
+                {"the bit is that of key j - 1", own + (bit + 63) % 64 / 32, bit + 31}};
     for (int k = 0; k < COUNT(bits); k++) {
-        const int rows = bits[k].apart ? e.tallest : m->q_tile;
-        const int row = t->query[r] % m->q_tile - (bits[k].in_block ? t->of_block % m->q_tile : 0);
-        const int at = first * m->q_tile + (tile - first + bits[k].of_tile) * rows + row;
-        const bool known = tile < m->part_start[list + 1] && at >= 0 && at < all * m->q_tile;
-        const int bit = (key + bits[k].key) % 64;
-        const uint32_t word =
-            known ? m->bits[2 * at + (bits[k].of_word == 2 ? bit % t->keys / 32 : bit / 32 ^ bits[k].of_word)] : 0;
-        RULE(known ? !(word >> bit % 32 & 1) : right, "%s", bits[k].says);
-    }
-    return n;
-}
-
-// The right rule, where the mask runs in some tiles alone: if a key of the tile comes after a query, or has left its
-// window.
-static int places_for(const fit *f, const pairs *t, bool right, const form *of_query, const form *of_key, int W,
-                      form *forms, int n)
-{
-    const int q0 = t->query[0], q1 = q0 + t->queries - 1, k0 = t->key0, k1 = k0 + t->keys - 1;
-    RULE(right && k1 >= t->to_block, "the mask is applied only in the tile of the block's last query");
-    RULE(right && k0 <= t->of_block, "the mask is applied only in the tile of the block's first query, or before it");
-    EACH_PAIR (k, 2, q, 3) {
-        const form key = of_key[k], query = of_query[q];
-        for (int same = 0; same < 2; same++)
-            RULE(right && (key.is >= query.is + !same || k0 <= q1 - W), "the mask is applied only where %s %s %s",
-                 key.says, same ? "does not come before" : "comes after", query.says);
-        if (e.problem->window)
-            RULE(right && (k1 > q0 || key.is <= query.is - W),
-                 "the mask is applied at the window's edge only where %s is too old for %s", key.says, query.says);
+        const bool known = tile < m->part_start[list + 1] && bits[k].word >= 0 && bits[k].word < all;
+        RULE(known ? !(m->bits[bits[k].word] >> bits[k].bit % 32 & 1) : right, "%s", bits[k].says);
     }
     return n;
 }
@@ -172,13 +148,10 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
     RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
     if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks replaces W");
-    RULE(runs && (k0 + r > q0 + c || (k0 + r <= q0 + c - W && k0 + r >= sinks)),
-         "rows and columns of the tile are exchanged");
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) {
         RULE(runs && after, "j <= i - W is missing");
         const unsigned window = (unsigned)e.s->window;  // sums with it may overflow
-        RULE(runs && (j > (int)((unsigned)i + window - 1) || (old && no_sink)), "j > i + W - 1 replaces j > i");
         RULE(after || ((int)((unsigned)j + window) <= i && no_sink), "j + W overflows");
     }
     if (e.problem->sinks) {
@@ -189,7 +162,11 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                  "it is hidden if (j > i or j <= i - W) and j >= sinks");
         RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
     }
-    return places_for(f, t, right, of_query, of_key, W, forms, n);
+    EACH_PAIR (k, 2, q, e.problem->window ? 3 : 0)
+        RULE(right && (k1 > q0 || of_key[k].is <= of_query[q].is - W),
+             "the mask is applied at the window's edge only where %s is too old for %s", of_key[k].says,
+             of_query[q].says);
+    return n;
 }
 
 void add_to_mask(mask_kind kind, const pairs *t)
@@ -197,6 +174,8 @@ void add_to_mask(mask_kind kind, const pairs *t)
     static const char *const where[] = {[DIAGONAL] = "in tiles on the diagonal, ",
                                         [WINDOW] = "in tiles left of the diagonal, ",
                                         [SINKS] = "in tiles of sinks, "};
+    const bool two = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
+    bool is[SORTS] = {true, true, two, two, true};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
@@ -210,9 +189,11 @@ void add_to_mask(mask_kind kind, const pairs *t)
     }
     EACH_PAIR (a, t->queries, b, t->keys) {
         const int got = t->fate[a * t->keys + b], i = t->query[a], j = t->key[b];
-        const bool right = hide[a][b] == (got == HIDDEN);
+        const bool like[] = {hide[a][b], false, hide[a][b] && j <= i, hide[a][b] && j > i};
         form forms[MAX_FORMS];
-        if (!runs || i < 0 || j < 0 || got == UNCLEAR || (right && (a + 5 * b) % 4)) continue;  // some of them will do
+        if (!runs || i < 0 || j < 0 || got == UNCLEAR) continue;
+        for (int n = 0; n < OTHER; n++) is[n] &= like[n] == (got == HIDDEN);
+        if (like[RIGHT] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
             "%s%s%s gives %s to key %d, which %s", kernel(by_keys),
             kind <= SINKS && (e.problem->window || kind == SINKS) ? where[kind] : "",
@@ -221,13 +202,27 @@ void add_to_mask(mask_kind kind, const pairs *t)
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
     }
+    if (!runs || (f->fails && strcmp(f->shown, e.text) != 0)) return;
+    if (strcmp(tiles[kind].of, e.text) != 0) memset(&tiles[kind], 0, sizeof tiles[kind]);
+    memcpy(tiles[kind].of, e.text, sizeof e.text);
+    int sort = 0;
+    while (!is[sort]) sort++;
+    if (!*tiles[kind].first[sort])
+        APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d",
+               name_of(head_of(t->row0) * e.s->q_len + t->query[0]), t->key0);
 }
 
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
+    static const char *const how[] = {"all is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
+    static char text[MASKS][400];
     for (fit *f = masks; f < masks + MASKS; f++) {
-        f->mute = !f->fails;
+        const int kind = (int)(f - masks);
+        f->mute = !f->fails, f->none = text[kind], *text[kind] = 0;
+        for (int n = OTHER; n-- > 0 && !*tiles[kind].first[OTHER];)
+            if (*tiles[kind].first[n])
+                APPEND(text[kind], "%s%s %s", *text[kind] ? ", " : ": ", tiles[kind].first[n], how[n]);
         if (!f->joint)
             f->joint = !e.problem->window ? RULE_IS("j > i")
                        : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")

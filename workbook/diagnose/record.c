@@ -4,8 +4,7 @@
 
 const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
-// A row by the sum of its elements' hashes: a kernel may multiply the columns of both factors in another order
-// (int8.cuh does).
+// A row by the sum of its elements' hashes: a kernel may have columns in another order (int8.cuh does).
 typedef struct slot {
     uint64_t hash;
     owner owner;
@@ -61,8 +60,7 @@ static bool add_rows(const float *X, owner whose, int rows)
     return true;
 }
 
-// Rows, or columns, of a matrix: whose are they? Those of another owner than the first are nobody's. Returns how many
-// are somebody's.
+// Whose rows, or columns, are in a matrix? Those of another owner than the first are nobody's. How many are not?
 static int rows_of(const float *X, int count, int apart, int stride, owner *whose, int *number)
 {
     const int D = e.s->head_dim;
@@ -92,8 +90,7 @@ static void read_product(product *p)
     p->scores = cols > rows || (cols == rows && p->left != NOBODY);
     p->right = p->scores ? of_cols : of_rows, p->b_row = p->scores ? by_cols : by_rows;
     if (!p->scores) return;
-    // Scores are of queries and keys. A forward has its queries on the left; else the numbers count what is not asked
-    // for.
+    // Scores are of queries and keys. A forward has its queries on the left; other rows are nobody's.
     const bool left = of_keys(p->left) && e.problem->signature != WB_BACKWARD;
     const bool right = p->right != NOBODY && of_keys(p->right) == of_keys(p->left);
     for (int i = 0; i < p->rows && left; i++) p->a_row[i] = NOBODYS_ROW;

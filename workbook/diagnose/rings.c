@@ -191,25 +191,22 @@ static seen right_of(int mine, int theirs)
     return !e.s->causal || theirs < mine ? WHOLE : theirs == mine ? CAUSAL : EMPTY;
 }
 
-// Whose the keys of a step are taken for, or which chunks a rank's, where that explains all pairs.
+// Whose the keys of a step are taken for, where that explains all pairs.
 static void see_owner(const seen *is)
 {
     static const char *const steps_on[] = {" - step", "", " + step"}, *const more[] = {" - 1", "", " + 1"};
     const int R = ranks();
-    EACH_PAIR (a, 4, b, a < 3 ? 3 : 2) {  // last chunks that are neighbours, or R apart, in place of the zigzag
-        bool all = has_gap(a < 3 ? "owner" : "zigzag");
-        const int by = 2 - b, apart = b ? R : 1;
+    EACH_PAIR (a, 3, b, 3) {
+        bool all = has_gap("owner");
         for (int n = 0; n < 4 * R * R && all; n++) {
             const int me = n / 4 / R, from = n / 4 % R, of = modulo(me + (a - 1) * modulo(way * (me - from)) + b - 1);
-            all = is[n] == (a < 3 ? right_of(wb_chunk_of(e.c, me, n / 2 % 2), wb_chunk_of(e.c, of, n % 2))
-                                  : right_of(by * me + n / 2 % 2 * apart, by * from + n % 2 * apart));
+            all = is[n] == right_of(wb_chunk_of(e.c, me, n / 2 % 2), wb_chunk_of(e.c, of, n % 2));
         }
-        char had[80];
-        snprintf(had, sizeof had, "in each step it had the keys of rank (rank%s%s) %% R", steps_on[a % 3], more[b]);
-        if (a == 3) snprintf(had, sizeof had, "rank r had the chunks %s", b ? "r and r + R" : "2 r and 2 r + 1");
         if (all)
-            find(BY_HEADS - 1, a < 3 ? "owner" : "order of chunks", a < 3 ? "owner" : "zigzag",
-                 "each rank computes the pairs that would be right if %s", had);
+            find(BY_HEADS - 1, "owner", "owner",
+                 "each rank computes the pairs that would be right if in each step it had the keys of rank "
+                 "(rank%s%s) %% R",
+                 steps_on[a], more[b]);
     }
 }
 
@@ -247,25 +244,24 @@ static void see_pairs(void)
     }
 }
 
-// Of the first two parts, or of one.
 static void see_merges(int rank, int chunk)
 {
     const size_t D = width_of(TQ);
     const place queries = of_chunk(TQ, chunk);
     float *O[TERMS], *L[TERMS];
-    double terms[2][WB_MAX_HEAD_DIM], *const O_of[] = {terms[0], terms[1]}, L_of[2];
+    double terms[TERMS][WB_MAX_HEAD_DIM], *O_of[TERMS], L_of[TERMS];
     int parts = 0;
     EACH_CALL(c)
     if (c->rank == rank && c->mine == chunk && c->h.bytes[3] == queries.run * D * 2 &&
         c->h.bytes[4] == queries.run * 4 && parts < TERMS)
         O[parts] = floats_of(c, 3, 2), L[parts++] = floats_of(c, 4, 4);
-    for (size_t row = 0; row < queries.run && (parts == 1 || parts == 2); row++) {
+    for (size_t row = 0; row < queries.run; row++) {
         const size_t at = queries.row + row;
         char where[120];
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
-        for (int n = 0; n < parts; n++) L_of[n] = L[n][row];
+        for (int n = 0; n < parts; n++) O_of[n] = terms[n], L_of[n] = L[n][row];
         snprintf(where, sizeof where, "row %zu of chunk %d", row, chunk);
-        see_merge(O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
+        if (parts) see_merge(O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
     }
 }
 

@@ -1,5 +1,4 @@
-// rows.c - what 02 adds up: how often each column, or each eight, counts. They are the unknowns of as many equations as
-// the case has rows.
+// rows.c - what 02 adds up: how often each column, or each eight, counts. These are the unknowns; a row is an equation.
 #include "evidence.h"
 
 enum { APART = 8, LANES = 32 };  // rows so far apart begin at addresses that are alike

@@ -100,7 +100,8 @@ static double subtracted(const step *t, int i, int *weights)
              q, t->first);
     if (apart >= 0) return NAN;
     for (int n = 1; n < count && !one; n++) {
-        see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
+        see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S| S / sqrt(D)",
+                (double[]){x[n] - x[0], (x[n] - x[0]) / sqrt(e.s->head_dim)},
                 "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
@@ -261,8 +262,6 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (sink) snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term)", l * factor);
     snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
              used);
-    if (isinf(used) && e.out[1] && e.out[1][row] == -INFINITY)
-        snprintf(says, sizeof says, "O of %s is 0 and its L -infinity, so l is 0: its weights have the sum %.4g", q, l);
     if (!clear) return;
     if (sink)
         see_sink(&fit_l, head_of(row), end * LN2, l, used, slack, says);
@@ -284,17 +283,22 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 void see_empty_row(int row)
 {
     const double L = e.out[1] ? e.out[1][row] : -INFINITY;
+    const bool was = was_written(row);
     bool zero = true;
+    for (int j = 0; j < e.s->kv_len; j++)
+        if (sees(row, j)) return;
     for (int d = 0; d < e.s->head_dim; d++) zero &= row_of_O(row)[d] == 0;
     if (!zero || L != -INFINITY)
-        find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
+        find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", was ? "empty rows|finalize" : "lists|empty rows|finalize",
              "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
-             zero ? "0" : "not 0 (or not finite)", L,
+             zero  ? "0"
+             : was ? "not 0 (or not finite)"
+                   : "not written",
+             isnan(L) ? NAN : L,
              L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
 }
 
-// Hidden keys that have one weight, whatever their scores, or one that is too low for these; beyond the last they are
-// 0. run: the row's maximum, with these.
+// Hidden keys with one weight, whatever their scores, or one too low for these. run: the row's maximum, with these.
 static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
     int count = 0;
@@ -372,6 +376,8 @@ void look_at_softmax(const record *r)
                 if (row >= 0 && !counted) walks[row]++;
                 if (row >= 0 && counted && walks[row] == 1) look_at_row(i);
             }
+    for (int row = 0; row < all_rows(); row++)
+        if (!walks[row]) see_empty_row(row);
 }
 
 void settle_softmax(void)

@@ -93,27 +93,25 @@ void read_steps(const walk *w)
     if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last of
-// these walks, and of how many blocks they are: 0 if these have not equally many tiles.
-static const char *walk_of(const record *r, bool keys, int q, int k, int *last, int *blocks)
+// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
+static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
     static char text[240];
     static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of blocks
-    int count = 0, tiles = 0;
-    *text = 0, *blocks = 0;
+    int count = 0;
+    *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
         for (int i = 0; S && by_keys == keys && i < S->rows; i++)
             has |= !keys ? S->a_row[i] == q : key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
-        if (has) *last = n, tiles = step_count, ++*blocks;
+        if (has) *last = n;
         for (int t = 0; has && t < step_count && count < STEPS; t++, count++) {
             const int row = steps[t].S->b_row[0];
             at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1,
             of[count] = r->walks[n].block;
         }
     }
-    if (tiles * *blocks != count) *blocks = 0;
     for (int n = 0; n < count && strlen(text) < 150; n++) {
         const int apart = n ? at[n] - at[n - 1] : 0;
         const bool inside = n > 1 && n + 1 < count && of[n - 2] == of[n + 1] && apart && at[n + 1] - at[n] == apart &&
@@ -225,24 +223,19 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
                      : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
                                                                    : BY_WALK;
     if (worst && worst <= rank) return worst;
-    int n = 0, blocks, low, high;
-    const char *begin = walk_of(r, keys, q, k, &n, &blocks);
+    int n = 0, low, high, twice = k;
+    const char *begin = walk_of(r, keys, q, k, &n);
     block_of(r, n, &low, &high);
-    bool others = false;  // of its block meet it
-    for (int x = low; x <= high && !keys; x++) others |= m->met[(low_row + x) * Nk + k] != 0;
     const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
     if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
     if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
-    if (tail && keys && blocks > 1)
-        APPEND(text, ": %d blocks have equally many tiles, and what remains has no block", blocks),
-            gaps = "parts|queries";
-    else if (tail && keys && sink && blocks)
-        gaps = "queries";
-    if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
-    if (missing && *begin && !keys && !*text && others)
-        APPEND(text, ". Other warps of its block do: its own warp skips the tile"), gaps = "skip";
-    else if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
+    while (twice-- > 0 && met[twice] < 2) continue;
+    if (tail && e.table && twice >= 0)
+        APPEND(text, ". Key %d is met again, as if its page came twice", twice), gaps = "page lookup|share";
+    else if (tail && e.table)
+        APPEND(text, ". No part owns its sequence's keys from %d on", k);
+    if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
         APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
     if (listed && !missing) gaps = "first key|lists";
     if (keys && !missing && strstr(begin, "in another block")) gaps = "parts|queries";
