@@ -78,10 +78,9 @@ void report_line(const char *format, ...)
 
 const char *from_here(const char *file)
 {
-    static char here[512];
-    if (!here[0] && !getcwd(here, sizeof here)) return file;
-    const size_t length = strlen(here);
-    return strncmp(file, here, length) == 0 && file[length] == '/' ? file + length + 1 : file;
+    for (const char *at = file; at && *at == '/'; at = strchr(at, '/'))
+        if (access(++at, R_OK) == 0) return at;
+    return file;
 }
 
 void report_source(const char *name, int line, const char *indent)

@@ -46,7 +46,7 @@ const char *own_name(const kernel &what);
 // inlined calls included, innermost first. Line 0 where the debug information was stripped.
 typedef std::function<void(size_t n, const char *function, const char *file, int line)> line_seen;
 void each_line(const std::vector<uintptr_t> &codes, const line_seen &f);
-// Of these: a path below this directory without it; whether a file is one of the words that kernels are written
+// Of these: of a path the end that is a file here; whether a file is one of the words that kernels are written
 // in, and whether it is the student's, or such a one: not the layer's, not the compiler's.
 // "void tile_machine::store<16, 16>(float*, ...)" -> "store"; lambdas have no name to show.
 const char *from_here(const char *file);

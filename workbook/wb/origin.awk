@@ -1,12 +1,11 @@
 # origin.awk - the gaps of a file to which a report leads: awk -v of= -v lines=" 19 82" -f origin.awk FILE
 # Those in which nothing is written; those that hold a line which it names; then the nearest that make what such a line,
 # or a loop or condition around it, reads, or that stand in a function which it calls, through given code for three
-# steps; last, the one that calls most often the function that such a line is in. A name is made where it stands before
-# an assignment, in the same function; a member, through an object, in any. Behind a line that waits for a signal come
-# those that arrive there. of=messages: before those that hold a line, the gap above it that lets a stream wait; what
-# the line reads matters only where no gap holds it. of=copies: before those that hold a line, the one that waits for
-# asynchronous copies.
-# Prints "max|rescale|tail", at most three.
+# steps; last, the one that calls most often the function that such a line is in. A name is made where it is assigned
+# or counted, in the same function, but a loop's own only inside; a member, through an object, in any. Behind a line
+# that waits come those that let it go on. of=messages: before those that hold a line, the gap above it that lets a
+# stream wait; what the line reads matters only where no gap holds it. of=copies: before those that hold a line, the
+# one that waits for asynchronous copies. Prints "max|rescale|tail", at most three.
 $1 == "//{" {
     gap = $0
     gsub(/^ *\/\/\{ *| *:.*/, "", gap)
@@ -113,22 +112,26 @@ END {
         if (reached[n] && alone && notes) break
         note(gap_of[n], reached[n] ? 2 : 3)
         if (reached[n] == 3 || (reached[n] && gap_of[n] != "")) continue
-        if (!reached[n] && match(line[n], /[A-Za-z_]+(\[[^]]*\])?[.]wait\(/)) {
-            signal = substr(line[n], RSTART, RLENGTH)
-            sub(/[^A-Za-z_].*/, "", signal)
-            for (k = 1; k <= NR && (work++) < 1000000; k++) if (line[k] ~ signal "(\\[[^]]*\\])?[.]arrive") reach(k, 1)
+        if (!reached[n] && match(line[n], /[A-Za-z_][A-Za-z_.]*(\[[^]]*\])?[.]wait\(/)) {
+            signal = substr(line[n], RSTART, RLENGTH - 1)
+            gsub(/(\[[^]]*\])?[.]/, "|", signal)  # or what it is a part of
+            signal = "(" signal ")(\\[[^]]*\\])?[.](arrive|pass|send)"
+            for (k = 1; k <= NR && (work++) < 1000000; k++) if (line[k] ~ signal) reach(k, 1)
         }
         rest = line[n]
         while ((name = next_name()) != "" && (work += NR) < 1000000) {
             for (g = 1; g <= gap_count && called; g++)
                 if (index(inside[gaps[g]], "(" name ")") && gaps[g] != gap_of[n])
                     reach(begin[gaps[g]] + 1, reached[n] + 1)
-            if (line[n] ~ "(int|size_t|unsigned) " name " = ") continue  # its own
-            made = "(^|[^A-Za-z0-9_.])" name "(\\[[^=;]*\\]|[.][a-z_]+)*( ([-+*/%|&^]|<<|>>)?= |[+][+])|[+][+]" name
+            own = "(int|size_t|unsigned) " name " = "
+            if (line[n] ~ own) continue
+            made = "(^|[^A-Za-z0-9_.])" name "(\\[[^=;]*\\]|[.][a-z_]+)*( ([-+*/%|&^]|<<|>>)?= |[-+][-+])|[-+][-+]" name
             for (k = 1; k <= NR && function_of[n] in members; k++)
                 if (!(k in reached) && line[k] ~ "[.]" name " = ") reach(k, reached[n] + 1)
             for (k = 1; k <= NR; k++)
-                if (!(k in reached) && function_of[k] == function_of[n] && line[k] ~ made) reach(k, reached[n] + 1)
+                if (!(k in reached) && function_of[k] == function_of[n] && line[k] ~ made &&
+                    (line[k] !~ "for .*" own || indent[k] < indent[n]))
+                    reach(k, reached[n] + 1)
         }
     }
     for (i = 1; i <= count && !alone; i++) if (gap_of[named[i]] != "") note(caller(gap_of[named[i]]), 3)

@@ -118,8 +118,7 @@ static const char *missing_order(const finding &f, const source_line lines[2])
                ? "one owner: let one lane of the warp do it, give each lane its own element, or use an atomic. If "
                  "these are two iterations of a loop, put a __syncwarp() into it."
                : "a __syncwarp() between the two lines, or a __syncthreads(): lanes of a warp need not run in step, "
-                 "and "
-                 "a shuffle orders no memory.";
+                 "and a shuffle orders no memory.";
 }
 
 static void print_side(const finding &f, const finding_side &side, const char *label, const source_line &line)
@@ -131,12 +130,10 @@ static void print_side(const finding &f, const finding_side &side, const char *l
         fprintf(stderr, "   %-8s host code %s\n", label, where);
     } else {
         const unsigned t = side.thread, x = f.block_size.x, y = f.block_size.y;
-        const char *what = f.kind == OUT_OF_BOUNDS && strncmp(f.memory, "index", 5) == 0 ? "is"
-                           : f.kind == MISALIGNED                                        ? "is"
-                                                                                         : verbs[side.kind];
+        const bool is = f.kind == MISALIGNED || (f.kind == OUT_OF_BOUNDS && strncmp(f.memory, "index", 5) == 0);
         fprintf(stderr, "   %-8s block (%u,%u,%u), thread (%u,%u,%u) = warp %u lane %u, %s%s%s %s\n", label,
-                side.block.x, side.block.y, side.block.z, t % x, t / x % y, t / (x * y), t / WARP, t % WARP, what,
-                word[0] ? " in " : "", word, where);
+                side.block.x, side.block.y, side.block.z, t % x, t / x % y, t / (x * y), t / WARP, t % WARP,
+                is ? "is" : verbs[side.kind], word[0] ? " in " : "", word, where);
     }
     if (line.file[0]) report_source(line.file, line.line, UNDER);
     if (line.caller > 0 && line.caller != line.line) {
