@@ -242,7 +242,7 @@ static bool is_known(int w, int t)
 
 static void find_operands(void)
 {
-    for (int t = 0, end; t < count && operand_count<8000; t = end> t ? end : t + 1) {
+    for (int t = 0, end; t < count && operand_count < 8000; t = end <= t ? t + 1 : end) {
         end = chain(t);
         const bool used = is_operand(t, end);
         const bool declared = !used && end == t + 1 && kind(t) == 'i' && (kind(t - 1) == 'i' || is(t - 1, "* &")) &&
