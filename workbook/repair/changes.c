@@ -242,7 +242,7 @@ static bool is_known(int w, int t)
 
 static void find_operands(void)
 {
-    for (int t = 0, end; t < count && operand_count<8000; t = end> t ? end : t + 1) {
+    for (int t = 0, end; t < count && operand_count < 8000; t = end <= t ? t + 1 : end) {
         end = chain(t);
         const bool used = is_operand(t, end);
         const bool declared = !used && end == t + 1 && kind(t) == 'i' && (kind(t - 1) == 'i' || is(t - 1, "* &")) &&
@@ -379,7 +379,7 @@ static void vary_operators(void)
 static void vary_word(int t, const char *other)
 {
     const bool calls = kind(t) == 'i';
-    const int to = !calls ? declared_until(t) : is(t + 1, "(") ? all[t + 1].mate + 1 : 0;
+    const int to = is(t + 1, "{") ? 0 : !calls ? declared_until(t) : is(t + 1, "(") ? all[t + 1].mate + 1 : 0;
     int from = t - 1;
     while (is(from, "]") || is(from - 1, ". ->")) from = is(from, "]") ? all[from].mate - 1 : from - 2;
     if (to <= t + 1 || (calls ? is(t - 1, ". -> ::") : !is(from - 1, "; { } ) else") || is(all[t].block, "("))) return;
@@ -390,23 +390,21 @@ static void vary_word(int t, const char *other)
     else
         SAY(id, "%s", other);
     if (!calls) {
-        put(all[from].at, OPERAND, id, "\nif (::wb_repair::is_on(%d)) %s %s %s; else\n", id, begin, changes[id].put,
-            rest);
+        put(all[from].at, OPERAND, id, "\nif (::wb_repair::decide(%d, false)) %s %s %s; else\n", id, begin,
+            changes[id].put, rest);
     } else {
-        put(all[t].at, OPERAND, id, "\n(::wb_repair::is_on(%d) ? %s%s :\n", id, other, rest);
+        put(all[t].at, OPERAND, id, "\n(::wb_repair::decide(%d, false) ? %s%s :\n", id, other, rest);
         put(all[to - 1].end, END_OPERAND, id, "\n)\n");
     }
 }
 
 static void vary_words(void)
 {
-    static const char words[][16] = {
-        "expf",    "exp2f",        "expf",    "exp2_fast",    "__expf", "exp2f", "exp",   "exp2", "logf",
-        "log2f",   "__logf",       "log2f",   "log",          "log2",   "fmaxf", "fminf", "max",  "min",
-        "row_max", "row_max_part", "row_sum", "row_sum_part", "=",      "+=",    "+=",    "-="};  // two and two
-    for (int t = 1; t < count && !too_many; t++)
-        for (size_t n = 0; n < sizeof words / sizeof *words; n++)
-            if (is(t, words[n]) && mine[all[t].line] && all[t].function >= 0) vary_word(t, words[n ^ 1]);
+    char words[] = "expf exp2f expf exp2_fast exp exp2 logf log2f log log2 fmaxf fminf max min "
+                   "row_max row_max_part row_sum row_sum_part = += += -=";  // two and two
+    for (char *rest = words, *a, *b; (a = strsep(&rest, " ")) && (b = strsep(&rest, " "));)
+        for (int t = 1; t < count && !too_many; t++)
+            if (mine[all[t].line] && all[t].function >= 0 && (is(t, a) || is(t, b))) vary_word(t, is(t, a) ? b : a);
 }
 
 static void vary_condition(int from, int to)
@@ -493,10 +491,10 @@ void changes_write(FILE *to)
     fputs("#include \"repair/choice.h\"\n", to);
     for (piece *p = pieces; p < pieces + piece_count; p++) {
         line += write_part(to, at, text + p->at), at = text + p->at;
-        const bool all_of_it = dropped[changes[p->id].site], alone = p->kind == OTHER && dropped[p->id];
+        const bool alone = p->kind == OTHER && dropped[p->id];
         // alone, its number stays, with nothing behind it
-        const char *const what = all_of_it ? "" : alone ? "\n, ::wb_repair::none" : p->text;
-        p->line = all_of_it || alone ? 0 : line, p->lines = write_part(to, what, what + strlen(what));
+        const char *const what = dropped[changes[p->id].site] ? "" : alone ? "\n, ::wb_repair::none" : p->text;
+        p->line = what == p->text ? line : 0, p->lines = write_part(to, what, what + strlen(what));
         line += p->lines;
     }
     fputs(at, to);
@@ -523,7 +521,7 @@ const char *changes_quote(const change *c)
 
 void changes_keep(const bool *wanted)
 {
-    for (int id = 1; id < change_count; id++) dropped[id] = true;
+    memset(dropped, true, sizeof dropped);
     for (int id = 1; id < change_count; id++) dropped[changes[id].site] &= !wanted[id];
     for (piece *p = pieces; p < pieces + piece_count; p++)
         if (p->kind == OTHER) dropped[p->id] = !memchr(wanted + p->id, true, REPAIR_EACH);
