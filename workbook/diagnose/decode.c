@@ -1,14 +1,14 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales are used.
 #include "evidence.h"
 
-static fit fit_scales =
-    FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights", .joint = "; that is the change of ",
-        .by = {{"head 0", "scales sent|scores|weights"},
-               {"log2(K_scale)", "scales sent|weights"},
-               {"S V_scale", "scales sent|scores"},
-               {"log2(V_scale) + ", "scores"},
-               {"scale log2(e) S K_scale", "weights|scales sent"},
-               {"S / K_scale", "scores"}});
+static fit fit_scales = FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights",
+                            .joint = "; they must follow scale log2(e) S K_scale + log2(V_scale), but follow ",
+                            .by = {{"head 0", "scales sent|scores|weights"},
+                                   {"log2(K_scale)", "scales sent|weights"},
+                                   {"S V_scale", "scales sent|scores"},
+                                   {"log2(V_scale) + ", "scores"},
+                                   {"scale log2(e) S K_scale", "weights|scales sent"},
+                                   {"S / K_scale", "scores"}});
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };

@@ -14,10 +14,11 @@ static fit fit_slope =
         .by = {{"=0", "rescale|max|accumulate|softmax"}});
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
                        .by = {{"=0", "accumulate|max|softmax"},
+                              {"this tile alone", "max|accumulate|softmax"},
                               {"before the mask", MASK_GAPS},
                               {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
-                           .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled",
+                           .joint = ", which equals 2 to the power of ", .zero = "; O is not rescaled",
                            .by = {{"log2(l)", "rescale|finalize|softmax"}});
 static fit fit_l =
     FIT(BY_SUM, "logit|accumulate|finalize|rescale|softmax|empty rows", .zero = "; nothing was added to l, which is 0",
@@ -131,7 +132,7 @@ typedef struct row_seen {
 } row_seen;
 
 #define SUBTRACTS \
-    "in tile %d of the loop, %s subtracts m = %.4g from its scores in base 2, but the largest so far is %.4g"
+    "in tile %d of the loop, the largest score of %s so far is %.4g in base 2, but the m that it subtracts is %.4g"
 // stayed: the m of a row that grows when a score exceeds it by 8.
 static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
@@ -147,16 +148,15 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
-        see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, m, run);
+        see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, run, m);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
-            e.problem->on_host
-                ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
-                : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
-                  "mask)| (the larger of this tile's maximum and the m kept so far)",
-            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, rounded(m),
-            run);
+            e.problem->on_host ? "+ max of S so far| max of S in this tile alone| max of S so far, before the mask"
+                               : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
+                                 "mask)| (the larger of this tile's maximum and the m kept so far)",
+            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, run,
+            rounded(m));
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -259,8 +259,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         return;
     }
     char with_sink[60] = "", says[400];
-    if (sink) snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term)", l * factor);
-    snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
+    if (sink) snprintf(with_sink, sizeof with_sink, ", and %.4g with the sink's term", l * factor);
+    snprintf(says, sizeof says, "the weights of %s have the sum l = %.4g%s, but O is divided by %.4g", q, l, with_sink,
              used);
     if (!clear) return;
     if (sink)
@@ -338,9 +338,9 @@ static void look_at_row(int i)
             find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
                  "O of %s is 0 before its first tile, but NaN after the rescaling%s", q,
                  some && finite ? ": the factor 2^(m_old - m_new) is 0 there, and its inverse, 2^(m_new - m_old), is "
-                                  "infinite. Is O multiplied by that?"
+                                  "infinite. Is O multiplied by the inverse?"
                  : some         ? ", and so are its weights: m_new is not finite"
-                                : ": it sees no key of that tile, whose maximum is -infinity. Is m_new that?");
+                        : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
             return;
         }
         for (int c = 0; c < S->cols; c++) {
