@@ -93,7 +93,7 @@ void look_at_merge(const record *r)
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
         if (count == 0 || count > PARTS) continue;
-        if (count == 1 && (e.K_scale || parts[0].strange || !was_written(row))) continue;
+        if (count == 1 && (e.K_scale || parts[0].strange || !was_written(row_of_O(row)))) continue;
         if (count == 1 && parts[0].L == -INFINITY) {
             see_empty_row(row);
             continue;

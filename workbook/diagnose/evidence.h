@@ -187,7 +187,7 @@ int right_key_head(int head);          // that query head `head` reads, through 
 int head_of_query(int row);            // which key head the query in this row of Q reads
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
 bool meets(int q, int k);              // whether the key in row k of K is of the head that query reads
-bool was_written(int row);             // O of this row of Q, by the function
+bool was_written(const float *x);      // this number of an output, by the function
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
 // A tile of a walk: its scores and their products: in a forward P V, in a backward dP and the sums from P and from dS.

@@ -14,7 +14,7 @@ static fit fit_slope =
         .by = {{"=0", "rescale|max|accumulate|softmax"}});
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
                        .by = {{"=0", "accumulate|max|softmax"},
-                              {"this tile alone", "max|accumulate|softmax"},
+                              {"=max of S in this tile alone", "max|accumulate"},
                               {"before the mask", MASK_GAPS},
                               {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
@@ -282,20 +282,19 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 
 void see_empty_row(int row)
 {
-    const double L = e.out[1] ? e.out[1][row] : -INFINITY;
-    const bool was = was_written(row);
-    bool zero = true;
+    const float *const O = row_of_O(row), L = e.out[1] ? e.out[1][row] : -INFINITY;
+    int d = e.s->head_dim - 1;  // the last column that is not 0
     for (int j = 0; j < e.s->kv_len; j++)
         if (sees(row, j)) return;
-    for (int d = 0; d < e.s->head_dim; d++) zero &= row_of_O(row)[d] == 0;
-    if (!zero || L != -INFINITY)
-        find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", was ? "empty rows|finalize" : "lists|empty rows|finalize",
-             "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
-             zero  ? "0"
-             : was ? "not 0 (or not finite)"
-                   : "not written",
-             isnan(L) ? NAN : L,
-             L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
+    while (d > 0 && O[d] == 0) d--;
+    char is[2][30] = {"is not written", "is not written"};
+    if (was_written(O + d)) snprintf(is[0], sizeof is[0], "is %.4g", isnan(O[d]) ? NAN : O[d]);
+    if (was_written(&L)) snprintf(is[1], sizeof is[1], "is %.4g", isnan(L) ? NAN : L);
+    if (O[d] != 0 || L != -INFINITY)
+        find(BY_SUM, O[d] != 0 ? "empty_rows_O" : "empty_rows_L",
+             was_written(O) ? "empty rows|finalize" : "lists|empty rows|finalize",
+             "%s sees no key: its O should be 0 and its L -infinity; O[%d] %s, and L %s%s", name_of(row), d, is[0],
+             is[1], L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
 }
 
 // Hidden keys with one weight, whatever their scores, or one too low for these. run: the row's maximum, with these.

@@ -245,9 +245,9 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
                keys ? "key" : "query", begin);
     else
         APPEND(text, "; %s",
-               keys             ? "no block computes that key"
-               : was_written(q) ? "its block meets no tile"
-                                : "no block computes that query");
+               keys                       ? "no block computes that key"
+               : was_written(row_of_O(q)) ? "its block meets no tile"
+                                          : "no block computes that query");
     if (again) APPEND(text, ", and more than one computes %s", name_of(m->twice));
     find(rank, missing ? "keys_missing" : "keys_twice", gaps, "%s%s %s key %d%s%s%s", kernel(keys), name_of(q),
          missing ? "sees" : "counts", k, sink ? " as a sink" : "", missing ? ", but never meets it" : " more than once",
