@@ -151,7 +151,7 @@ run "$wb" gaps 03
 check "gaps: prints nothing if every gap is touched" test ! -s "$said"
 sed -e 's|return WB_OK|return  WB_OK|' -e '1s|$| //|' "$scratch/mine" >$mine
 asked "gaps: says where given code was changed" \
-    '^  given code, outside of the gaps, was changed: line 1, ' "$wb" gaps 03
+    '^  changed lines of given code, outside of the gaps: 1, ' "$wb" gaps 03
 { cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >$mine
 run "$wb" gaps 03
 check "gaps: a function of one's own changes no given code" test ! -s "$said"
@@ -313,7 +313,7 @@ end
 chmod +x build/cpu/check/problems/03_worker
 export FOUND=deadlock
 run tested 03
-says 'reports the same for N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
+says 'confirms the first report above in N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
 verdict $? "the check build does not repeat the report of a failure"
 FOUND=race
 run tested 03

@@ -46,7 +46,7 @@ static void shuffle(block &b, warp &w, unsigned lanes)
             b.running = &me;
             report("absent lane", me.site, "%s: lane %u reads from lane %d, which %s: the value is undefined",
                    operation_name(me.request.operation), lane, source,
-                   me.request.mask >> source & 1 ? "has returned from the kernel or does not exist"
+                   me.request.mask >> source & 1 ? "is in the mask, but has returned or does not exist"
                                                  : "is not in the mask");
         }
         me.request.result = w.threads[source].request.value;

@@ -8,16 +8,15 @@
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
 static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
-        .joint = "; it equals 2 to the power of "),
-    FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = "; it equals 2 to the power of ")};
-static fit fit_dS[2] = {FIT(BY_DS, "dQ|dS for dQ", .others = "dS for dQ|recompute for dQ", .joint = "; it equals ",
-                            .by = {{"dP", "dS for dQ"}}),
-                        FIT(BY_DS, "dK|dS", .others = "dS", .joint = "; it is ", .by = {{"dP", "dS"}})};
+        .joint = ", which equals 2 to the power of "),
+    FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = ", which equals 2 to the power of ")};
+static fit fit_dS[2] = {FIT(BY_DS, "dQ|dS for dQ", .others = "dS for dQ|recompute for dQ", .by = {{"dP", "dS for dQ"}}),
+                        FIT(BY_DS, "dK|dS", .others = "dS", .by = {{"dP", "dS"}})};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"),
                          FIT(BY_END, "dK scale|sum of the parts", .by = {{"parts", "sum of the parts"}}),
                          FIT(BY_END, "dV|sum of the parts|dK scale", .by = {{"parts", "sum of the parts"}})};
-static fit fit_delta = FIT(BY_DELTA, "delta", .joint = "; it equals the sum of ");
-static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = "; it equals minus the sum of ");
+static fit fit_delta = FIT(BY_DELTA, "delta", .joint = ", which equals the sum of ");
+static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ", which equals minus the sum of ");
 
 static const attention_shape *s;
 static double s2;
@@ -43,7 +42,8 @@ void look_at_delta(void)
         if (!(size > 1e30))  // else it overflows, whoever is right
             see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
                     "+ dO * O| dO * O over all rows of its warp", (double[]){right, warp},
-                    "the output delta[%d] is %.5g, but the sum of dO * O over this row is %.5g", i, e.delta[i], right);
+                    "the output delta[%d] should be the sum of dO * O over this row, %.5g, but is %.5g", i, right,
+                    e.delta[i]);
     }
 }
 
@@ -116,15 +116,15 @@ static void look_at_values(const step *t)
             see_sum(&fit_P[by_keys], log2(P), slack,
                     "+sl S|-l L| (L of this query in head 0)| (S, rounded to bf16 once it is scaled)",
                     (double[]){score, L, e.L[query_of(q)], rounded_to_bf16(score * s2) / s2},
-                    "%sP of %s and key %d is 2^%.5g, but should be 2^(scale log2(e) S - L log2(e)) = 2^%.5g",
-                    kernel(by_keys), name_of(q), key_of(k), log2(P), rounded(exponent));
+                    "%sP of %s and key %d should be 2^(scale log2(e) S - L log2(e)) = 2^%.5g, but is 2^%.5g",
+                    kernel(by_keys), name_of(q), key_of(k), rounded(exponent), log2(P));
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
             see_sum(&fit_dS[by_keys], dS, tolerance,
                     "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)",
                     (double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)]},
-                    "%sdS of %s and key %d is %.4g, but should be P (dP - delta) = %.4g", kernel(by_keys), name_of(q),
-                    key_of(k), dS, right * (x - d));
+                    "%sdS of %s and key %d should be P (dP - delta) = %.4g, but is %.4g", kernel(by_keys), name_of(q),
+                    key_of(k), right * (x - d), dS);
     }
 }
 
@@ -185,9 +185,9 @@ static void look_at_end(const record *r, int output)
                     output == 2 ? "+ the sum| the sum of the first sequence's parts"
                                 : "+s the sum| the sum of the first sequence's parts",
                     (double[]){sum[at], first},
-                    "%s of row %d is not %s of all products: one element is %.4g, but should be %.4g%s", names[output],
-                    output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum", y,
-                    factor * sum[at], walks[row] > 1 ? " (the queries are split into parts)" : "");
+                    "%s of row %d is not %s of all products%s: one element should be %.4g, but is %.4g", names[output],
+                    output ? key_of(row) : query_of(row), output == 2 ? "the sum" : "scale times the sum",
+                    walks[row] > 1 ? " (the queries are split into parts)" : "", factor * sum[at], y);
     }
 }
 
@@ -219,8 +219,8 @@ static void look_at_dsinks(void)
                                         "| exp(s - L) delta over 1 warp's rows"
                                         "| exp(s - L) delta, each rounded to bf16",
                 sum,
-                "dsinks[%d] is %.5g, but should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d",
-                h, got, sum[0], h);
+                "dsinks[%d] should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d, but is %.5g",
+                h, sum[0], h, got);
     }
 }
 

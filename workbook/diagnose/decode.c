@@ -1,14 +1,14 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales are used.
 #include "evidence.h"
 
-static fit fit_scales =
-    FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights", .joint = "; that is the change of ",
-        .by = {{"head 0", "scales sent|scores|weights"},
-               {"log2(K_scale)", "scales sent|weights"},
-               {"S V_scale", "scales sent|scores"},
-               {"log2(V_scale) + ", "scores"},
-               {"scale log2(e) S K_scale", "weights|scales sent"},
-               {"S / K_scale", "scores"}});
+static fit fit_scales = FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights",
+                            .joint = "; they must follow scale log2(e) S K_scale + log2(V_scale), but follow ",
+                            .by = {{"head 0", "scales sent|scores|weights"},
+                                   {"log2(K_scale)", "scales sent|weights"},
+                                   {"S V_scale", "scales sent|scores"},
+                                   {"log2(V_scale) + ", "scores"},
+                                   {"scale log2(e) S K_scale", "weights|scales sent"},
+                                   {"S / K_scale", "scores"}});
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
@@ -93,7 +93,7 @@ void look_at_merge(const record *r)
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
         if (count == 0 || count > PARTS) continue;
-        if (count == 1 && (e.K_scale || parts[0].strange || !was_written(row))) continue;
+        if (count == 1 && (e.K_scale || parts[0].strange || !was_written(row_of_O(row)))) continue;
         if (count == 1 && parts[0].L == -INFINITY) {
             see_empty_row(row);
             continue;

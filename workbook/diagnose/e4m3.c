@@ -6,12 +6,12 @@
 // factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
-static fit fit_factor =
-    FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax", .joint = "; the exponent of 2 is ");
-static fit fit_V = FIT(BY_EXPONENT, "softmax|overlap", .joint = "; it equals the change of ",
+static fit fit_factor = FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax",
+                            .joint = "; the exponent of 2 must be Q's + K's, but is ");
+static fit fit_V = FIT(BY_EXPONENT, "softmax|overlap", .joint = ", which equals the change of ",
                        .zero = "; its weights do not contain that exponent",
                        .none = "; the difference is a whole number, as of the exponent of another tile or head");
-static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = "; it equals 2 to the power of ");
+static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
 static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
@@ -155,9 +155,9 @@ static void look_at_O(int i, int q, const double *m)
         see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
                 "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
                 (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
-                "the weights and L of query %d are correct, but O[%d] is %.4g; from the results of its products P V, "
-                "it should be %.4g",
-                query_of(q), d, got, right);
+                "the weights and L of query %d are correct; from the results of its products P V, O[%d] should be "
+                "%.4g, but is %.4g",
+                query_of(q), d, right, got);
     }
 }
 

@@ -88,7 +88,7 @@ typedef struct form {
 enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
-// wrong observation. Said is the sentence, `joint` ("; it equals ") and how the form reads; of "0" `zero` instead, of
+// wrong observation. Said is the sentence, `joint` (", which equals ") and how the form reads; of "0" `zero` instead, of
 // no form `none`. others: the gaps where no form fits, if these are more; by: those of forms that contain a text, or
 // are what is behind its "=". mute: another fit says it.
 typedef struct fit {
@@ -187,7 +187,7 @@ int right_key_head(int head);          // that query head `head` reads, through 
 int head_of_query(int row);            // which key head the query in this row of Q reads
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
 bool meets(int q, int k);              // whether the key in row k of K is of the head that query reads
-bool was_written(int row);             // O of this row of Q, by the function
+bool was_written(const float *x);      // this number of an output, by the function
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
 // A tile of a walk: its scores and their products: in a forward P V, in a backward dP and the sums from P and from dS.

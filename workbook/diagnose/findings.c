@@ -182,7 +182,7 @@ static void conclude_fit(const fit *f)
     for (int n = COUNT(f->by); is && n-- > 0;)
         if (f->by[n][0] && (*f->by[n][0] == '=' ? !strcmp(is->says, f->by[n][0] + 1) : !!strstr(is->says, f->by[n][0])))
             gaps = f->by[n][1];
-    const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : "; it equals ";
+    const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : ", which equals ";
     memcpy(e.text, f->shown, sizeof e.text);
     find(f->rank, is ? is->says : "", gaps, "%s%s%s%s%s", f->says, joint, is && !zero ? is->says : "",
          other ? "; or, with the same effect, " : "", other ? other->says : "");
@@ -295,7 +295,7 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
         const bool rough = worst > 1e-4 * largest;
         const form once[] = {{"", 0}, {"is it rounded after each merge?", rough && worst < 0.004 * parts * largest}};
         see(&fit_rounded, rough, 0, once, COUNT(once),
-            "O of %s is further from its %d partial results' sum than a rounding to bf16 leaves it", where, parts);
+            "O of %s differs from the sum of its %d partial results by more than one rounding to bf16", where, parts);
         return true;
     }
     for (int n = 0; n < COUNT(ways); n++)
@@ -306,7 +306,7 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
         parts > 1 ? "s" : "");
     if (O_off && parts > 1) return true;  // what they were merged with was wrong, it may be
     see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
-            "L of %s, merged from %d partial result%s, is %.4g, but should be %.4g", where, parts, parts > 1 ? "s" : "",
-            L, m + log(l));
+            "L of %s, merged from %d partial result%s, should be %.4g, but is %.4g", where, parts, parts > 1 ? "s" : "",
+            m + log(l), L);
     return true;
 }

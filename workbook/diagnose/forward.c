@@ -5,7 +5,7 @@
 #include "evidence.h"
 
 static fit fit_heads[2] = {[0 ... 1] =
-                               FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = "; it equals ")};
+                               FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = ", which is ")};
 
 // The key head of query head h by formulas: which of a batch's, and where a batch begins; -1 is outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
@@ -86,16 +86,15 @@ bool look_at_heads(const record *r, bool of_V)
         // A list may lead outside, whatever the head.
         if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
             see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
-                "query head %d reads %c of key head %d, but should read key head %d%s", h, letter, reads[h],
-                right_key_head(h),
-                s->batch > 1 || reads[h] < 0 ? " (heads are numbered across the batch; -1: no head)" : "");
+                "query head %d should read %c of key head %d, but reads key head %d%s", h, letter, right_key_head(h),
+                reads[h], s->batch > 1 || reads[h] < 0 ? " (heads are numbered across the batch; -1: no head)" : "");
     }
     if (apart > 0 && !e.table)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
     if (none && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
-             "%s meets a row that is none of %c: %s", whose, letter, none);
+             "%s meets a row that is no row of %c: %s", whose, letter, none);
     return !wrong && !nobodys;
 }
 

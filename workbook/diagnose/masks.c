@@ -44,8 +44,7 @@ pairs pairs_of(const step *t, int first_row)
 // Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
-    static const char *const tokens[] = {"its token", "(its row in the tile % Nq)", "its row / (Hq / Hkv)",
-                                         "its row / Nq (its head)", "its row without % Nq"};
+    static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)", "row / Nq", "row"};
     static const struct {
         const char *says;
         int all, Nq, sign;
@@ -53,15 +52,15 @@ static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms,
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
     const int token[] = {i, r % Nq, at / group, at / Nq, at};
-    RULE(j >= all, "a token sees all later tokens, too");
+    RULE(j >= all, "it is hidden if j >= kv_len");
     RULE(j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
          "kv_len, rounded up to whole pages, replaces kv_len");
-    RULE(false, "no pair is hidden");
+    RULE(false, "nothing is hidden");
     EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
         for (int more = -1; more < 2; more++) {
             const int last = bounds[b].all * all - bounds[b].Nq * Nq + bounds[b].sign * token[k] + more;
             if (b || k || more)
-                RULE(j > last, "a row sees the keys up to %s%s%s", bounds[b].says, tokens[k], more_or_less[more + 1]);
+                RULE(j > last, "it is hidden if j > %s%s%s", bounds[b].says, tokens[k], more_or_less[more + 1]);
         }
     return n;
 }
@@ -80,13 +79,14 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     const struct {
         const char *says;
         int word, bit;
-    } bits[] = {{"a tile has as many rows of bits as a block, not q_tile",
-                 own + 2 * (tile - first) * (e.tallest - m->q_tile) + word, bit},
-                {"each block begins with row 0 of a tile's bits", own - 2 * block + word, bit},
-                {"each step of a tile begins with the first word of a row", own + bit % t->keys / 32, bit},
-                {"rows of bits are as far apart as a step has words", begin + row * t->keys / 32 + word, bit},
-                {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
-                {"the bit is that of key j - 1", own + (bit + 63) % 64 / 32, bit + 31}};
+    } bits[] = {
+        {"a tile has as many rows of bits as a block, not q_tile",
+         own + 2 * (tile - first) * (e.tallest - m->q_tile) + word, bit},
+        {"each block begins with row 0 of a tile's bits", own - 2 * block + word, bit},
+        {"each step of a tile begins with the first word of a row", own + bit % t->keys / 32, bit},
+        {"row r begins at word r times (the words of a step), not at word 2 r", begin + row * t->keys / 32 + word, bit},
+        {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
+        {"the bit is that of key j - 1", own + (bit + 63) % 64 / 32, bit + 31}};
     for (int k = 0; k < COUNT(bits); k++) {
         const bool known = tile < m->part_start[list + 1] && bits[k].word >= 0 && bits[k].word < all;
         RULE(known ? !(m->bits[bits[k].word] >> bits[k].bit % 32 & 1) : right, "%s", bits[k].says);
@@ -222,7 +222,7 @@ void settle_masks(void)
         f->mute = !f->fails, f->none = text[kind], *text[kind] = 0;
         for (int n = OTHER; n-- > 0 && !*tiles[kind].first[OTHER];)
             if (*tiles[kind].first[n])
-                APPEND(text[kind], "%s%s %s", *text[kind] ? ", " : ": ", tiles[kind].first[n], how[n]);
+                APPEND(text[kind], "%s%s, %s", *text[kind] ? "; " : ": ", tiles[kind].first[n], how[n]);
         if (!f->joint)
             f->joint = !e.problem->window ? RULE_IS("j > i")
                        : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")

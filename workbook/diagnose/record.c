@@ -244,10 +244,10 @@ void block_of(const record *r, int n, int *low, int *high)
     }
 }
 
-bool was_written(int row)
+bool was_written(const float *x)
 {
     uint32_t bits;
-    memcpy(&bits, row_of_O(row), sizeof bits);
+    memcpy(&bits, x, sizeof bits);
     return bits >> 16 != WB_NAN_BYTE * 0x101;  // bf16 or float
 }
 

@@ -14,10 +14,11 @@ static fit fit_slope =
         .by = {{"=0", "rescale|max|accumulate|softmax"}});
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
                        .by = {{"=0", "accumulate|max|softmax"},
+                              {"=max of S in this tile alone", "max|accumulate"},
                               {"before the mask", MASK_GAPS},
                               {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
-                           .joint = "; it equals 2 to the power of ", .zero = "; O is not rescaled",
+                           .joint = ", which equals 2 to the power of ", .zero = "; O is not rescaled",
                            .by = {{"log2(l)", "rescale|finalize|softmax"}});
 static fit fit_l =
     FIT(BY_SUM, "logit|accumulate|finalize|rescale|softmax|empty rows", .zero = "; nothing was added to l, which is 0",
@@ -131,7 +132,7 @@ typedef struct row_seen {
 } row_seen;
 
 #define SUBTRACTS \
-    "in tile %d of the loop, %s subtracts m = %.4g from its scores in base 2, but the largest so far is %.4g"
+    "in tile %d of the loop, the largest score of %s so far is %.4g in base 2, but the m that it subtracts is %.4g"
 // stayed: the m of a row that grows when a score exceeds it by 8.
 static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
@@ -147,16 +148,15 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
-        see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, m, run);
+        see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, run, m);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
-            e.problem->on_host
-                ? "+ (max of S so far)| (max of S in this tile alone)| (max of S so far, before the mask)"
-                : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
-                  "mask)| (the larger of this tile's maximum and the m kept so far)",
-            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, rounded(m),
-            run);
+            e.problem->on_host ? "+ max of S so far| max of S in this tile alone| max of S so far, before the mask"
+                               : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
+                                 "mask)| (the larger of this tile's maximum and the m kept so far)",
+            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, run,
+            rounded(m));
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -259,8 +259,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         return;
     }
     char with_sink[60] = "", says[400];
-    if (sink) snprintf(with_sink, sizeof with_sink, " (%.4g with the sink's term)", l * factor);
-    snprintf(says, sizeof says, "the weights of %s have the sum %.4g%s, but O is divided by %.4g", q, l, with_sink,
+    if (sink) snprintf(with_sink, sizeof with_sink, ", and %.4g with the sink's term", l * factor);
+    snprintf(says, sizeof says, "the weights of %s have the sum l = %.4g%s, but O is divided by %.4g", q, l, with_sink,
              used);
     if (!clear) return;
     if (sink)
@@ -282,20 +282,19 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 
 void see_empty_row(int row)
 {
-    const double L = e.out[1] ? e.out[1][row] : -INFINITY;
-    const bool was = was_written(row);
-    bool zero = true;
+    const float *const O = row_of_O(row), L = e.out[1] ? e.out[1][row] : -INFINITY;
+    int d = e.s->head_dim - 1;  // the last column that is not 0
     for (int j = 0; j < e.s->kv_len; j++)
         if (sees(row, j)) return;
-    for (int d = 0; d < e.s->head_dim; d++) zero &= row_of_O(row)[d] == 0;
-    if (!zero || L != -INFINITY)
-        find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", was ? "empty rows|finalize" : "lists|empty rows|finalize",
-             "%s sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g%s", name_of(row),
-             zero  ? "0"
-             : was ? "not 0 (or not finite)"
-                   : "not written",
-             isnan(L) ? NAN : L,
-             L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
+    while (d > 0 && O[d] == 0) d--;
+    char is[2][30] = {"is not written", "is not written"};
+    if (was_written(O + d)) snprintf(is[0], sizeof is[0], "is %.4g", isnan(O[d]) ? NAN : O[d]);
+    if (was_written(&L)) snprintf(is[1], sizeof is[1], "is %.4g", isnan(L) ? NAN : L);
+    if (O[d] != 0 || L != -INFINITY)
+        find(BY_SUM, O[d] != 0 ? "empty_rows_O" : "empty_rows_L",
+             was_written(O) ? "empty rows|finalize" : "lists|empty rows|finalize",
+             "%s sees no key: its O should be 0 and its L -infinity; O[%d] %s, and L %s%s", name_of(row), d, is[0],
+             is[1], L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
 }
 
 // Hidden keys with one weight, whatever their scores, or one too low for these. run: the row's maximum, with these.
@@ -338,9 +337,9 @@ static void look_at_row(int i)
             find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
                  "O of %s is 0 before its first tile, but NaN after the rescaling%s", q,
                  some && finite ? ": the factor 2^(m_old - m_new) is 0 there, and its inverse, 2^(m_new - m_old), is "
-                                  "infinite. Is O multiplied by that?"
+                                  "infinite. Is O multiplied by the inverse?"
                  : some         ? ", and so are its weights: m_new is not finite"
-                                : ": it sees no key of that tile, whose maximum is -infinity. Is m_new that?");
+                        : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
             return;
         }
         for (int c = 0; c < S->cols; c++) {

@@ -96,8 +96,8 @@ void read_steps(const walk *w)
 // Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
 static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
-    static char text[240];
-    static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of blocks
+    static char text[300];
+    static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of walks
     int count = 0;
     *text = 0;
     EACH_WALK (r, n) {
@@ -108,15 +108,16 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
         if (has) *last = n;
         for (int t = 0; has && t < step_count && count < STEPS; t++, count++) {
             const int row = steps[t].S->b_row[0];
-            at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1,
-            of[count] = r->walks[n].block;
+            at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1, of[count] = n;
         }
     }
-    for (int n = 0; n < count && strlen(text) < 150; n++) {
+    for (int n = 0; n < count && strlen(text) < 210; n++) {
         const int apart = n ? at[n] - at[n - 1] : 0;
         const bool inside = n > 1 && n + 1 < count && of[n - 2] == of[n + 1] && apart && at[n + 1] - at[n] == apart &&
                             at[n - 1] - at[n - 2] == apart;
-        if (n && of[n] != of[n - 1]) APPEND(text, "; in another block:");
+        const walk *const w = &r->walks[of[n]], *const before = n ? &r->walks[of[n - 1]] : w;
+        const bool same = w->block == before->block;
+        if (!same || w->at->walker != before->at->walker) APPEND(text, "; in another %s:", same ? "warp" : "block");
         if (head[n] >= 0 && (!n || head[n] != head[n - 1])) APPEND(text, " (head %d)", head[n]);
         if (!inside) APPEND(text, " %d", at[n]);
         if (inside && text[strlen(text) - 1] != '.') APPEND(text, " ...");
@@ -141,7 +142,7 @@ static bool is_seen(const record *r, int n, const product *S)
 }
 
 // Of 15: whether this row of Q sees in part the tile with a key; and all tiles of its lists, in words.
-static bool is_in_part(int row, int key, char says[200])
+static bool is_in_part(int row, int key, char says[240])
 {
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(row) / e.s->q_heads : 0;
@@ -149,10 +150,10 @@ static bool is_in_part(int row, int key, char says[200])
     bool found = false;
     for (int part = 0; part < 2; part++) {
         const int *const starts = part ? m->part_start : m->whole_start, *const tiles = part ? m->part : m->whole;
-        if (!part) snprintf(says, 200, ". Its lists are those at starts[%d], by keys: whole:", list);
-        if (part) snprintf(says + strlen(says), 200 - strlen(says), "; part:");
-        for (int at = starts[list]; at < starts[list + 1] && strlen(says) < 120; at++)
-            snprintf(says + strlen(says), 200 - strlen(says), " %d", 64 * tiles[at]),
+        if (!part) snprintf(says, 240, ". Its tiles begin at keys: from whole_start[%d] on:", list);
+        if (part) snprintf(says + strlen(says), 240 - strlen(says), "; from part_start[%d] on:", list);
+        for (int at = starts[list]; at < starts[list + 1] && strlen(says) < 160; at++)
+            snprintf(says + strlen(says), 240 - strlen(says), " %d", 64 * tiles[at]),
                 found |= part && tiles[at] == key / 64;
     }
     return found;
@@ -244,9 +245,9 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
                keys ? "key" : "query", begin);
     else
         APPEND(text, "; %s",
-               keys             ? "no block computes that key"
-               : was_written(q) ? "its block meets no tile"
-                                : "no block computes that query");
+               keys                       ? "no block computes that key"
+               : was_written(row_of_O(q)) ? "its block meets no tile"
+                                          : "no block computes that query");
     if (again) APPEND(text, ", and more than one computes %s", name_of(m->twice));
     find(rank, missing ? "keys_missing" : "keys_twice", gaps, "%s%s %s key %d%s%s%s", kernel(keys), name_of(q),
          missing ? "sees" : "counts", k, sink ? " as a sink" : "", missing ? ", but never meets it" : " more than once",

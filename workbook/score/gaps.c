@@ -157,8 +157,9 @@ static void say_changed(FILE *to, FILE *lines, const char *a, size_t of_a, const
             more = both - gone, x = lines_on(a, end_a, more), y = lines_on(b, end_b, gone);
         }
         if (gone || (more && *a == ' ')) {
-            fprintf(to, ftell(to) ? ", %d" : "  given code, outside of the gaps, was changed: line %d", line);
+            fprintf(to, ftell(to) ? ", %d" : "  changed lines of given code, outside of the gaps: %d", line);
             if (more > 1) fprintf(to, " to %d", line + more - 1);
+            if (gone > more) fprintf(to, more ? " (fewer lines than given)" : " (deleted before it)");
             fprintf(lines, " %d %d", line, line + more - (more > 0));
         }
         a = lines_on(x, end_a, 1), b = lines_on(y, end_b, 1), line += more + 1;

@@ -194,7 +194,7 @@ int by_hand_run_ranks(const wb_run *whole)
         while (r < count - 1 && ranks[r].pid != who) r++;
         ranks[r].pid = 0;
         status = WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
-        if (status) fprintf(stderr, "rank %d ended with %d\n", r, status);
+        if (status) fprintf(stderr, "rank %d ended with status %d (66: after its report)\n", r, status);
     }
     for (int r = 0; r < count; r++) end_rank(&ranks[r], whole);
     return status;

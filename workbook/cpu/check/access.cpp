@@ -183,7 +183,7 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
          : !shared && is_before(at)
              ? "an index that is not negative: is a first row, a first tile or a head below 0?"
              : "an index inside the memory: check its batch, head, row and column. At a ragged end, correct or add a "
-               "condition. Or the allocated memory is too small.");
+               "condition. Memory that your code allocates may be too small, too.");
     finish();
 }
 
@@ -236,7 +236,7 @@ static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, vo
         }
     note(what, place_of(code), kind, at, bytes,
          what == NULL_POINTER      ? "a valid address: the pointer is null, or an index was added to a null pointer."
-         : what == OUT_OF_BOUNDS   ? "a condition or a correct index: there is no buffer near this address."
+         : what == OUT_OF_BOUNDS   ? "a condition or a correct index: the address is in no buffer."
          : what == STRANGE_POINTER ? "a copy in shared memory: this is a local variable of another thread, and on a "
                                      "GPU only that thread can access it."
                                    : "cudaMalloc and cudaMemcpy: this is host memory, which a kernel cannot access.");
