@@ -109,7 +109,7 @@ static const char *missing_order(const finding &f, const source_line lines[2])
         return same_line ? "one owner: let one thread do it, give each thread its own element, or use an atomic. If "
                            "these are two iterations of a loop, put a __syncthreads() into it."
                          : "a __syncthreads() between the two lines: the threads are in different warps, which run in "
-                           "any order. If there is one already, and this is a loop, one at its end may be missing: it "
+                           "any order. If there is one, and this is a loop, one at its end may be missing, too: it "
                            "separates the lower line from the upper line of the next iteration.";
     if (f.by_async_copy)
         return "a __syncthreads() between the two lines: an asynchronous copy may write at any time once it is "
