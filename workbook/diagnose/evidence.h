@@ -88,8 +88,8 @@ typedef struct form {
 enum { MAX_FORMS = 600 };
 
 // What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
-// wrong observation. Said is the sentence, `joint` (", which equals ") and how the form reads; of "0" `zero` instead, of
-// no form `none`. others: the gaps where no form fits, if these are more; by: those of forms that contain a text, or
+// wrong observation. Said is the sentence, `joint` (", which equals ") and how the form reads; of "0" `zero`, of no
+// form `none`. others: the gaps where no form fits, if these are more; by: those of forms that contain a text, or
 // are what is behind its "=". mute: another fit says it.
 typedef struct fit {
     int rank;
