@@ -69,7 +69,9 @@ extern "C" int wb_device_capability(void)
 extern "C" wb_device wb_this_device(void)
 {
 #ifdef __CUDACPU__
-    return {9, 132, 1980, 4814, nullptr};
+    int processors = 132;  // unless a case has others
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
+    return {9, processors, 1980, 4814, nullptr};
 #else
     constexpr int MOST = 64;
     static wb_device known[MOST];

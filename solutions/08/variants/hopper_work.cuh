@@ -191,7 +191,7 @@ static int last_side_of(const schedule &plan, const attention_shape *shape)
 }
 
 struct cuts {
-    int parts, last_side;
+    int parts, last_side, processors;  // for a GPU with so many
 };
 // As many parts as end soonest, and a longer last row if that ends sooner still. Where there is much work they make
 // little difference.
@@ -219,14 +219,15 @@ static cuts best_cuts(schedule plan, const attention_shape *shape, bool ordered)
     longer.last_side = last_side_of(plan, shape);
     const bool much = plan.works > 32 * plan.processors;
     const bool better = much ? !ordered : time_of(longer, shape, ordered) < time_of(plan, shape, ordered);
-    return {parts, better ? longer.last_side : 0};
+    return {parts, better ? longer.last_side : 0, plan.processors};
 }
 
 static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
 {
     static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
     static thread_local cuts best;
-    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, best = best_cuts(plan, shape, ordered);
+    if (best.processors != plan.processors || memcmp(&asked, shape, sizeof asked))
+        asked = *shape, best = best_cuts(plan, shape, ordered);
     cut_group(plan, shape, best.parts);
     plan.last_side = best.last_side;
     plan.apart = lies_apart(plan, shape);
