@@ -859,7 +859,9 @@ static double three_launches_microseconds(const attention_shape *shape, const wb
         const double works = w.blocks * parts * (of_head + 1) / (2 * of_head), mean = w.mean * w.blocks / works;
         const double beginning = c->beginning + (parts > 1 ? 2 : 0);
         const double side = fmax(1, fmin(heads, floor(P / tiles)));
-        const double merged = fmax(1, fmin(5 * P / tiles, 30 / (8e-6 * shape->head_dim * shape->q_len)));
+        const double cached = 30 / (8e-6 * shape->head_dim * shape->q_len), of_works = fmax(1, (double)group / parts);
+        const double shared = SAME_BITS ? cached : fmin(cached, fmax(cached * 5 / 3 / of_works, P / 8));
+        const double merged = fmax(1, fmin(5 * P / tiles, shared));
         const double last = heads - floor(fmax(0, heads - merged) / side) * side;  // as last_side_of()
         const bool sections = shape->causal && !window;
         const wb_walks cut = {

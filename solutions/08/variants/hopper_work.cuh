@@ -182,11 +182,14 @@ static int cached_heads(const attention_shape *shape, int megabytes)
 }
 
 // How many heads the last row has: so many that it takes about twice as long as its longest work, if the cache holds
-// them.
-static int last_side_of(const schedule &plan, const attention_shape *shape)
+// them. Where nothing keeps blocks in step it has to hold what they read until they are done, or eight of a head run
+// at a time, and share that.
+static int last_side_of(const schedule &plan, const attention_shape *shape, bool ordered)
 {
     const int tiles = max(plan.before[plan.parts] - plan.before[plan.parts - 1], 1);
-    const int heads = min(5 * plan.processors / tiles, cached_heads(shape, 30));
+    const int cached = cached_heads(shape, 30), of_works = cached_heads(shape, 50) / max(plan.group / plan.parts, 1);
+    const int heads =
+        min(5 * plan.processors / tiles, ordered ? cached : min(cached, max(of_works, plan.processors / 8)));
     return shape->causal ? plan.kv_heads - max(plan.kv_heads - heads, 0) / plan.side * plan.side : 0;
 }
 
@@ -216,7 +219,7 @@ static cuts best_cuts(schedule plan, const attention_shape *shape, bool ordered)
     }
     cut_group(plan, shape, parts);
     schedule longer = plan;
-    longer.last_side = last_side_of(plan, shape);
+    longer.last_side = last_side_of(plan, shape, ordered);
     const bool much = plan.works > 32 * plan.processors;
     const bool better = much ? !ordered : time_of(longer, shape, ordered) < time_of(plan, shape, ordered);
     return {parts, better ? longer.last_side : 0, plan.processors};
