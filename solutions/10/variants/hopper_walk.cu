@@ -44,7 +44,7 @@ double flash_hopper_microseconds(const attention_shape *shape, const wb_device *
     const bool too_much = shape->q_len > 640 || wb_megabytes(shape, 0, 2) > 220;  // see hopper_walk_narrow.cu
     if (t[2] == 1 && too_much) return INFINITY;
     double more = which == 2 && t[1] > tiles[1][1] ? device->costs->more : 1;  // a step of twice as many keys
-    if (which == 0 && t[2] == 3 && !shape->causal) more = 0.95;                // beside a causal one (30 shapes)
+    if (which == 0 && t[2] == 3 && !shape->causal) more = 0.95;                // beside a causal one (70 shapes)
     const int at_once = t[2] > 1 ? 1 : shape->head_dim == 128 ? 2 : 3;
     return walks::walk_microseconds(shape, device, 64 * t[2], t[1], more, at_once);
 }
