@@ -15,6 +15,7 @@ static fit fit_slope =
 static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
                        .by = {{"=0", "accumulate|max|softmax"},
                               {"=max of S in this tile alone", "max|accumulate"},
+                              {"in this tile alone)", "rescale|max|accumulate|softmax"},
                               {"before the mask", MASK_GAPS},
                               {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
@@ -140,11 +141,12 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     const double to_S = s2 != 0 ? 1 / s2 : 1;
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
-    bool known = t > 0 && fabs(m - before) < 0.012;
+    const bool kept = t > 0 && fabs(m - before) < 0.012;
+    bool known = kept;
     for (int n = 0; n <= t; n++) known |= fabs(runs[n] - m) < 0.012 + 1e-4 * fabs(m);
     if (fresh && before == -INFINITY) lowest = fmin(lowest, m);
     known |= m > before && fabs(top - m) < 0.012 + 1e-4 * fabs(m);
-    if (!fresh && m > run - 8.1 && known) return;
+    if ((kept || !fresh) && m > run - 8.1 && known) return;
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
