@@ -45,9 +45,9 @@ static int scale_at(int row)
 double scale_of_key(int row) { return 64 * e.K_scale[scale_at(row)]; }
 
 typedef struct part {
-    double L, O[WB_MAX_HEAD_DIM], V_scale;  // V_scale: the mean under the weights
+    double L, m, O[WB_MAX_HEAD_DIM], V_scale;  // V_scale: the mean under the weights
     int block;
-    bool strange;  // what it has of O is not finite, before anything is divided
+    bool strange;  // what it has of O is not finite, before anything is divided; m: the largest that is subtracted last
 } part;
 
 // The keys that a block has met for a row, as one part: of the scores in the record, and the inputs.
@@ -63,9 +63,10 @@ static int parts_of(const record *r, int row, part *parts, int room)
         if (!first || i == first->rows) continue;
         if (count == 0 || parts[count - 1].block != r->walks[n].block) {
             if (count == room) return room + 1;
-            parts[count++] = (part){.L = -INFINITY, .block = r->walks[n].block};
+            parts[count++] = (part){.L = -INFINITY, .m = -INFINITY, .block = r->walks[n].block};
         }
         part *p = &parts[count - 1];
+        double subtracted = -INFINITY;
         read_steps(&r->walks[n]);
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *PV = steps[t].P;
@@ -76,12 +77,14 @@ static int parts_of(const record *r, int row, part *parts, int room)
                 const int at = e.K_scale ? scale_at(raw) : 0;
                 const double k = e.K_scale ? e.K_scale[at] : 1, v = e.V_scale ? e.V_scale[at] : 1;
                 const double x = S->after[i * S->cols + c] * s2 * k, m = fmax(p->L, x), old = exp(p->L - m),
-                             now = exp(x - m), all = old + now;
+                             now = exp(x - m), all = old + now, P = PV ? weight_at(&steps[t], i, c) : 0;
+                if (P > 1e-25 && P < 1e25) subtracted = x - log(P);
                 p->V_scale = (p->V_scale * old + now * v) / all;
                 for (int d = 0; d < D; d++) p->O[d] = (p->O[d] * old + now * v * unit * e.V[raw * D + d]) / all;
                 p->L = m + log(all);
             }
         }
+        p->m = fmax(p->m, subtracted);
     }
     return count;
 }
@@ -101,7 +104,7 @@ void look_at_merge(const record *r)
         double *O_of[PARTS], L_of[PARTS];
         for (int n = 0; n < count; n++) O_of[n] = parts[n].O, L_of[n] = parts[n].L;
         const double slack = 0.01 + 0.002 * fabs(L_of[0]);
-        if (!see_merge(O_of, L_of, count, row_of_O(row), e.out[1][row], slack, name_of(row))) mute_merge();
+        if (!see_merge(O_of, L_of, parts[0].m, count, row_of_O(row), e.out[1][row], slack, name_of(row))) mute_merge();
     }
 }
 

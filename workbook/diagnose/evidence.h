@@ -128,7 +128,7 @@ const char *overflow_of(double L, double exponent);
 
 // A row's O and L from those of parts. false: there is one, and neither fits, so what is wrong came before.
 // mute_merge: nothing is said of any.
-bool see_merge(double *const *O_of, const double *L_of, int parts, const float *O, double L, double slack,
+bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, const float *O, double L, double slack,
                const char *where);
 void mute_merge(void);
 

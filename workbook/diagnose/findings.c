@@ -263,7 +263,7 @@ static fit fit_rounded = FIT(BY_L, "merge", .joint = "; ");  // of parts of 17, 
 
 void mute_merge(void) { fit_parts[0].mute = fit_parts[1].mute = fit_logs[0].mute = fit_logs[1].mute = true; }
 
-bool see_merge(double *const *O_of, const double *L_of, int parts, const float *O, double L, double slack,
+bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, const float *O, double L, double slack,
                const char *where)
 {
     fit *const sums = &fit_parts[parts > 1], *const logs = &fit_logs[parts > 1];
@@ -305,7 +305,8 @@ bool see_merge(double *const *O_of, const double *L_of, int parts, const float *
         "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");
     if (O_off && parts > 1) return true;  // what they were merged with was wrong, it may be
-    see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){m, log(l)},
+    if (parts > 1 || !isfinite(kept)) kept = m;
+    see_sum(logs, L, slack, "+ m|+ log(l)", (double[]){kept, m - kept + log(l)},
             "L of %s, merged from %d partial result%s, should be %.4g, but is %.4g", where, parts, parts > 1 ? "s" : "",
             m + log(l), L);
     return true;

@@ -13,7 +13,8 @@ static fit masks[MASKS] = {
     [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute"),
     [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ"),
     [PACKED] = FIT(BY_MASK, "packed rows", .joint = RULE_IS("j > kv_len - Nq + i")),
-    [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits", .joint = RULE_IS("their bit is 0")),
+    [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits", .joint = RULE_IS("their bit is 0"),
+                 .by = {{"where its bit is 1", "mask|load bits"}}),
 };
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
@@ -87,6 +88,7 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
         {"row r begins at word r times (the words of a step), not at word 2 r", begin + row * t->keys / 32 + word, bit},
         {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
         {"the bit is that of key j - 1", own + (bit + 63) % 64 / 32, bit + 31}};
+    RULE(right != (tile < m->part_start[list + 1]), "a key is hidden where its bit is 1, and seen where it is 0");
     for (int k = 0; k < COUNT(bits); k++) {
         const bool known = tile < m->part_start[list + 1] && bits[k].word >= 0 && bits[k].word < all;
         RULE(known ? !(m->bits[bits[k].word] >> bits[k].bit % 32 & 1) : right, "%s", bits[k].says);
@@ -127,6 +129,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
     RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
+    RULE(right != runs, "it is seen then, and hidden else");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);

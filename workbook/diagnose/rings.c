@@ -261,7 +261,7 @@ static void see_merges(int rank, int chunk)
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
         for (int n = 0; n < parts; n++) O_of[n] = terms[n], L_of[n] = L[n][row];
         snprintf(where, sizeof where, "row %zu of chunk %d", row, chunk);
-        if (parts) see_merge(O_of, L_of, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
+        if (parts) see_merge(O_of, L_of, NAN, parts, shards[rank][TO] + at * D, shards[rank][TL][at], 2e-3, where);
     }
 }
 
