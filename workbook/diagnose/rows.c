@@ -57,6 +57,7 @@ void look_at_rows(void)
         find(BY_SUM, "columns",
              end == cols && end - begin < 8 ? "ends|load"
              : lanes                        ? "reduce|load"
+             : begin && count[first] > 1    ? "ends|load"
              : begin                        ? "load|reduce|ends"
                                             : "load|reduce",
              "column %d%s of %s%s is added to y %.3g times, but must be added once", begin, many,
