@@ -136,14 +136,14 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
     bool alive = !students;  // where the weights are given code, it is the mask that leaves none
     for (int at = 0; at < S->rows * S->cols; at++) alive |= PV->a[at] != 0;
     for (int i = 0; i < S->rows; i++) {
-        // Where the weights are the student's, a key is hidden if a smaller score of its row has one.
-        double lowest = students ? INFINITY : -INFINITY;
+        double lowest = INFINITY;  // a key is hidden if a smaller score of its row has a weight
         bool finite = true, dead = largest[i & 255] < -100;  // dead: 2^(score - m) is 0 for an m of 0
         for (int c = 0; c < S->cols; c++) {
             const double P = PV->a[i * PV->depth + c];
             if (P > 0 && S->b_row[c] >= 0) lowest = fmin(lowest, score_of(S, i, c));
             finite &= (bool)isfinite(P), dead &= P == 0;
         }
+        if (!students && isinf(lowest)) lowest = -INFINITY;
         for (int c = 0; c < S->cols; c++) {
             const double P = PV->a[i * PV->depth + c], score = score_of(S, i, c);
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
