@@ -106,8 +106,13 @@ static void look_at_values(const step *t)
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
         name_pair(S, i, c, &q, &k);
-        if (!meets(q, k)) continue;
         const int at = i * S->cols + c;
+        if (q < 0 && k >= 0 && t->P && isfinite(S->after[at]) && !isfinite(t->P->a[at]))
+            find(BY_FACTOR, "absent query", fit_P[by_keys].gaps,
+                 "%sP of a query that does not exist should be 0, but is %g for key %d: times its dO, 0, it is NaN. "
+                 "Let its L be infinity",
+                 kernel(by_keys), fabs(t->P->a[at]), key_of(k));
+        if (!meets(q, k)) continue;
         const double L = e.L[q], d = e.delta[q], score = S->after[at], exponent = score * s2 - L * LOG2E;
         const double right = sees_pair(q, k) ? exp2(exponent) : 0, x = t->dP ? t->dP->after[at] : NAN;
         const double dS = t->dS ? t->dS->a[at] : NAN, P = t->P ? t->P->a[at] : fabs(x - d) > 0.3 ? dS / (x - d) : NAN;
