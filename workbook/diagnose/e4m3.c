@@ -13,6 +13,8 @@ static fit fit_V = FIT(BY_EXPONENT, "softmax|overlap", .joint = ", which equals 
                        .none = "; the difference is a whole number, as of the exponent of another tile or head");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
+static fit fit_room = FIT(BY_L + 1, "softmax", .joint = "; its exponent is ",
+                          .zero = ": weights below 2^-9 become 0 in e4m3, though l counts them");
 static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
@@ -178,6 +180,10 @@ void look_at_e4m3(const record *r)
                          "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
                          "number in e4m3: when a sum of weights exceeds 448, raise m so that the largest weight is 2^3",
                          is.cut, query_of(is.q), is.tile * TILE);
+                if (!seen && is.right && is.plain)
+                    see_sum(&fit_room, is.top + is.at, 1.2, "+ 3| V's exponent", (double[]){3, of_V(&is)},
+                            "the largest weight of query %d in its first tile should be 2^3, but is 2^%.2g",
+                            query_of(is.q), is.top + is.at);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_tiles_of(&was, &is, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
