@@ -31,7 +31,7 @@ struct source_line {
 void find_source_lines(const place *places, int count, source_line *lines);
 
 // ------------------------ order.cpp
-enum access_kind { READ, WRITE, ATOMIC, ASYNC };  // ASYNC: a write by an asynchronous copy
+enum access_kind { READ, WRITE, ATOMIC, ASYNC, WAITS };  // ASYNC: a write by an asynchronous copy; WAITS: none
 
 // One access, as the memory it went to remembers it.
 struct access_record {

@@ -98,7 +98,8 @@ void found_unfilled(const char *at, const char *kernel, call_site site)
 
 static const char UNDER[] = "               ";  // where a line of source stands
 
-static const char *const verbs[] = {"reads", "writes", "does an atomic", "copies asynchronously"};  // access_kind
+static const char *const verbs[] = {"reads", "writes", "does an atomic", "copies asynchronously",
+                                    "waits"};  // access_kind
 
 // Of two lines of a kernel, in different warps or in one, where a barrier is missing: what comes first since the last
 // barrier of both, of a loop perhaps in the next iteration. A helper stands where it is called.
@@ -161,14 +162,10 @@ static void print_side(const finding &f, const finding_side &side, const char *l
         fprintf(stderr, "   %-8s host code %s\n", label, where);
     } else {
         const unsigned t = side.thread, x = f.block_size.x, y = f.block_size.y;
-        const bool waits = f.kind == NEVER_COME,
-                   is = f.kind == MISALIGNED || (f.kind == OUT_OF_BOUNDS && strncmp(f.memory, "index", 5) == 0);
+        const bool is = f.kind == MISALIGNED || (f.kind == OUT_OF_BOUNDS && strncmp(f.memory, "index", 5) == 0);
         fprintf(stderr, "   %-8s block (%u,%u,%u), thread (%u,%u,%u) = warp %u lane %u, %s%s%s %s\n", label,
                 side.block.x, side.block.y, side.block.z, t % x, t / x % y, t / (x * y), t / WARP, t % WARP,
-                is      ? "is"
-                : waits ? "waits"
-                        : verbs[side.kind],
-                word[0] ? " in " : "", word, where);
+                is ? "is" : verbs[side.kind], word[0] ? " in " : "", word, where);
     }
     if (line.file[0]) report_source(line.file, line.line, UNDER);
     if (line.caller > 0 && line.caller != line.line) {
@@ -414,14 +411,13 @@ void found_absent(block &b, warp &w, unsigned lanes)
     const unsigned absent = t.request.mask & w.all & ~lanes;
     if (!absent) return;
     const thread &other = w.threads[__builtin_ctz(absent)];
-    static auto &known = *new std::map<std::pair<void *, void *>, int>;
-    const auto at = known.find({t.code, other.code});
-    const int line = at != known.end() ? at->second : condition_around(t, other);
-    known[{t.code, other.code}] = line;
-    if (!line) return;
+    static auto &lines = *new std::map<std::pair<void *, void *>, int>;
+    const auto [at, fresh] = lines.insert({{t.code, other.code}, 0});
+    if (fresh) at->second = condition_around(t, other);
+    if (!at->second) return;
     thread *const running = b.running;
     b.running = &t;
-    finding *const f = new_finding(NEVER_COME, place_of(t.code, t), READ);
+    finding *const f = new_finding(NEVER_COME, place_of(t.code, t), WAITS);
     b.running = running;
     if (!f || f->times > 1) return;
     char missing[300];
@@ -429,7 +425,7 @@ void found_absent(block &b, warp &w, unsigned lanes)
     snprintf(missing, sizeof missing,
              "these lanes: the condition in line %d keeps them away. Call it outside of the "
              "condition, or with a mask of the lanes that come, such as __ballot_sync() gives before it.",
-             line);
+             at->second);
     f->missing = strdup(missing);
 }
 }
