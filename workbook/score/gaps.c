@@ -147,13 +147,12 @@ static const char *lines_on(const char *text, const char *end, int n)
 // What is known of given code while it is compared: how many parts differ, and the texts of a given_code.
 typedef struct comparison {
     int parts;
-    FILE *says, *lines, *restored;
+    FILE *says, *restored;
 } comparison;
 
 // `more` lines of a from line n on stand where b had `gone`: says what these were, without comments.
 static void say_part(comparison *to, int n, int more, const char *b, int gone)
 {
-    fprintf(to->lines, " %d %d", n, n + more - (more > 0));
     if (to->parts++ >= 3) return;
     fprintf(to->says, "     %sline%s %d", more ? "" : "before ", more > 1 ? "s" : "", n);
     if (more > 1) fprintf(to->says, " to %d", n + more - 1);
@@ -198,7 +197,7 @@ given_code gaps_given(const wb_problem *p, const char *file)
     char *const mine = any_editors(grades_read_file("%s", file));
     char *const skeleton = grades_read_file("%s", gaps_skeleton(p));
     const char *a = mine, *b = skeleton;
-    comparison to = {0, text_in_memory(&given.says), text_in_memory(&given.lines), text_in_memory(&given.restored)};
+    comparison to = {0, text_in_memory(&given.says), text_in_memory(&given.restored)};
     fputs("  given code was changed, outside of the gaps:\n", to.says);
     for (int line = 1; *a && *b;) {
         const size_t of_a = up_to(a, "//{", true), of_b = up_to(b, "//{", true);
@@ -209,8 +208,8 @@ given_code gaps_given(const wb_problem *p, const char *file)
         line += lines_in(a, of_gap), a += of_gap, b += up_to(b, "//}", false);
     }
     if (to.parts > 3) fprintf(to.says, "     and in %d more places\n", to.parts - 3);
-    fclose(to.says), fclose(to.lines), fclose(to.restored);
-    if (!to.parts || *a || *b) *given.says = *given.lines = 0;  // the same, or gaps have come or gone: another file
+    fclose(to.says), fclose(to.restored);
+    if (!to.parts || *a || *b) *given.says = 0;  // the same, or gaps have come or gone: another file
     free(mine);
     free(skeleton);
     return given;

@@ -207,7 +207,7 @@ static void end_repair(cause *c)
     if (!c->searching) return;
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
-    a->outcome->lines = text_of("%s%s%s", lines_of(c, c->failure), lines_of(c, c->found), c->code.lines);
+    a->outcome->lines = text_of("%s%s", lines_of(c, c->failure), lines_of(c, c->found));
     outcome_write(text_of("%s/said", run.work), a->outcome);
     flock(c->said, LOCK_UN);
     if (c->searching < 0) {
@@ -281,9 +281,10 @@ void explain(attempt *a)
 {
     outcome *const o = a->outcome;
     const result *const given = suite_failure(&o->results, true), *const failed = suite_failure(&o->results, false);
-    cause c = {.a = a, .given = "", .failure = "", .steps = "", .code = {"", "", ""}};
+    cause c = {.a = a, .given = "", .failure = "", .steps = "", .code = {"", ""}};
     if (given) c.given = given->given;
     if (failed) c.failure = failed->finding;
+    if (run.own) c.code = gaps_given(a->problem, a->file), say("%s", c.code.says);
     if (wb_finding_is(c.failure, "timeout")) {  // it says where, and another look would take as long
         say_origin(&c, c.failure);
         return;
@@ -295,7 +296,6 @@ void explain(attempt *a)
         free(build_programs(run.backend, programs, false, NULL));
     char *const looker = find_looker(a);  // first: with it, what the search compiles without a lock is there
     if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
-    if (run.own) c.code = gaps_given(a->problem, a->file), say("%s", c.code.says);
     begin_repair(&c);
     diagnose(&c, looker);
     if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c))
