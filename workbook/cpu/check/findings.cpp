@@ -101,31 +101,27 @@ static const char UNDER[] = "               ";  // where a line of source stands
 static const char *const verbs[] = {"reads", "writes", "does an atomic", "copies asynchronously",
                                     "waits"};  // access_kind
 
-// Of two lines of a kernel, in different warps or in one, where a barrier is missing: what comes first since the last
-// barrier of both, of a loop perhaps in the next iteration. A helper stands where it is called.
+// Where a barrier is missing between two lines of a kernel, which stand where it calls a helper: what comes first since
+// the last barrier of both, in a loop perhaps of the next iteration. Of two lines in one call nobody knows.
 static const char *between(const finding &f, const source_line lines[2])
 {
     static char text[320] = "between the two lines";
     source_line last = {};
     if (f.since.at.code) find_source_lines(&f.since.at, 1, &last);
+    const bool turned = lines[0].caller > lines[1].caller;
+    const source_line &upper = lines[turned], &lower = lines[!turned];
+    if (!f.since.known || !upper.caller || upper.caller == lower.caller || (f.since.at.code && !last.caller))
+        return text;
     const auto is_after = [](const source_line &x, const source_line &y) {
         return x.caller > y.caller || (x.caller == y.caller && x.line > y.line);
     };
-    const auto line = [&](const source_line &x) { return lines[0].caller == lines[1].caller ? x.line : x.caller; };
-    const bool late = is_after(lines[0], lines[1]);
-    const source_line &upper = lines[late], &lower = lines[!late];
-    if (!f.since.known || !upper.caller || !lower.caller || (f.since.at.code && !last.caller)) return text;
-    // Behind the upper line, and before the lower one, it separates them within an iteration alone.
-    const bool wraps = is_after(last, upper) && is_after(lower, last);
-    const int first = line(wraps ? lower : upper), second = line(wraps ? upper : lower);
-    const char *form =
-        "between lines %1$d and %2$d, or in a loop between line %2$d and line %1$d of the next iteration, "
-        "or both";
+    const char *form = "between lines %1$d and %2$d, or in a loop between line %2$d and line %1$d of the next "
+                       "iteration, or both";
     if (!last.caller || in_a_loop(f.since.at)) form = "between lines %1$d and %2$d";
-    if (wraps)
-        form = "between line %1$d and line %2$d of the next iteration, as at the end of the loop (the one at line %3$d "
+    if (is_after(last, upper) && is_after(lower, last))
+        form = "between line %2$d and line %1$d of the next iteration, as at the end of the loop (the one at line %3$d "
                "separates them within an iteration only)";
-    snprintf(text, sizeof text, form, first, second, last.caller);
+    snprintf(text, sizeof text, form, upper.caller, lower.caller, last.caller);
     return text;
 }
 
