@@ -165,9 +165,7 @@ static void say_part(comparison *to, int n, int more, const char *b, int gone)
         while (end > from && end[-1] == ' ') end--;
         if (end - from > 1) fprintf(to->says, "%s `%.*s`", quoted++ ? "," : "", (int)(end - from), from);
     }
-    const int rest = gone - quoted;
-    if (rest)
-        fprintf(to->says, "%s %d%s line%s", quoted ? " and" : "", rest, quoted ? " more" : "", rest > 1 ? "s" : "");
+    if (gone > quoted) fprintf(to->says, quoted ? " and %d more" : " %d without code", gone - quoted);
     fputs("\n", to->says);
 }
 

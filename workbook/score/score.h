@@ -84,7 +84,7 @@ const gap *gaps_first(const gap *gaps, int count);
 // A line that names the gaps as shipped, and what else keeps code from running, or "". The caller frees it.
 char *gaps_sentence(const wb_problem *p, const char *file);
 
-// A few lines that say where a file differs from the skeleton outside of its gaps; "" if it does not, or has other gaps.
+// says: where a file differs from the skeleton outside of its gaps, a few lines; "" if it does not, or has other gaps.
 // restored: the file, with the skeleton's lines there.
 typedef struct given_code {
     char *says, *restored;

@@ -378,8 +378,8 @@ call_site hook_place(call_site site, const thread *t)
     return {strcpy(files[turn++ % 8], line.file), line.line};
 }
 
-// The line of the condition around the one where t waits, in which `other` was not. 0: there is none, or `other` may have
-// left before, through a return behind the line where it has met others last.
+// The line of the condition around the line where t waits, in which `other` was not. 0: there is none, or `other` may
+// have left before, by a return behind the line where it has met others last.
 static int condition_around(const thread &t, const thread &other)
 {
     const int met = other.site.file ? line_of_call(other).caller : 0;
