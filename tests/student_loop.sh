@@ -151,7 +151,7 @@ run "$wb" gaps 03
 check "gaps: prints nothing if every gap is touched" test ! -s "$said"
 sed -e 's|return WB_OK|return  WB_OK|' -e '1s|$| //|' "$scratch/mine" >$mine
 asked "gaps: says where given code was changed" \
-    '^  changed lines of given code, outside of the gaps: 1, ' "$wb" gaps 03
+    '^     line 1: was `' "$wb" gaps 03
 { cat "$scratch/mine" && echo 'static int mine(int x) { return x; }'; } >$mine
 run "$wb" gaps 03
 check "gaps: a function of one's own changes no given code" test ! -s "$said"

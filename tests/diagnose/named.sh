@@ -13,7 +13,7 @@ case $known in
 esac
 said=$(WB_WORKER=$worker "$out/diagnose" -v "$n" 2>&1)
 status=$? got=$(echo "$said" | sed -n 's/^id //p')
-strange=$(echo "$said" | sed -n 's/^look at: \(.*\); .*/\1/p' | sed 's/, /\n/g' | while read -r gap; do
+strange=$(echo "$said" | sed -n "s/^gaps //p" | tr "|" "\n" | while read -r gap; do
     grep -q "//{ $gap\(:.*\)\{0,1\}\$" problems/"$n"/*.c* || echo "$gap"
 done)
 case $want in

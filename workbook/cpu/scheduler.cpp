@@ -179,6 +179,7 @@ static void begin_block(block &b, uint3 index)
         t.index = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
         t.number = i;
         t.started = false;
+        t.site = {};
     }
     for (unsigned i = 0; i < b.warp_count; i++) {
         const unsigned lanes = b.thread_count - i * WARP;

@@ -44,10 +44,13 @@ static void shuffle(block &b, warp &w, unsigned lanes)
         const int source = source_lane(me.request, lane);
         if (!(lanes >> source & 1)) {
             b.running = &me;
-            report("absent lane", me.site, "%s: lane %u reads from lane %d, which %s: the value is undefined",
-                   operation_name(me.request.operation), lane, source,
-                   me.request.mask >> source & 1 ? "is in the mask, but has returned or does not exist"
-                                                 : "is not in the mask");
+            char absent[120];
+            lane_list(me.request.mask & ~lanes, absent, sizeof absent);
+            report("absent lane", me.site,
+                   "%s: lane %u reads from lane %d, which is not in the mask%s%s%s: the value "
+                   "is undefined",
+                   operation_name(me.request.operation), lane, source, *absent ? " or, as lanes " : "", absent,
+                   *absent ? " of it, has returned or does not exist" : "");
         }
         me.request.result = w.threads[source].request.value;
     }

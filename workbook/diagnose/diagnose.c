@@ -6,7 +6,7 @@
 //
 // --record: what is named for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if what is wrong is
 // an address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that
-// was seen; else "step". -v: prints the finding's id, too.
+// was seen; else "step". -v: prints the finding's id and its gaps, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/score.h"
 #include "score/outcome.h"
@@ -233,17 +233,13 @@ int main(int argc, char **argv)
                problem->on_host ? "cblas_sgemm" : "the primitives of the lesson");
     if (!best.rank) return 1;
     char *const kind = best.rank <= BY_HEADS && *best.id ? "address" : best.relation ? "relation" : "step";
-    if (kept) outcome_write(kept, &(outcome){.state = "failed", .step = kind, .gaps = (char *)best.gaps});
-    if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
-    printf("step by step%s%s: %s\n%s", *best.shown ? ", in " : "", best.shown, best.says,
-           !has_gap(best.gaps)                  ? "look at the given code, outside of the gaps"
-           : *gaps_given(problem, source, NULL) ? "look at the changed given code first, then at: "
-                                                : "look at: ");
-    int listed = 0;  // the likeliest
-    for (const char *name = best.gaps; *name && listed < 2; name += strcspn(name, "|"), name += *name == '|')
+    char names[400] = "";  // of those gaps the problem's
+    for (const char *name = best.gaps; *name; name += strcspn(name, "|"), name += *name == '|')
         for (int n = 0; n < gap_count; n++)
             if (strlen(gaps[n].name) == strcspn(name, "|") && strncmp(name, gaps[n].name, strcspn(name, "|")) == 0)
-                printf("%s%s", listed++ ? ", " : "", gaps[n].name);
-    printf("; problems/%02d/README.md, \"Common mistakes\"\n", problem->number);
+                APPEND(names, "%s%.63s", *names ? "|" : "", gaps[n].name);
+    if (kept) outcome_write(kept, &(outcome){.state = "failed", .step = kind, .gaps = names});
+    if (verbose) printf("id %s\ngaps %s\n", *best.id ? best.id : "unpinned", names);
+    printf("step by step%s%s: %s\n", *best.shown ? ", in " : "", best.shown, best.says);
     return 0;
 }

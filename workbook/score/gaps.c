@@ -144,9 +144,34 @@ static const char *lines_on(const char *text, const char *end, int n)
     return text;
 }
 
-// Says which lines of a, the first of which is `line`, are not those of b: where they part, as few as can be are left
-// out until they meet. A function of one's own changes nothing: it is only added, and begins without a blank.
-static void say_changed(FILE *to, FILE *lines, const char *a, size_t of_a, const char *b, size_t of_b, int line)
+// What is known of given code while it is compared: how many parts differ, and the texts of a given_code.
+typedef struct comparison {
+    int parts;
+    FILE *says, *restored;
+} comparison;
+
+// `more` lines of a from line n on stand where b had `gone`: says what these were, without comments.
+static void say_part(comparison *to, int n, int more, const char *b, int gone)
+{
+    if (to->parts++ >= 3) return;
+    fprintf(to->says, "     %sline%s %d", more ? "" : "before ", more > 1 ? "s" : "", n);
+    if (more > 1) fprintf(to->says, " to %d", n + more - 1);
+    fputs(!gone ? ": added" : more ? ": was" : ": removed", to->says);
+    int quoted = 0;
+    for (int k = 0; k < gone && quoted < 2; k++, b = next_line(b)) {
+        const char *const from = b + strspn(b, " "), *const comment = strstr(from, "//");
+        const char *end = from + strcspn(from, "\n");
+        if (comment > from && comment < end) end = comment;
+        while (end > from && end[-1] == ' ') end--;
+        if (end - from > 1) fprintf(to->says, "%s `%.*s`", quoted++ ? "," : "", (int)(end - from), from);
+    }
+    if (gone > quoted) fprintf(to->says, quoted ? " and %d more" : " %d without code", gone - quoted);
+    fputs("\n", to->says);
+}
+
+// Compares a, the first line of which is `line`, with b: where they part, as few lines as can be are left out until
+// they meet. A function of one's own changes nothing: it is only added, and begins without a blank.
+static void compare(comparison *to, const char *a, size_t of_a, const char *b, size_t of_b, int line)
 {
     const char *const end_a = a + of_a, *const end_b = b + of_b;
     while (a < end_a || b < end_b) {
@@ -156,39 +181,36 @@ static void say_changed(FILE *to, FILE *lines, const char *a, size_t of_a, const
             if (gone++ == both) gone = 0, both++;
             more = both - gone, x = lines_on(a, end_a, more), y = lines_on(b, end_b, gone);
         }
-        if (gone || (more && *a == ' ')) {
-            fprintf(to, ftell(to) ? ", %d" : "  changed lines of given code, outside of the gaps: %d", line);
-            if (more > 1) fprintf(to, " to %d", line + more - 1);
-            if (gone > more) fprintf(to, more ? " (fewer lines than given)" : " (deleted before it)");
-            fprintf(lines, " %d %d", line, line + more - (more > 0));
-        }
-        a = lines_on(x, end_a, 1), b = lines_on(y, end_b, 1), line += more + 1;
+        const bool own = !gone && *a != ' ';
+        if ((gone || more) && !own) say_part(to, line, more, b, gone);
+        if (own) fwrite(a, 1, (size_t)(x - a), to->restored);
+        y = lines_on(y, end_b, 1), fwrite(b, 1, (size_t)(y - b), to->restored);
+        a = lines_on(x, end_a, 1), b = y, line += more + 1;
     }
 }
 
-char *gaps_given(const wb_problem *p, const char *file, char **lines)
+given_code gaps_given(const wb_problem *p, const char *file)
 {
-    char *text = NULL, *numbers = NULL;
+    given_code given;
     char *const mine = any_editors(grades_read_file("%s", file));
     char *const skeleton = grades_read_file("%s", gaps_skeleton(p));
     const char *a = mine, *b = skeleton;
-    FILE *const to = text_in_memory(&text), *const both = text_in_memory(&numbers);
+    comparison to = {0, text_in_memory(&given.says), text_in_memory(&given.restored)};
+    fputs("  given code was changed, outside of the gaps:\n", to.says);
     for (int line = 1; *a && *b;) {
         const size_t of_a = up_to(a, "//{", true), of_b = up_to(b, "//{", true);
-        say_changed(to, both, a, of_a, b, of_b, line);
+        compare(&to, a, of_a, b, of_b, line);
         line += lines_in(a, of_a), a += of_a, b += of_b;
-        line += lines_in(a, up_to(a, "//}", false)), a += up_to(a, "//}", false), b += up_to(b, "//}", false);
+        const size_t of_gap = up_to(a, "//}", false);
+        fwrite(a, 1, of_gap, to.restored);
+        line += lines_in(a, of_gap), a += of_gap, b += up_to(b, "//}", false);
     }
-    if (ftell(to)) fputs("\n", to);
-    fclose(to), fclose(both);
-    if (*a || *b) *text = *numbers = 0;  // gaps have come or gone: the file is another
-    if (lines)
-        *lines = numbers;
-    else
-        free(numbers);
+    if (to.parts > 3) fprintf(to.says, "     and in %d more places\n", to.parts - 3);
+    fclose(to.says), fclose(to.restored);
+    if (!to.parts || *a || *b) *given.says = 0;  // the same, or gaps have come or gone: another file
     free(mine);
     free(skeleton);
-    return text;
+    return given;
 }
 
 const gap *gaps_first(const gap *gaps, int count)

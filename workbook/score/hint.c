@@ -125,8 +125,6 @@ int score_gaps(char **given)
     char file[64];
     const wb_problem *const p = score_problem(given[0]);
     gaps_file(p, file);
-    char *const sentence = gaps_sentence(p, file), *const changed = gaps_given(p, file, NULL);
-    printf("%s%s", sentence, changed);
-    free(sentence), free(changed);
+    printf("%s%s", gaps_sentence(p, file), gaps_given(p, file).says);
     return 0;
 }

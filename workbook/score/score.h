@@ -84,9 +84,12 @@ const gap *gaps_first(const gap *gaps, int count);
 // A line that names the gaps as shipped, and what else keeps code from running, or "". The caller frees it.
 char *gaps_sentence(const wb_problem *p, const char *file);
 
-// A line that says where a file differs from the skeleton outside of its gaps; "" if it does not, or has other gaps.
-// *lines, unless null: where each such part begins and ends, " 19 82".
-char *gaps_given(const wb_problem *p, const char *file, char **lines);
+// says: where a file differs from the skeleton outside of its gaps, a few lines; "" if it does not, or has other gaps.
+// restored: the file, with the skeleton's lines there.
+typedef struct given_code {
+    char *says, *restored;
+} given_code;
+given_code gaps_given(const wb_problem *p, const char *file);
 
 // A file with the skeleton as it was shipped; "" if it is not to be had. What shipped.sh finds is kept.
 const char *gaps_skeleton(const wb_problem *p);

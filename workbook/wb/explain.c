@@ -16,14 +16,16 @@
 // What is known of a failure, and by whom.
 typedef struct cause {
     attempt *a;
-    const char *given;            // the case; "" if it has none
-    const char *failure;          // of the first failure, what a report is of (layer_requests.h), and
-    char found[WB_FINDING];       // of the check build; "" if there is none
-    char *steps, *changed;        // what diagnose says, and lines of given code that are not as they were
-    bool told, reported, placed;  // they, what the check build found, where a buffer is left
-    pid_t checking, searching;    // 0: is not asked
-    int report, tried, said;      // what comes of them, and the lock of what the search is told
-    FILE *finding;                // where the check build says what it is of
+    const char *given;                   // the case; "" if it has none
+    const char *failure;                 // of the first failure, what a report is of (layer_requests.h), and
+    char found[WB_FINDING];              // of the check build; "" if there is none
+    char *steps;                         // what diagnose says
+    given_code code;                     // how given code is not as it was
+    bool told, reported, placed;         // steps, what the check build found, where a buffer is left
+    int restored;                        // with given code as it was: 1 all tests pass, 2 some fail; 0: unknown
+    pid_t checking, searching, undoing;  // 0: is not asked; undoing: the changes of given code
+    int report, tried, said;             // what comes of them, and the lock of what the search is told
+    FILE *finding;                       // where the check build says what it is of
 } cause;
 
 static bool by_layer(const cause *c) { return strchr(c->failure, '\t'); }
@@ -48,7 +50,34 @@ static char *lines_of(const cause *c, const char *finding)
     return all;
 }
 
-#define CHANGED_FIRST "  look at the changed given code first, then at: "
+static void begin_repair(cause *c);
+
+// Where to look: at most so many of the gaps to which a finding leads. If all tests pass with the given code as it was,
+// no gap is to blame.
+static void say_gaps(cause *c, int most, const char *behind)
+{
+    outcome *const o = c->a->outcome;
+    if (c->undoing) {
+        say_now("  now trying the given code as it was\n");
+        const int tests = child_wait(c->undoing);
+        close(c->tried), c->undoing = 0;
+        c->restored = tests < 2 ? 1 + tests : 0;
+        if (tests == 0) o->gaps = "";
+        if (tests != 0) begin_repair(c);
+    }
+    if (c->restored == 1)
+        say("  look at the changed given code: with the skeleton's lines in its place, all tests pass\n");
+    else if (!*o->gaps && *behind)
+        say("  look at the given code, outside of the gaps%s\n", behind);
+    if (!*o->gaps) return;
+    say(c->restored == 2 ? "  with the given code as it was, tests fail, too; look at: "
+        : *c->code.says  ? "  look at the changed given code first, then at: "
+                         : "  look at: ");
+    for (const char *at = o->gaps; *at && most-- > 0; at += strcspn(at, "|"), at += *at == '|')
+        say("%s%.*s", at > o->gaps ? ", " : "", (int)strcspn(at, "|"), at);
+    say("%s\n", behind);
+}
+
 // The gaps to which the lines of a finding lead (origin.awk): where to look, and to search for a change.
 static void say_origin(cause *c, const char *finding)
 {
@@ -61,14 +90,14 @@ static void say_origin(cause *c, const char *finding)
     char *const words[] = {"awk", "-v", of, "-v", lines, "-f", "workbook/wb/origin.awk", c->a->file, NULL};
     char *const names = lines[strlen("lines=")] ? child_output(&(child){.words = words}, NULL) : strdup("");
     o->gaps = safe_text(strtok(names, "\n") ? names : "", LINE);  // the file may be a submission
-    for (const char *at = o->gaps; *at; at += strcspn(at, "|"), at += *at == '|')
-        say("%s%.*s", at > o->gaps ? ", " : *c->changed ? CHANGED_FIRST : "  look at: ", (int)strcspn(at, "|"), at);
-    if (*o->gaps) say("\n");
+    say_gaps(c, 3, "");
 }
 
 static void say_steps(cause *c)
 {
     if (!c->told) say_plain("  ", c->steps);
+    if (!c->told && *c->a->outcome->step)
+        say_gaps(c, 2, text_of("; problems/%s/README.md, \"Common mistakes\"", c->a->number));
     c->told = true;
 }
 
@@ -140,16 +169,19 @@ static void nicely(void)
 }
 
 // One change that makes what is wrong right: looked for when nothing is left to be written, since what is found has
-// been tried. It compiles beside the check build, and learns later what has been said.
+// been tried. It compiles beside the check build, and learns later what has been said. First, where given code was
+// changed, that alone is undone.
 static void begin_repair(cause *c)
 {
     const char *const seconds = setting("REPAIR", "15"), *const made = "build/cpu/repaired";
     char *const program = text_of("%s/repair", run.out), *const said = text_of("%s/said", run.work);
     attempt *const a = c->a;
+    const bool undo = *c->code.says && !c->said;
     if (!run.own || *a->unwritten || !*c->given || strcmp(seconds, "0") == 0 || access(program, X_OK)) return;
     mkdir(made, 0777);
     const int lock = open(text_of("%s/%s.lock", made, a->number), O_RDWR | O_CREAT, 0666);
-    if ((c->said = open(text_of("%s.lock", said), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0 || lock < 0) return;
+    if (!c->said) c->said = open(text_of("%s.lock", said), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (c->said < 0 || lock < 0) return;
     flock(c->said, LOCK_EX);
     if (flock(lock, LOCK_EX | LOCK_NB)) {
         c->tried = open("/dev/null", O_RDONLY | O_CLOEXEC), c->searching = -1;
@@ -159,21 +191,23 @@ static void begin_repair(cause *c)
     char *const worker = text_of("%s/%s_worker", made, a->number), *const to = text_of("%s/%s.cu", made, a->number);
     char *const how = text_of("%s --no-print-directory BACKEND=cpu %s build/cpu/tests/%s_test", setting("MAKE", "make"),
                               worker, a->number);
-    char *const words[] = {program, "--seconds", (char *)seconds, "--said",         said, a->file,
-                           to,      how,         a->number,       (char *)c->given, NULL};
+    char *const from = undo ? "/dev/stdin" : a->file, *const limit = undo ? "0" : (char *)seconds;
+    char *const words[] = {program, "--seconds", limit,     "--said",         said, from,
+                           to,      how,         a->number, (char *)c->given, NULL};
     char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BUILDING=yes", "OMP_WAIT_POLICY=passive", NULL};
-    c->searching =
-        child_begin(&(child){.words = words, .environment = environment, .error = 2, .before = nicely}, &c->tried);
+    const child asked = {NULL, words, environment, undo ? c->code.restored : NULL, .error = 2, .before = nicely};
+    *(undo ? &c->undoing : &c->searching) = child_begin(&asked, &c->tried);
     close(lock);
 }
 
 static void end_repair(cause *c)
 {
     attempt *const a = c->a;
+    if (c->undoing) say_gaps(c, 0, "");
     if (!c->searching) return;
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
-    a->outcome->lines = text_of("%s%s%s", lines_of(c, c->failure), lines_of(c, c->found), c->changed);
+    a->outcome->lines = text_of("%s%s", lines_of(c, c->failure), lines_of(c, c->found));
     outcome_write(text_of("%s/said", run.work), a->outcome);
     flock(c->said, LOCK_UN);
     if (c->searching < 0) {
@@ -247,9 +281,10 @@ void explain(attempt *a)
 {
     outcome *const o = a->outcome;
     const result *const given = suite_failure(&o->results, true), *const failed = suite_failure(&o->results, false);
-    cause c = {.a = a, .given = "", .failure = "", .steps = "", .changed = ""};
+    cause c = {.a = a, .given = "", .failure = "", .steps = "", .code = {"", ""}};
     if (given) c.given = given->given;
     if (failed) c.failure = failed->finding;
+    if (run.own) c.code = gaps_given(a->problem, a->file), say("%s", c.code.says);
     if (wb_finding_is(c.failure, "timeout")) {  // it says where, and another look would take as long
         say_origin(&c, c.failure);
         return;
@@ -262,7 +297,6 @@ void explain(attempt *a)
     char *const looker = find_looker(a);  // first: with it, what the search compiles without a lock is there
     if (*c.given && !run.builder && strcmp(setting("SANITIZE", "1"), "0") != 0) begin_check(&c);
     begin_repair(&c);
-    if (run.own) say("%s", gaps_given(a->problem, a->file, &c.changed));
     diagnose(&c, looker);
     if (*o->step && strcmp(o->step, "step") != 0 && !by_layer(&c))
         say_steps(&c);
@@ -270,5 +304,5 @@ void explain(attempt *a)
         say_place(&c, looker);
     tell(&c, end_check(&c));
     end_repair(&c);
-    if (*c.changed && !*o->step) o->step = "given";
+    if (*c.code.says && !*o->step) o->step = "given";
 }

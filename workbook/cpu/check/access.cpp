@@ -33,6 +33,7 @@ static void found_race(const char *word, const access_record &then, const place 
     const bool blocks = then.epoch < block_epoch, warps = then.thread / WARP != t.number / WARP;
     if (!f || (!f->farther(blocks, warps, then.kind == ASYNC || kind == ASYNC) && f->times > 1)) return;
     f->sides[1] = {now, current->index, t.number, kind};
+    f->since = barrier_before(t.number, then.thread);
     f->sides[0].where = {then.code, then.calls};
     f->sides[0].thread = then.thread;
     f->sides[0].kind = static_cast<access_kind>(then.kind);

@@ -31,7 +31,7 @@ struct source_line {
 void find_source_lines(const place *places, int count, source_line *lines);
 
 // ------------------------ order.cpp
-enum access_kind { READ, WRITE, ATOMIC, ASYNC };  // ASYNC: a write by an asynchronous copy
+enum access_kind { READ, WRITE, ATOMIC, ASYNC, WAITS };  // ASYNC: a write by an asynchronous copy; WAITS: none
 
 // One access, as the memory it went to remembers it.
 struct access_record {
@@ -56,6 +56,14 @@ inline bool ordered(const access_record &then, unsigned t, bool shared)
 }
 
 uint3 block_at(uint32_t epoch);  // whose access that was
+
+// The last barrier that both threads of a block have passed, the block's or their warp's; code 0: there was none.
+struct last_barrier {
+    place at;
+    bool known;  // false: signals order them, too
+};
+last_barrier barrier_before(unsigned t, unsigned other);
+bool in_a_loop(place barrier);  // a block has passed it more than once
 
 // ------------------------ shadow.cpp
 // What is known about each byte of device and shared memory.
@@ -108,6 +116,9 @@ void check_alignment(const char *at, unsigned bytes, void *code);
     row_(DEVICE_POINTER, "device pointer on the host", "Host code uses device memory.", "Host and device") \
     row_(STRANGE_POINTER, "another thread's variable", "A kernel uses a local variable of another thread.", \
          "Host and device") \
+    row_(NEVER_COME, "lanes that never come", \
+         "A mask names lanes that end without this operation. The others wait for them until then.", \
+         "Barriers and lanes") \
     row_(REFUSED, "refused", "", "Launches that are refused")
 // clang-format on
 enum finding_kind { CUDACPU_FINDINGS(CUDACPU_FIRST) };
@@ -123,6 +134,7 @@ struct finding {
     finding_kind kind;
     const char *missing;  // one sentence; of a RACE it follows from the next line
     bool across_blocks, across_warps, by_async_copy;
+    last_barrier since;  // of a RACE in a block
     char memory[320];
     finding_side sides[2];  // the one before, if there is one; the one now
     int side_count;
@@ -144,5 +156,6 @@ struct finding {
 // Takes down what the running thread does at `now`. The caller completes it if it is `times` 1: new.
 finding *new_finding(finding_kind kind, place now, access_kind what, place before = {0, 0});
 void found_unfilled(const char *at, const char *kernel, call_site site);  // by a product of a rank's
+void found_absent(block &b, warp &w, unsigned lanes);                     // only these lanes have met
 [[noreturn]] void finish();                                               // prints the findings and ends the process
 }

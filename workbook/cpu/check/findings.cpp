@@ -11,6 +11,9 @@
 #include "check.h"
 #include "../flight.h"
 
+#include <fstream>
+#include <map>
+
 namespace cudacpu
 {
 struct kind_text {
@@ -95,30 +98,55 @@ void found_unfilled(const char *at, const char *kernel, call_site site)
 
 static const char UNDER[] = "               ";  // where a line of source stands
 
-static const char *const verbs[] = {"reads", "writes", "does an atomic", "copies asynchronously"};  // access_kind
+static const char *const verbs[] = {"reads", "writes", "does an atomic", "copies asynchronously",
+                                    "waits"};  // access_kind
+
+// Where a barrier is missing between two lines of a kernel, which stand where it calls a helper: what comes first since
+// the last barrier of both, in a loop perhaps of the next iteration. Of two lines in one call nobody knows.
+static const char *between(const finding &f, const source_line lines[2])
+{
+    static char text[320] = "between the two lines";
+    source_line last = {};
+    if (f.since.at.code) find_source_lines(&f.since.at, 1, &last);
+    const bool turned = lines[0].caller > lines[1].caller;
+    const source_line &upper = lines[turned], &lower = lines[!turned];
+    if (!f.since.known || !upper.caller || upper.caller == lower.caller || (f.since.at.code && !last.caller))
+        return text;
+    const auto is_after = [](const source_line &x, const source_line &y) {
+        return x.caller > y.caller || (x.caller == y.caller && x.line > y.line);
+    };
+    const char *form = "between lines %1$d and %2$d, or in a loop between line %2$d and line %1$d of the next "
+                       "iteration, or both";
+    if (!last.caller || in_a_loop(f.since.at)) form = "between lines %1$d and %2$d";
+    if (is_after(last, upper) && is_after(lower, last))
+        form = "between line %2$d and line %1$d of the next iteration, as at the end of the loop (the one at line %3$d "
+               "separates them within an iteration only)";
+    snprintf(text, sizeof text, form, upper.caller, lower.caller, last.caller);
+    return text;
+}
 
 static const char *missing_order(const finding &f, const source_line lines[2])
 {
-    const bool same_line = lines[0].line == lines[1].line;
+    static char text[480];
+    const bool same_line = lines[0].line == lines[1].line, any_warp = f.across_warps || f.by_async_copy;
     if (f.across_blocks)
         return same_line ? "an index that differs between blocks: which part of blockIdx is missing on this line? If "
                            "blocks must share the element, use an atomic or a second launch."
                          : "an order between blocks, which a single launch does not guarantee: let one block own the "
                            "element, use an atomic, or launch twice.";
-    if (f.across_warps)
-        return same_line ? "one owner: let one thread do it, give each thread its own element, or use an atomic. If "
-                           "these are two iterations of a loop, put a __syncthreads() into it."
-                         : "a __syncthreads() between the two lines: the threads are in different warps, which run in "
-                           "any order. If there is one, and this is a loop, one at its end may be missing, too: it "
-                           "separates the lower line from the upper line of the next iteration.";
-    if (f.by_async_copy)
-        return "a __syncthreads() between the two lines: an asynchronous copy may write at any time once it is "
-               "issued.";
-    return same_line
-               ? "one owner: let one lane of the warp do it, give each lane its own element, or use an atomic. If "
-                 "these are two iterations of a loop, put a __syncwarp() into it."
-               : "a __syncwarp() between the two lines, or a __syncthreads(): lanes of a warp need not run in step, "
-                 "and a shuffle orders no memory.";
+    if (same_line && (f.across_warps || !f.by_async_copy))
+        snprintf(text, sizeof text,
+                 "one owner: let one %s do it, give each %s its own element, or use an atomic. If "
+                 "these are two iterations of a loop, put a %s into it.",
+                 f.across_warps ? "thread" : "lane of the warp", f.across_warps ? "thread" : "lane",
+                 f.across_warps ? "__syncthreads()" : "__syncwarp()");
+    else
+        snprintf(text, sizeof text, "a %s %s: %s.", any_warp ? "__syncthreads()" : "__syncwarp() or __syncthreads()",
+                 between(f, lines),
+                 f.across_warps    ? "warps run in any order"
+                 : f.by_async_copy ? "an asynchronous copy may write at any time once it is issued"
+                                   : "lanes of a warp need not run in step, and a shuffle orders no memory");
+    return text;
 }
 
 static void print_side(const finding &f, const finding_side &side, const char *label, const source_line &line)
@@ -152,12 +180,12 @@ static void print_in_full(const finding &f, const source_line lines[2])
                 f.kernel, f.memory, f.site.file, f.site.line);
         report_source(f.site.file, f.site.line, UNDER);
     } else {
-        fprintf(stderr, "sanitize: %s in %s\n   %s\n   memory   %s\n", text.name,
+        fprintf(stderr, "sanitize: %s in %s\n   %s\n   %s   %s\n", text.name,
                 f.site.file     ? f.kernel
                 : f.on_host     ? "host code"
                 : now.kernel[0] ? now.kernel
                                 : f.kernel,
-                text.meaning, f.memory);
+                text.meaning, f.kind == NEVER_COME ? "lanes " : "memory", f.memory);
         if (f.side_count == 2) print_side(f, f.sides[0], "before", lines[0]);
         print_side(f, f.sides[f.side_count - 1], "now", lines[f.side_count - 1]);
     }
@@ -348,5 +376,52 @@ call_site hook_place(call_site site, const thread *t)
     static char files[8][256];  // several may be on their way to be printed
     static int turn;
     return {strcpy(files[turn++ % 8], line.file), line.line};
+}
+
+// The line of the condition around the line where t waits, in which `other` was not. 0: there is none, or `other` may
+// have left before, by a return behind the line where it has met others last.
+static int condition_around(const thread &t, const thread &other)
+{
+    const int met = other.site.file ? line_of_call(other).caller : 0;
+    const source_line &call = line_of_call(t);
+    std::ifstream file(call.file);
+    std::vector<std::string> text(1);
+    for (std::string line; std::getline(file, line);) text.push_back(line);
+    if (size_t(call.caller) >= text.size()) return 0;
+    int around = 0;
+    size_t least = text[call.caller].find_first_not_of(' ');
+    for (int n = call.caller - 1; n > met && least; n--) {
+        const size_t begin = text[n].find_first_not_of(' ');
+        if (text[n].find("return") != std::string::npos) return 0;
+        if (begin >= least || text[n][begin] == '#') continue;
+        least = begin;
+        if (!around && (text[n].compare(begin, 4, "if (") == 0 || text[n].find("else") != std::string::npos))
+            around = n;
+    }
+    return around;
+}
+
+void found_absent(block &b, warp &w, unsigned lanes)
+{
+    thread &t = w.threads[__builtin_ctz(lanes)];
+    const unsigned absent = t.request.mask & w.all & ~lanes;
+    if (!absent) return;
+    const thread &other = w.threads[__builtin_ctz(absent)];
+    static auto &lines = *new std::map<std::pair<void *, void *>, int>;
+    const auto [at, fresh] = lines.insert({{t.code, other.code}, 0});
+    if (fresh) at->second = condition_around(t, other);
+    if (!at->second) return;
+    thread *const running = b.running;
+    b.running = &t;
+    finding *const f = new_finding(NEVER_COME, place_of(t.code, t), WAITS);
+    b.running = running;
+    if (!f || f->times > 1) return;
+    char missing[300];
+    lane_list(absent, f->memory, sizeof f->memory);
+    snprintf(missing, sizeof missing,
+             "these lanes: the condition in line %d keeps them away. Call it outside of the "
+             "condition, or with a mask of the lanes that come, such as __ballot_sync() gives before it.",
+             at->second);
+    f->missing = strdup(missing);
 }
 }

@@ -7,6 +7,8 @@
 // that phase has seen as far.
 #include "check.h"
 
+#include <map>
+
 namespace cudacpu
 {
 uint32_t epoch = 1, block_epoch = 1, launch_epoch = 1;
@@ -36,6 +38,16 @@ uint3 block_at(uint32_t then)
                                         [](uint32_t e, const block_begin &b) { return e < b.epoch; });
     return after == blocks().begin() ? uint3{0, 0, 0} : (after - 1)->index;
 }
+
+static place of_block, of_warp[MAX_THREADS / WARP];  // the last barriers
+// Of each barrier of a block, by its place: the block that has passed it last, and whether one did again.
+static auto &passed = *new std::map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, bool>>;
+
+last_barrier barrier_before(unsigned t, unsigned other)
+{
+    return {t / WARP == other / WARP && of_warp[t / WARP].code ? of_warp[t / WARP] : of_block, !learned};
+}
+bool in_a_loop(place barrier) { return passed[{barrier.code, barrier.calls}].second; }
 
 // Nobody has seen anything of the others in this epoch.
 static void new_epoch(const block &b)
@@ -67,16 +79,31 @@ void order_block_begin(const block &b)
     new_epoch(b);
     block_epoch = epoch;
     blocks().push_back({epoch, b.index});
+    of_block = {};
+    memset(of_warp, 0, sizeof of_warp);
 }
 
-void hook_barrier(block &b) { new_epoch(b); }
+void hook_barrier(block &b)
+{
+    new_epoch(b);
+    const warp *w = b.warps;
+    while (!w->at_barrier) w++;
+    const thread &t = w->threads[__builtin_ctz(w->at_barrier)];
+    of_block = place_of(t.code, t);
+    auto &[last, again] = passed[{of_block.code, of_block.calls}];
+    again |= last == block_epoch, last = block_epoch;
+    memset(of_warp, 0, sizeof of_warp);
+}
 
 void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation)
 {
+    found_absent(b, w, lanes);
     if (operation != SYNC_WARP) return;
     // Until a thread has learned something of another warp, its own warp is all that there is to compare.
     const unsigned first = w.threads[0].number, from = learned ? 0 : first,
                    count = learned ? b.thread_count : unsigned{WARP};
+    const thread &lowest = w.threads[__builtin_ctz(lanes)];
+    of_warp[first / WARP] = place_of(lowest.code, lowest);
     uint16_t together[MAX_THREADS] = {};
     bool full = false;
     for (unsigned left = lanes; left; left &= left - 1)
