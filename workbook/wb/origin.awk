@@ -1,6 +1,5 @@
 # origin.awk - the gaps of a file to which a report leads: awk -v of= -v lines=" 19 82" -f origin.awk FILE
-# Those in which nothing is written; those that leave out what another does with what is waited for (leave_out); those
-# that hold a line which it names; then the nearest that make what such a line,
+# Those in which nothing is written; those that hold a line which it names; then the nearest that make what such a line,
 # or a loop or condition around it, reads, or that stand in a function which it calls, through given code for three
 # steps; last, the one that calls most often the function that such a line is in. A name is made where it is assigned
 # or counted, in the same function, but a loop's own only inside; a member, through an object, in any. Behind a line
@@ -26,7 +25,6 @@ $1 == "//{" {
 }
 $1 == "//}" { gap = "" }
 gap != "" && line[NR] !~ /^ *$/ { written[gap] }
-gap != "" { text[gap] = text[gap] " " line[NR] }
 
 # The next name of `rest`, which is taken from it; "" where there is none more. called: a bracket follows.
 function next_name(  name) {
@@ -98,24 +96,6 @@ function waits(n,  at) {
         if (line[n] ~ /cudaStreamWaitEvent/ && !(gap_of[n] in holds)) return gap_of[n]
 }
 
-# Line n waits for an object, or receives it: the gaps around, in the same function, that call some of what the line's
-# own gap calls, as K.release(), but not all that it calls of this object. So they skip a turn.
-function leave_out(n,  own, of, rest, call, g, shared, missing) {
-    own = gap_of[n]
-    if (own == "" || !match(line[n], /[A-Za-z_]+[.](wait|receive)\(/)) return
-    of = substr(line[n], RSTART, index(substr(line[n], RSTART), "."))
-    for (g = 1; g <= gap_count; g++) {
-        if (gaps[g] == own || function_of[begin[gaps[g]]] != function_of[n]) continue
-        shared = missing = 0
-        for (rest = text[own]; match(rest, /[A-Za-z_]+[.][a-z_]+\(/); rest = substr(rest, RSTART + RLENGTH)) {
-            call = substr(rest, RSTART, RLENGTH)
-            if (index(text[gaps[g]], call)) shared = 1
-            else if (index(call, of) == 1) missing = 1
-        }
-        if (shared && missing) note(gaps[g], 3)
-    }
-}
-
 END {
     if (NR > 5000 || gap_count > 50 || longest > 1000) exit  # who writes such a file wants a grader to wait
     for (g = 1; g <= gap_count; g++) inside[gaps[g]] = around(gaps[g])
@@ -125,7 +105,6 @@ END {
     alone = of == "messages"
     for (i = 1; i <= count && alone; i++) note(waits(named[i] + 0), 2)
     for (n = 1; n <= NR && of == "copies"; n++) if (line[n] ~ /wait_prior|loads_arrived/) note(gap_of[n], 2)
-    for (i = 1; i <= count && !alone; i++) leave_out(named[i] + 0)
     for (i = 1; i <= count; i++) reach(named[i] + 0, 0)
     for (i = 1; i <= count; i++) reach_around(named[i] + 0, 0)
     for (i = 1; i <= last; i++) {
