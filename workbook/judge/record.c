@@ -216,14 +216,12 @@ static void sort_by_place(struct criterion_ordered_set *tests)
 static void begin(struct criterion_test_set *set)
 {
     extern f_report_hook __start_cr_pra[] __attribute__((weak)), __stop_cr_pra[] __attribute__((weak));
-    for (f_report_hook *hook = __start_cr_pra; hook < __stop_cr_pra; hook++) (*hook)(set);
     const char *number = getenv("WB_TOLD");
     record_together = !number && criterion_options.fail_fast;
-    if (!number) return;
-    record = fdopen(atoi(number), "w");
-    only_names = strchr(number, ' ');
-    if (!record || fcntl(fileno(record), F_SETFD, FD_CLOEXEC)) abort();
+    only_names = number && strchr(number, ' ');
+    if (number && (!(record = fdopen(atoi(number), "w")) || fcntl(fileno(record), F_SETFD, FD_CLOEXEC))) abort();
     unsetenv("WB_TOLD");
+    for (f_report_hook *hook = __start_cr_pra; hook < __stop_cr_pra; hook++) (*hook)(set);
 }
 
 __attribute__((visibility("default"))) int criterion_run_all_tests(struct criterion_test_set *set)

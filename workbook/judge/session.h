@@ -7,6 +7,7 @@
 
 typedef struct session {
     pid_t pid;       // 0: there is no worker
+    int life;        // where its end is told, if it was forked by one that is kept (exchange.h); -1: it is a child
     int socket;      // the judge's end
     int output;      // the end of the pipe that it prints to; -1: closed
     int finding;     // where a report of the layer says what it is of
@@ -36,7 +37,11 @@ typedef enum session_outcome { SESSION_IN_TIME, SESSION_LATE, SESSION_STARVED } 
 // An anonymous file that a worker can map, whose size is sealed. -1, with errno, if the system has none.
 int session_memory(size_t bytes);
 
-// Starts the program; false, with errno, if the system cannot.
+// Keeps a worker of which session_start forks others (exchange.h), if the program can be one such: not where a sandbox
+// stands in between, nor where it has printed or started threads before main.
+void session_keep(const char *path);
+
+// Starts a worker; false, with errno, if the system cannot.
 bool session_start(session *s, const char *path);
 
 // Tells it to end, waits for that as for a case, unless `at_once`, and ends whatever it started. *status: of waitpid.

@@ -17,10 +17,12 @@
 #include "worker/run.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,10 +108,10 @@ __attribute__((weak)) void coverage_write(void) {}
 static int serve(const wb_problem *problem, int socket, bool exact, int *served)
 {
     char text[WB_CASE_TEXT];
-    int board;
+    int files[KEPT_FILES];
     if (wb_report_to) wb_report_to(FINDING_FILE);
-    for (int file; (file = wb_exchange_receive(socket, text, &board)) >= 0; ++*served) {
-        const int status = try_case(problem, text, file, board, exact);
+    for (int count; (count = wb_exchange_receive(socket, text, files)) > 0; ++*served) {
+        const int status = try_case(problem, text, files[0], count > 1 ? files[1] : -1, exact);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
         coverage_write();
@@ -134,6 +136,54 @@ static int serve_apart(const wb_problem *problem, int socket, bool exact)
     return 3;
 }
 
+static void wake(int signal) { (void)signal; }
+
+// Forks a worker, and sees it end, by itself or when the test has had enough of it: the only one who waits for it.
+static __attribute__((noreturn)) void keep(const wb_problem *problem, const int files[], int count, bool exact)
+{
+    sigset_t none, ends;
+    sigemptyset(&none), sigemptyset(&ends), sigaddset(&ends, SIGCHLD);
+    signal(SIGCHLD, wake), sigprocmask(SIG_SETMASK, &ends, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const pid_t worker = fork();
+    if (worker == 0) {
+        int served = 0;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(SIGCHLD, SIG_DFL), sigprocmask(SIG_SETMASK, &none, NULL);
+        dup2(files[KEPT_OUTPUT], 1), dup2(files[KEPT_OUTPUT], 2), dup2(files[KEPT_SOCKET], 3);
+        if (count <= KEPT_COVERAGE || dup2(files[KEPT_COVERAGE], COVERAGE_FILE) < 0) close(COVERAGE_FILE);
+        dup2(files[KEPT_FINDING], FINDING_FILE);
+        for (int i = FINDING_FILE + 1; i <= 3 + KEPT_FILES; i++) close(i);
+        exit(serve(problem, 3, exact, &served));
+    }
+    if (worker < 0) _exit(3);
+    setpgid(worker, worker);  // so that what it starts can be ended with it
+    for (int i = 0; i <= 3 + KEPT_FILES; i++)
+        if (i != files[KEPT_LIFE]) close(i);
+    wb_ended ended;
+    send(files[KEPT_LIFE], &worker, sizeof worker, MSG_NOSIGNAL);
+    ppoll(&(struct pollfd){files[KEPT_LIFE], POLLIN, 0}, 1, NULL, &none);
+    kill(-worker, SIGKILL), kill(worker, SIGKILL);
+    wait4(worker, &ended.status, 0, &ended.usage);
+    send(files[KEPT_LIFE], &ended, sizeof ended, MSG_NOSIGNAL);
+    _exit(0);
+}
+
+// For all tests of a program: what is in this process is as it was when it began, so it is in all that it forks.
+static __attribute__((noreturn)) void serve_tests(const wb_problem *problem, int door)
+{
+    char text[WB_CASE_TEXT];
+    int files[KEPT_FILES];
+    printf("%d\n", (int)getpid());
+    fflush(stdout);
+    for (int count; (count = wb_exchange_receive(door, text, files)) > KEPT_FINDING;) {
+        if (fork() == 0) keep(problem, files, count, *text);
+        for (int i = 0; i < count; i++) close(files[i]);
+        while (waitpid(-1, NULL, WNOHANG) > 0) {}
+    }
+    _exit(0);
+}
+
 // Whether a case is one that can be asked of the function, without asking it.
 static int tell_case(const wb_problem *problem, const char *text)
 {
@@ -156,6 +206,7 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
         if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), exact, &served);
+        if (strcmp(argv[i], "--tests") == 0) serve_tests(problem, atoi(argv[i + 1]));
         if (strcmp(argv[i], "--apart") == 0) return serve_apart(problem, atoi(argv[i + 1]), exact);
         if (strcmp(argv[i], "--record") == 0)
             record = argv[i + 1];
