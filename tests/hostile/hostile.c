@@ -57,7 +57,7 @@ ATTACK(endless, "", "no answer in 2 s, in the function")
     return WB_OK;
 }
 
-ATTACK(kills_its_parent, "", "the test itself died of signal 9")  // which has started the worker
+ATTACK(kills_its_parent, "", "died of signal 9")  // the test, or what forked the worker, which dies with it
 {
     kill(getppid(), SIGKILL);
     return WB_OK;

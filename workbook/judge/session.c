@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool session_exact, session_apart;
+bool session_exact;
 
 double session_timeout(void)
 {
@@ -92,7 +92,7 @@ static int door = -1;
 // What it has cost, with all that it has started, is then this process's.
 static void end_kept(void)
 {
-    close(door);
+    close(door), door = -1;
     while (waitpid(kept, NULL, 0) < 0 && errno == EINTR) {}
 }
 
@@ -103,6 +103,7 @@ void session_keep(const char *path)
     int sockets[2], pipes[2];
     char number[32], said[32] = "", threads[64];
     struct stat tasks;
+    if (door >= 0) end_kept();
     if (!path || access(path, X_OK) || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || pipe(pipes)) return;
     if ((kept = fork()) == 0) become_worker(path, "--tests", sockets[1], pipes[1], -1, -1);
     if (kept < 0) return;
@@ -117,7 +118,6 @@ void session_keep(const char *path)
     if (alone && atexit(end_kept) == 0) return;
     kill(-kept, SIGKILL), kill(kept, SIGKILL);
     end_kept();
-    door = -1;
 }
 
 // A worker that the one that is kept forks; 0: there is none.
@@ -142,8 +142,7 @@ bool session_start(session *s, const char *path)
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pipe(pipes)) return false;
     const int finding = session_memory(WB_FINDING), counts = getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1;
     pid_t pid = forked_worker(sockets[1], pipes[1], finding, counts, &life);
-    if (!pid && (pid = fork()) == 0)
-        become_worker(path, session_apart ? "--apart" : "--exchange", sockets[1], pipes[1], finding, counts);
+    if (!pid && (pid = fork()) == 0) become_worker(path, "--exchange", sockets[1], pipes[1], finding, counts);
     if (pid < 0) return false;
     if (life < 0)
         setpgid(pid, pid);  // whoever is first
@@ -384,7 +383,7 @@ const char *session_serve(const session_turn turns[], int count, const wb_proble
     const session_turn *const turn = &turns[*whose];
     wb_stage stage = stage_of(turn);  // before a sleep in it is interrupted
     int status = 0, any;
-    if (*how == SESSION_LATE && !session_apart) ask_where(turn);
+    if (*how == SESSION_LATE) ask_where(turn);
     const session_outcome end = session_end(turn->s, answer != WB_ANSWER_NEVER, turn->said, &status);
     for (int i = 0; i < count; i++)
         if (i != *whose) session_end(turns[i].s, true, turns[i].said, &any);

@@ -27,7 +27,6 @@ typedef struct session_said {
 } session_said;
 
 extern bool session_exact;  // workers get buffers that end with their tensors, without guards; nothing else is counted
-extern bool session_apart;  // cases run in a child of the worker: one that ends it costs no program
 
 double session_timeout(void);  // seconds of its own that a worker has for each call of a case: WB_TIMEOUT, or 20
 

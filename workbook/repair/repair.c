@@ -59,6 +59,7 @@ static bool share(void)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), file);
     setenv("WB_REPAIR", name, 1);
+    session_keep(worker_path());
     return shared != MAP_FAILED;
 }
 static int processes(void)
@@ -80,7 +81,7 @@ static bool is_wrong(int n)
     expect_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
     bool right = !run.ending[0] && x->stage == WB_STAGE_DONE && x->status == WB_OK && x->device_status == WB_OK;
-    if (run.ending[0]) own.cpu += atof(limit);  // a killed child's time is added to nobody's
+    if (x->device_status != WB_OK) worker_retire(WORKER_SHARED);  // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
     for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
@@ -378,7 +379,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
     }
-    session_apart = true;
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);

@@ -70,7 +70,6 @@ int try_run(wb_run *r, int board_file)
 
 static FILE *counts;   // --count: a row a case, read by score/next.c
 static int told = -1;  // --report
-static bool apart;     // a child serves: serve_apart()
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
 static int try_case(const wb_problem *problem, const char *text, int file, int board, bool exact)
@@ -91,7 +90,6 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
     if (status) return status;
     const wb_exchange *x = (wb_exchange *)run.shared;
     const wb_asked *a = &x->asked;
-    if (apart && x->device_status != WB_OK) return 3;  // what a device error leaves is no other case's
     if (counts)
         fprintf(counts, "%llu\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks,
                 (unsigned long long)a->multiplied, (unsigned long long)a->products, (unsigned long long)a->sent,
@@ -105,35 +103,19 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
 __attribute__((weak)) void coverage_write(void) {}
 
 // For a test: case after case, until there are no more.
-static int serve(const wb_problem *problem, int socket, bool exact, int *served)
+static int serve(const wb_problem *problem, int socket, bool exact)
 {
     char text[WB_CASE_TEXT];
     int files[KEPT_FILES];
     if (wb_report_to) wb_report_to(FINDING_FILE);
-    for (int count; (count = wb_exchange_receive(socket, text, files)) > 0; ++*served) {
+    for (int count, served = 0; (count = wb_exchange_receive(socket, text, files)) > 0; served++) {
         const int status = try_case(problem, text, files[0], count > 1 ? files[1] : -1, exact);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
         coverage_write();
-        wb_exchange_answer(socket, *served);
+        wb_exchange_answer(socket, served);
     }
     return 0;
-}
-
-// The same by a child, and after a case in which it ends by another: how far it came stands in that case's memory.
-static int serve_apart(const wb_problem *problem, int socket, bool exact)
-{
-    int *const served = mmap(NULL, sizeof *served, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), status;
-    pid_t child = served == MAP_FAILED ? -1 : 1;
-    for (apart = true; child > 0; wb_exchange_answer(socket, (*served)++)) {
-        if ((child = fork()) == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(serve(problem, socket, exact, served));
-        }
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-        if (status == 0) return 0;
-    }
-    return 3;
 }
 
 static void wake(int signal) { (void)signal; }
@@ -147,14 +129,13 @@ static __attribute__((noreturn)) void keep(const wb_problem *problem, const int 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const pid_t worker = fork();
     if (worker == 0) {
-        int served = 0;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGCHLD, SIG_DFL), sigprocmask(SIG_SETMASK, &none, NULL);
         dup2(files[KEPT_OUTPUT], 1), dup2(files[KEPT_OUTPUT], 2), dup2(files[KEPT_SOCKET], 3);
         if (count <= KEPT_COVERAGE || dup2(files[KEPT_COVERAGE], COVERAGE_FILE) < 0) close(COVERAGE_FILE);
         dup2(files[KEPT_FINDING], FINDING_FILE);
         for (int i = FINDING_FILE + 1; i <= 3 + KEPT_FILES; i++) close(i);
-        exit(serve(problem, 3, exact, &served));
+        exit(serve(problem, 3, exact));
     }
     if (worker < 0) _exit(3);
     setpgid(worker, worker);  // so that what it starts can be ended with it
@@ -201,13 +182,11 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
     bool exact = false;
     const char *record = NULL;
     long block = 0;
-    int served = 0;
     if (wb_play_strictly) wb_play_strictly();
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
-        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), exact, &served);
+        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), exact);
         if (strcmp(argv[i], "--tests") == 0) serve_tests(problem, atoi(argv[i + 1]));
-        if (strcmp(argv[i], "--apart") == 0) return serve_apart(problem, atoi(argv[i + 1]), exact);
         if (strcmp(argv[i], "--record") == 0)
             record = argv[i + 1];
         else if (strcmp(argv[i], "--block") == 0)
