@@ -127,20 +127,13 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
     *r = alone;
 }
 
-// A function may remember what the device said, so a case with another has its own process: at once, or once it failed.
-static bool has_other_device(const wb_case *c) { return on_cpu_backend() && (c->processors || c->shared_kb || c->dry); }
-
 // Whether a case passes. `run` stays open.
 static bool passes(report *r, worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
 {
     expect_start(run, problem(), c, kind);
     if (judge(r, run, wanted)) return true;
     worker_retire(kind);
-    if (run->served == 0 || !has_other_device(c)) return false;
-    worker_end(run);
-    r->used = 0;
-    expect_start(run, problem(), c, WORKER_ALONE);
-    return judge(r, run, wanted);
+    return false;
 }
 
 // Ends the test if a case fails.
@@ -152,11 +145,13 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
     conclude(&r, run);
 }
 
-// Some of what is asked of the execution layer is asked once in a process (layer_requests.h).
+// Some of what is asked of the execution layer is asked once in a process (layer_requests.h); and a function may
+// remember what the device said.
 static worker_kind kind_for(const wb_case *c)
 {
-    const bool once = on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks));
-    return once || (has_other_device(c) && !record_together) ? WORKER_ALONE : WORKER_SHARED;
+    const bool once = c->order || c->watched || (c->overlapped && !c->ranks),
+               other_device = c->processors || c->shared_kb;
+    return on_cpu_backend() && (once || other_device || c->dry) ? WORKER_ALONE : WORKER_SHARED;
 }
 
 // A case, completed, that has passed.
@@ -176,7 +171,8 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
     worker_end(&run);
 }
 
-static void end_workers(void)
+// When a test has passed so far. Its workers are told to end, and must do so as they should.
+void harness_end(void)
 {
     for (worker_kind kind = WORKER_SHARED; kind <= WORKER_SECOND; kind++) {
         report r = {.used = 0};
@@ -186,13 +182,6 @@ static void end_workers(void)
         say_case(&r, &last);
         conclude(&r, NULL);
     }
-}
-
-// When a test has passed so far. Its workers are told to end, and must do so as they should.
-void harness_end(void)
-{
-    may_not_wait = promised = false;
-    record_at_end(end_workers);
 }
 
 // ------------------------ checks

@@ -39,7 +39,7 @@ static void keep_coverage(const session *s)
 {
     static wb_counted counted;
     char path[4096];
-    if (s->coverage < 0 || !s->served) return;
+    if (!getenv("WB_COVERAGE") || !s->served) return;
     counted.bytes = 0;
     if (pread(s->coverage, &counted, sizeof counted, 0) < 0 || counted.bytes > sizeof counted.gcda) counted.bytes = 0;
     snprintf(path, sizeof path, "%s/w-%d-XXXXXX", getenv("WB_COVERAGE"), s->served);
@@ -60,7 +60,7 @@ static void give_two_processors(pid_t worker)
     sched_setaffinity(worker, sizeof two, &two);
 }
 
-static void become_worker(const char *path, const char *serves, int socket, int output, int finding, int counts)
+static void become_worker(const char *path, const char *serves, const int files[WORKER_FILES])
 {
     setpgid(0, 0);                     // so that what it starts can be ended with it
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // an endless loop would outlive a test that was interrupted
@@ -68,12 +68,9 @@ static void become_worker(const char *path, const char *serves, int socket, int 
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     dup2(open("/dev/null", O_RDONLY), 0);
-    dup2(output, 1);
-    dup2(output, 2);
-    dup2(socket, 3);
-    if (counts < 0 || dup2(counts, COVERAGE_FILE) < 0) close(COVERAGE_FILE);
-    if (finding < 0 || dup2(finding, FINDING_FILE) < 0) close(FINDING_FILE);
-    for (int i = FINDING_FILE + 1; i < 256; i++) close(i);
+    dup2(files[0], 1);
+    for (int i = 0; i < WORKER_FILES; i++) dup2(files[i], OUTPUT_FILE + i);
+    for (int i = OUTPUT_FILE + WORKER_FILES; i < 256; i++) close(i);
     setenv("OPENBLAS_THREAD_TIMEOUT", "4", 0);  // or its threads turn round and round between products
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
@@ -105,7 +102,8 @@ void session_keep(const char *path)
     struct stat tasks;
     if (door >= 0) end_kept();
     if (!path || access(path, X_OK) || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || pipe(pipes)) return;
-    if ((kept = fork()) == 0) become_worker(path, "--tests", sockets[1], pipes[1], -1, -1);
+    const int files[] = {pipes[1], sockets[1], pipes[1], pipes[1]};
+    if ((kept = fork()) == 0) become_worker(path, "--tests", files);
     if (kept < 0) return;
     close(sockets[1]), close(pipes[1]);
     door = sockets[0];
@@ -121,14 +119,15 @@ void session_keep(const char *path)
 }
 
 // A worker that the one that is kept forks; 0: there is none.
-static pid_t forked_worker(int socket, int output, int finding, int coverage, int *life)
+static pid_t forked_worker(const int files[WORKER_FILES], int *life)
 {
     int ends[2];
     pid_t pid = 0;
     const char text[WB_CASE_TEXT] = {session_exact};
     if (door < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends)) return 0;
-    const int files[KEPT_FILES] = {ends[1], socket, output, finding, coverage};
-    const bool asked = wb_exchange_send(door, text, files, KEPT_FILES - (coverage < 0));
+    int all[MOST_FILES] = {[WORKER_FILES] = ends[1]};
+    memcpy(all, files, WORKER_FILES * sizeof *files);
+    const bool asked = wb_exchange_send(door, text, all, MOST_FILES);
     close(ends[1]);
     setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 20}, sizeof(struct timeval));
     if (asked && recv(ends[0], &pid, sizeof pid, 0) == sizeof pid && pid > 1) return *life = ends[0], pid;
@@ -140,9 +139,9 @@ bool session_start(session *s, const char *path)
 {
     int sockets[2], pipes[2], life = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pipe(pipes)) return false;
-    const int finding = session_memory(WB_FINDING), counts = getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1;
-    pid_t pid = forked_worker(sockets[1], pipes[1], finding, counts, &life);
-    if (!pid && (pid = fork()) == 0) become_worker(path, "--exchange", sockets[1], pipes[1], finding, counts);
+    const int files[] = {pipes[1], sockets[1], session_memory(COVERAGE_ROOM), session_memory(WB_FINDING)};
+    pid_t pid = forked_worker(files, &life);
+    if (!pid && (pid = fork()) == 0) become_worker(path, "--exchange", files);
     if (pid < 0) return false;
     if (life < 0)
         setpgid(pid, pid);  // whoever is first
@@ -151,8 +150,7 @@ bool session_start(session *s, const char *path)
     close(sockets[1]);
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
-    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .finding = finding, .coverage = counts};
-    s->life = life;
+    *s = (session){pid, life, sockets[0], pipes[0], .coverage = files[2], .finding = files[3]};
     s->own.looked = spent_now();
     return true;
 }
@@ -343,7 +341,7 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
     if (s->output >= 0) close(s->output);
     close(s->finding);
     keep_coverage(s);
-    if (s->coverage >= 0) close(s->coverage);
+    close(s->coverage);
     s->pid = 0;
     return how;
 }

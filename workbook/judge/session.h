@@ -11,7 +11,7 @@ typedef struct session {
     int socket;      // the judge's end
     int output;      // the end of the pipe that it prints to; -1: closed
     int finding;     // where a report of the layer says what it is of
-    int coverage;    // where it writes what ran of the function (exchange.h); -1: nobody asks
+    int coverage;    // where it writes what ran of the function (exchange.h)
     int served;      // how many cases it has answered
     spent_time own;  // what it has cost
     double before;   // what it had cost when the case under way began, and

@@ -21,7 +21,7 @@ size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c,
 
 typedef union wb_descriptor {  // a few, as a socket carries them
     struct cmsghdr header;
-    char room[CMSG_SPACE(KEPT_FILES * sizeof(int))];
+    char room[CMSG_SPACE(MOST_FILES * sizeof(int))];
 } wb_descriptor;
 
 static struct msghdr message_of(struct iovec *text, wb_descriptor *descriptor)
@@ -44,7 +44,7 @@ bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], const int files
     return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == WB_CASE_TEXT;
 }
 
-int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int files[KEPT_FILES])
+int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int files[MOST_FILES])
 {
     wb_descriptor descriptor = {.room = {0}};
     struct iovec data = {text, WB_CASE_TEXT};

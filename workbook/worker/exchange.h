@@ -72,10 +72,10 @@ static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int 
 size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c, size_t guard,
                           wb_zone zones[WB_MAX_TENSORS]);
 
-// What a test sends to a worker that is kept (see above), and what it hears on `life` after the worker's number.
-enum { KEPT_LIFE, KEPT_SOCKET, KEPT_OUTPUT, KEPT_FINDING, KEPT_COVERAGE, KEPT_FILES };
-typedef struct wb_ended {
-    int status;  // as that of wait4
+// A worker's descriptors; what it prints on 1 goes where 2 leads. A test sends them to the one that is kept, and `life`.
+enum { OUTPUT_FILE = 2, SOCKET_FILE, COVERAGE_FILE, FINDING_FILE, LIFE, WORKER_FILES = LIFE - OUTPUT_FILE, MOST_FILES };
+typedef struct wb_ended {  // what a test hears of `life` after the worker's number
+    int status;            // as that of wait4
     struct rusage usage;
 } wb_ended;
 
@@ -87,13 +87,13 @@ typedef enum wb_answer { WB_NO_ANSWER, WB_ANSWERED, WB_ANSWER_DAMAGED, WB_ANSWER
 wb_answer wb_exchange_answered(int socket, int number);
 
 // The worker's end: waits for a case; returns how many files came, which the caller closes; 0: the socket has ended.
-int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int files[KEPT_FILES]);
+int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int files[MOST_FILES]);
 void wb_exchange_answer(int socket, int number);
 
 // How often each branch of the function's own source ran, as gcc counts it: what a worker that is built so (build.mk,
 // COUNTED) writes after each case to descriptor 4, if the test gave it that file, of COVERAGE_ROOM bytes. The function
 // could write there what it likes (class/threats.md), as to 5, where a report says what it is of (wb_report_to).
-enum { COVERAGE_FILE = 4, FINDING_FILE, COVERAGE_ROOM = 1 << 20 };
+enum { COVERAGE_ROOM = 1 << 20 };
 typedef struct wb_counted {
     uint64_t bytes;                               // of what follows; 0: nothing was counted
     char gcda[COVERAGE_ROOM - sizeof(uint64_t)];  // for gcov

@@ -106,7 +106,7 @@ __attribute__((weak)) void coverage_write(void) {}
 static int serve(const wb_problem *problem, int socket, bool exact)
 {
     char text[WB_CASE_TEXT];
-    int files[KEPT_FILES];
+    int files[MOST_FILES];
     if (wb_report_to) wb_report_to(FINDING_FILE);
     for (int count, served = 0; (count = wb_exchange_receive(socket, text, files)) > 0; served++) {
         const int status = try_case(problem, text, files[0], count > 1 ? files[1] : -1, exact);
@@ -121,8 +121,9 @@ static int serve(const wb_problem *problem, int socket, bool exact)
 static void wake(int signal) { (void)signal; }
 
 // Forks a worker, and sees it end, by itself or when the test has had enough of it: the only one who waits for it.
-static __attribute__((noreturn)) void keep(const wb_problem *problem, const int files[], int count, bool exact)
+static __attribute__((noreturn)) void keep(const wb_problem *problem, const int files[MOST_FILES], bool exact)
 {
+    const int life = files[WORKER_FILES];
     sigset_t none, ends;
     sigemptyset(&none), sigemptyset(&ends), sigaddset(&ends, SIGCHLD);
     signal(SIGCHLD, wake), sigprocmask(SIG_SETMASK, &ends, NULL);
@@ -131,22 +132,20 @@ static __attribute__((noreturn)) void keep(const wb_problem *problem, const int 
     if (worker == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGCHLD, SIG_DFL), sigprocmask(SIG_SETMASK, &none, NULL);
-        dup2(files[KEPT_OUTPUT], 1), dup2(files[KEPT_OUTPUT], 2), dup2(files[KEPT_SOCKET], 3);
-        if (count <= KEPT_COVERAGE || dup2(files[KEPT_COVERAGE], COVERAGE_FILE) < 0) close(COVERAGE_FILE);
-        dup2(files[KEPT_FINDING], FINDING_FILE);
-        for (int i = FINDING_FILE + 1; i <= 3 + KEPT_FILES; i++) close(i);
-        exit(serve(problem, 3, exact));
+        dup2(files[0], 1);
+        for (int i = 0; i < WORKER_FILES; i++) dup2(files[i], OUTPUT_FILE + i), close(files[i]);
+        close(life);
+        exit(serve(problem, SOCKET_FILE, exact));
     }
     if (worker < 0) _exit(3);
     setpgid(worker, worker);  // so that what it starts can be ended with it
-    for (int i = 0; i <= 3 + KEPT_FILES; i++)
-        if (i != files[KEPT_LIFE]) close(i);
+    for (int i = 0; i < life; i++) close(i);
     wb_ended ended;
-    send(files[KEPT_LIFE], &worker, sizeof worker, MSG_NOSIGNAL);
-    ppoll(&(struct pollfd){files[KEPT_LIFE], POLLIN, 0}, 1, NULL, &none);
+    send(life, &worker, sizeof worker, MSG_NOSIGNAL);
+    ppoll(&(struct pollfd){life, POLLIN, 0}, 1, NULL, &none);
     kill(-worker, SIGKILL), kill(worker, SIGKILL);
     wait4(worker, &ended.status, 0, &ended.usage);
-    send(files[KEPT_LIFE], &ended, sizeof ended, MSG_NOSIGNAL);
+    send(life, &ended, sizeof ended, MSG_NOSIGNAL);
     _exit(0);
 }
 
@@ -154,14 +153,15 @@ static __attribute__((noreturn)) void keep(const wb_problem *problem, const int 
 static __attribute__((noreturn)) void serve_tests(const wb_problem *problem, int door)
 {
     char text[WB_CASE_TEXT];
-    int files[KEPT_FILES];
+    int files[MOST_FILES];
     printf("%d\n", (int)getpid());
     fflush(stdout);
-    for (int count; (count = wb_exchange_receive(door, text, files)) > KEPT_FINDING;) {
-        if (fork() == 0) keep(problem, files, count, *text);
-        for (int i = 0; i < count; i++) close(files[i]);
+    while (wb_exchange_receive(door, text, files) == MOST_FILES) {
+        if (fork() == 0) keep(problem, files, *text);
+        for (int i = 0; i < MOST_FILES; i++) close(files[i]);
         while (waitpid(-1, NULL, WNOHANG) > 0) {}
     }
+    while (waitpid(-1, NULL, WNOHANG) > 0) {}  // what these have cost is then this one's
     _exit(0);
 }
 
