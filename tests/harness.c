@@ -127,20 +127,13 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
     *r = alone;
 }
 
-// Whether a case passes. `run` stays open.
-static bool passes(report *r, worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
-{
-    expect_start(run, problem(), c, kind);
-    if (judge(r, run, wanted)) return true;
-    worker_retire(kind);
-    return false;
-}
-
-// Ends the test if a case fails.
+// Ends the test if a case fails; else `run` stays open.
 static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
 {
     report r = {.used = 0};
-    if (passes(&r, run, c, kind, wanted)) return;
+    expect_start(run, problem(), c, kind);
+    if (judge(&r, run, wanted)) return;
+    worker_retire(kind);
     if (run->served > 0) blame(&r, run, wanted);
     conclude(&r, run);
 }
@@ -467,8 +460,10 @@ static void check_random_case(const wb_case *c)
     const worker_kind kind = kind_for(c);
     worker_run run;
     report r = {.used = 0};
-    if (!passes(&r, &run, c, kind, NULL)) {
+    expect_start(&run, problem(), c, kind);
+    if (!judge(&r, &run, NULL)) {
         static report alone;
+        worker_retire(kind);
         if (run.served > 0 && comes_to(&alone, c, WORKER_ALONE, NULL) == RIGHT)
             blame(&r, &run, NULL);
         else if (!worker_not_run(&run) && !worker_late(&run))

@@ -329,7 +329,7 @@ static int try_all(int found[SUITES])
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
 
-// For who asks what a suite finds (tests/prove/edits.sh, kills.sh): so many of the changes that change a result, drawn
+// For who asks what a suite finds (tests/prove/edits.sh): so many of the changes that change a result, drawn
 // by a seed, a line each with the case, and for each a file BUILT.ID that turns it on in the worker that finds its name
 // in WB_REPAIR.
 static int choose(int count, uint64_t seed, const char *built)
