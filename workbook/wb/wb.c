@@ -82,7 +82,7 @@ static const struct {
     {"show", "RECORD WHAT", 2, show,
      "tests: all names; ok, FAIL, SKIP: their names; counts; rows; case, message: of the first failure"},
     {"plain", "", 0, plain, "prints untrusted text from standard input, made safe by safe_text.h"},
-    {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
+    {"points", "FOLDER NN...", 1, score_points, "a table; writes report.txt and results.json"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
     {"total", "FOLDER", 1, score_total, "Score: ..."},
     {"class", "OUT <NAMES", 1, score_class, "prints grades.csv for the submissions in OUT/reports"},
