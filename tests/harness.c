@@ -142,9 +142,8 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 // remember what the device said.
 static worker_kind kind_for(const wb_case *c)
 {
-    const bool once = c->order || c->watched || (c->overlapped && !c->ranks),
-               other_device = c->processors || c->shared_kb;
-    return on_cpu_backend() && (once || other_device || c->dry) ? WORKER_ALONE : WORKER_SHARED;
+    const bool once = c->order || c->watched || (c->overlapped && !c->ranks);
+    return on_cpu_backend() && (once || c->processors || c->shared_kb || c->dry) ? WORKER_ALONE : WORKER_SHARED;
 }
 
 // A case, completed, that has passed.

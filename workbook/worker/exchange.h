@@ -72,7 +72,7 @@ static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int 
 size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c, size_t guard,
                           wb_zone zones[WB_MAX_TENSORS]);
 
-// A worker's descriptors; what it prints on 1 goes where 2 leads. A test sends them to the one that is kept, and `life`.
+// A worker's descriptors; 1 is OUTPUT_FILE, too. A test sends them to the one that is kept, and `life` behind them.
 enum { OUTPUT_FILE = 2, SOCKET_FILE, COVERAGE_FILE, FINDING_FILE, LIFE, WORKER_FILES = LIFE - OUTPUT_FILE, MOST_FILES };
 typedef struct wb_ended {  // what a test hears of `life` after the worker's number
     int status;            // as that of wait4
