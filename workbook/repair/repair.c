@@ -75,13 +75,14 @@ static bool is_wrong(int n)
     char limit[40];  // some changes never end; a worker that starts beside other work may take a tenth of a second
     if (is_over()) return true;
     const double least = shared->probing ? 15 : n != first && n != case_count ? 5 : 1;
-    const double most = seconds[n] * 10 > least ? seconds[n] * 10 : least, left = budget - own.cpu;
+    const double most = seconds[n] * 10 > least ? seconds[n] * 10 : least, before = own.cpu, left = budget - before;
     snprintf(limit, sizeof limit, "%g", most < left ? most : left < 0.3 ? 0.3 : left);
     setenv("WB_TIMEOUT", limit, 1);
     expect_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
     bool right = !run.ending[0] && x->stage == WB_STAGE_DONE && x->status == WB_OK && x->device_status == WB_OK;
-    if (x->device_status != WB_OK) worker_retire(WORKER_SHARED);  // what it leaves is no other case's
+    if (worker_late(&run)) now(), own.cpu = before + atof(limit);  // whether it turned or slept
+    if (x->device_status != WB_OK) worker_retire(WORKER_SHARED);   // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
     for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
