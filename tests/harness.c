@@ -127,36 +127,23 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
     *r = alone;
 }
 
-// A function may remember what the device said, so a case with another has its own process: at once, or once it failed.
-static bool has_other_device(const wb_case *c) { return on_cpu_backend() && (c->processors || c->shared_kb || c->dry); }
-
-// Whether a case passes. `run` stays open.
-static bool passes(report *r, worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
-{
-    expect_start(run, problem(), c, kind);
-    if (judge(r, run, wanted)) return true;
-    worker_retire(kind);
-    if (run->served == 0 || !has_other_device(c)) return false;
-    worker_end(run);
-    r->used = 0;
-    expect_start(run, problem(), c, WORKER_ALONE);
-    return judge(r, run, wanted);
-}
-
-// Ends the test if a case fails.
+// Ends the test if a case fails; else `run` stays open.
 static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
 {
     report r = {.used = 0};
-    if (passes(&r, run, c, kind, wanted)) return;
+    expect_start(run, problem(), c, kind);
+    if (judge(&r, run, wanted)) return;
+    worker_retire(kind);
     if (run->served > 0) blame(&r, run, wanted);
     conclude(&r, run);
 }
 
-// Some of what is asked of the execution layer is asked once in a process (layer_requests.h).
+// Some of what is asked of the execution layer is asked once in a process (layer_requests.h); and a function may
+// remember what the device said.
 static worker_kind kind_for(const wb_case *c)
 {
-    const bool once = on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks));
-    return once || (has_other_device(c) && !record_together) ? WORKER_ALONE : WORKER_SHARED;
+    const bool once = c->order || c->watched || (c->overlapped && !c->ranks);
+    return on_cpu_backend() && (once || c->processors || c->shared_kb || c->dry) ? WORKER_ALONE : WORKER_SHARED;
 }
 
 // A case, completed, that has passed.
@@ -176,7 +163,8 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
     worker_end(&run);
 }
 
-static void end_workers(void)
+// When a test has passed so far. Its workers are told to end, and must do so as they should.
+void harness_end(void)
 {
     for (worker_kind kind = WORKER_SHARED; kind <= WORKER_SECOND; kind++) {
         report r = {.used = 0};
@@ -186,13 +174,6 @@ static void end_workers(void)
         say_case(&r, &last);
         conclude(&r, NULL);
     }
-}
-
-// When a test has passed so far. Its workers are told to end, and must do so as they should.
-void harness_end(void)
-{
-    may_not_wait = promised = false;
-    record_at_end(end_workers);
 }
 
 // ------------------------ checks
@@ -478,8 +459,10 @@ static void check_random_case(const wb_case *c)
     const worker_kind kind = kind_for(c);
     worker_run run;
     report r = {.used = 0};
-    if (!passes(&r, &run, c, kind, NULL)) {
+    expect_start(&run, problem(), c, kind);
+    if (!judge(&r, &run, NULL)) {
         static report alone;
+        worker_retire(kind);
         if (run.served > 0 && comes_to(&alone, c, WORKER_ALONE, NULL) == RIGHT)
             blame(&r, &run, NULL);
         else if (!worker_not_run(&run) && !worker_late(&run))
@@ -810,6 +793,7 @@ void check_given_case(void)
 // With CASE only given_case runs, without it everything else.
 ReportHook(PRE_ALL)(struct criterion_test_set *set)
 {
+    if (on_cpu_backend()) session_keep(getenv("WB_WORKER"));  // a context of CUDA is of one process
     FOREACH_SET(struct criterion_suite_set * suite, set->suites)
     {
         FOREACH_SET(struct criterion_test * test, suite->tests)

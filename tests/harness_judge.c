@@ -29,7 +29,7 @@ void say_case(report *r, const worker_run *run)
 {
     wb_case_print(run->problem, &run->c, r->given);
     snprintf(r->finding, sizeof r->finding, "%s",
-             !*run->said.finding && worker_exchange(run)->overrun ? "overrun" : run->said.finding);
+             !*run->said.finding && run->shared && worker_exchange(run)->overrun ? "overrun" : run->said.finding);
     if (run->said.count) {
         say(r, "\n  it printed  ");
         for (const char *p = run->said.text; *p; p++) {

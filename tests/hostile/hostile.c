@@ -49,6 +49,10 @@ ATTACK(dies_at_the_end, "", "the worker died of signal 6 (Aborted) after it had 
     if (calls++ == 0) atexit(abort);
     return RIGHT;
 }
+ATTACK(dies_behind_all_cases, "one_tile", "after it had finished, when the test asked the worker to end")
+{
+    return attack_dies_at_the_end(O, L, Q, K, V, shape);
+}
 
 ATTACK(endless, "", "no answer in 2 s, in the function")
 {
@@ -57,7 +61,7 @@ ATTACK(endless, "", "no answer in 2 s, in the function")
     return WB_OK;
 }
 
-ATTACK(kills_its_parent, "", "the test itself died of signal 9")  // which has started the worker
+ATTACK(kills_its_parent, "", "died of signal 9")  // the test, or what forked the worker, which dies with it
 {
     kill(getppid(), SIGKILL);
     return WB_OK;

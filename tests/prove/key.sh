@@ -17,9 +17,9 @@ problems1)
     ;;
 *) exit 1 ;;
 esac
-"$out/wb" points "$grade" "$number" >/dev/null || exit 1
-awk -F '\t' -v number="$number" -v keys=$([ "$impl" = solutions ] && echo 1 || echo 0) '
-    $1 == number { won = $4; of = $5 }
-    END { print won " of " of " points"; exit !(of > 0 && won == keys * of) }' "$grade/scores.tsv" || exit 1
+"$out/wb" points "$grade" "$number" | sed -n "s|^  $number .* \([0-9]*\) / \([0-9]*\).*|\1 \2|p" |
+    awk -v keys=$([ "$impl" = solutions ] && echo 1 || echo 0) '
+    { won = $1; of = $2 }
+    END { print won " of " of " points"; exit !(of > 0 && won == keys * of) }' || exit 1
 counts
 mv "$ROW.new" "$ROW.spent"

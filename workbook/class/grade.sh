@@ -1,6 +1,6 @@
 #!/bin/sh
 # grade.sh [--again] [--unsafe|--container] [--] SUBMISSION OUT - grades one submission, a folder or an archive that
-# nobody trusts, and leaves in the folder OUT report.txt, results.json (Gradescope), scores.tsv and record, which make
+# nobody trusts, and leaves in the folder OUT report.txt, results.json (Gradescope) and record, which make
 # grade-all collects. Many may run at once. --unsafe: where bubblewrap does not work, with limits alone; --container:
 # the same, without asking, since this container exists for one submission. Exit status: README.md.
 #
@@ -198,7 +198,7 @@ ln -s "$base/workbook" "$base/tests" "$tree/"
 for judge in tests wb diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
 [ -z "$one" ] || numbers=$P out=$scratch/one # tried, and recorded nowhere
 mkdir -p "$out" && rm -rf "$out/sources" && mv "$scratch/shown" "$out/sources" || exit 1
-for old in 00.note record report.txt results.json scores.tsv; do rm -f "$out/$old"; done
+for old in 00.note record report.txt results.json; do rm -f "$out/$old"; done
 for number in $numbers; do
     case $kept in *"$number"*) ;; *) rm -f "$out/$number.json" ;; esac
 done

@@ -6,8 +6,7 @@
 // would start the program anew for each, load its thirty libraries, and talk to it under names that anybody can tell.
 //
 // A failure's message may begin with the row's `given` and `finding`, each with RECORD_ABOUT (record.h) behind it. With
-// " names" behind the number no test is run: each is a row as if it had been skipped. Who only asks whether all pass
-// (--fail-fast, and no record) has them run in this process, with one worker for most of their cases.
+// " names" behind the number no test is run: each is a row as if it had been skipped.
 #include "record.h"
 
 #include "score/outcome.h"
@@ -16,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -43,9 +41,6 @@ static size_t job_count;
 static bool some_failed;
 static FILE *record;
 static bool only_names;
-bool record_together;
-static jmp_buf ended;  // where a test of these ends
-static void (*put_off)(void);
 static int gave_up;  // a test found that it cannot judge, as its exit status says (record.h): the record gets no end
 
 // ------------------------ in a test
@@ -57,24 +52,8 @@ static told *mine;
 
 static __attribute__((noreturn)) void end_test(void)
 {
-    if (record_together) longjmp(ended, 1);
     fflush(NULL);
     _exit(0);
-}
-
-void record_at_end(void (*end)(void))
-{
-    put_off = end;
-    if (!record_together) end();
-}
-
-static bool passes_here(void (*test)(void))
-{
-    static told said;
-    mine = &said;
-    if (test && setjmp(ended) == 0) test();
-    if (said.failed) fprintf(stderr, "%s\n", said.text);
-    return !said.failed;
 }
 
 // What tests call of Criterion is found here before it is found in its library.
@@ -216,14 +195,11 @@ static void sort_by_place(struct criterion_ordered_set *tests)
 static void begin(struct criterion_test_set *set)
 {
     extern f_report_hook __start_cr_pra[] __attribute__((weak)), __stop_cr_pra[] __attribute__((weak));
-    for (f_report_hook *hook = __start_cr_pra; hook < __stop_cr_pra; hook++) (*hook)(set);
     const char *number = getenv("WB_TOLD");
-    record_together = !number && criterion_options.fail_fast;
-    if (!number) return;
-    record = fdopen(atoi(number), "w");
-    only_names = strchr(number, ' ');
-    if (!record || fcntl(fileno(record), F_SETFD, FD_CLOEXEC)) abort();
+    only_names = number && strchr(number, ' ');
+    if (number && (!(record = fdopen(atoi(number), "w")) || fcntl(fileno(record), F_SETFD, FD_CLOEXEC))) abort();
     unsetenv("WB_TOLD");
+    for (f_report_hook *hook = __start_cr_pra; hook < __stop_cr_pra; hook++) (*hook)(set);
 }
 
 __attribute__((visibility("default"))) int criterion_run_all_tests(struct criterion_test_set *set)
@@ -241,16 +217,13 @@ __attribute__((visibility("default"))) int criterion_run_all_tests(struct criter
             if (wanted && fnmatch(wanted, test->data->identifier_, FNM_EXTMATCH)) continue;
             while (job_count >= (most < MOST_JOBS ? most : MOST_JOBS)) wait_for_one();
             if (some_failed && criterion_options.fail_fast) continue;
-            if (record_together)
-                some_failed = !passes_here(test->test);
-            else if (only_names)
+            if (only_names)
                 write_row(test, RESULT_SKIP, 0, &(told){.failed = false});
             else
                 start(test, &suite->suite);
         }
     }
     while (job_count) wait_for_one();
-    if (record_together && !some_failed) some_failed = !passes_here(put_off);
     if (record && gave_up != RECORD_GAVE_UP) results_end(record, gave_up == RECORD_STARVED);
     return !some_failed && !gave_up;
 }

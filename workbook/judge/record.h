@@ -1,8 +1,6 @@
 // record.h - how a test tells record.c, in another process, more than that it failed.
 #pragma once
 
-#include <stdbool.h>
-
 // Ends the case with which to run a failed test again, and what a report is of (layer_requests.h), in front of a
 // failure's message. No text of a student's holds this character.
 enum { RECORD_ABOUT = 0x1f };
@@ -12,7 +10,3 @@ enum { RECORD_GAVE_UP = 99 };
 
 // The same of one that could not judge since the machine was too busy: to be tried again, alone.
 enum { RECORD_STARVED = 98 };
-
-// Whether all tests run in this process (record.c). What a test does at its end is then put off until all have passed.
-extern bool record_together;
-void record_at_end(void (*end)(void));

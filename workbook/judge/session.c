@@ -11,11 +11,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool session_exact, session_apart;
+bool session_exact;
 
 double session_timeout(void)
 {
@@ -38,7 +39,7 @@ static void keep_coverage(const session *s)
 {
     static wb_counted counted;
     char path[4096];
-    if (s->coverage < 0 || !s->served) return;
+    if (!getenv("WB_COVERAGE") || !s->served) return;
     counted.bytes = 0;
     if (pread(s->coverage, &counted, sizeof counted, 0) < 0 || counted.bytes > sizeof counted.gcda) counted.bytes = 0;
     snprintf(path, sizeof path, "%s/w-%d-XXXXXX", getenv("WB_COVERAGE"), s->served);
@@ -48,55 +49,108 @@ static void keep_coverage(const session *s)
 
 // On two of the processors, as wherever this is proved: what threads write side by side, gcc's counters above all,
 // costs each of them seconds of its own. The key of 02 took 4 s of one processor for 102,199 rows, and 71 of 16.
-static void take_two_processors(void)
+static void give_two_processors(pid_t worker)
 {
-    setenv("CUDACPU_THREADS", "2", 0);
     cpu_set_t all, two;
     CPU_ZERO(&two);
     if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) <= 2) return;
-    int before = getpid() % (CPU_COUNT(&all) / 2) * 2;
+    int before = worker % (CPU_COUNT(&all) / 2) * 2;
     for (int i = 0; CPU_COUNT(&two) < 2; i++)
         if (CPU_ISSET(i, &all) && --before < 0) CPU_SET(i, &two);
-    sched_setaffinity(0, sizeof two, &two);
+    sched_setaffinity(worker, sizeof two, &two);
 }
 
-static void become_worker(const char *path, int socket, int output, int finding, int counts)
+static void become_worker(const char *path, const char *serves, const int files[WORKER_FILES])
 {
     setpgid(0, 0);                     // so that what it starts can be ended with it
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // an endless loop would outlive a test that was interrupted
-    take_two_processors();
+    give_two_processors(getpid());
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     dup2(open("/dev/null", O_RDONLY), 0);
-    dup2(output, 1);
-    dup2(output, 2);
-    dup2(socket, 3);
-    if (counts < 0 || dup2(counts, COVERAGE_FILE) < 0) close(COVERAGE_FILE);
-    dup2(finding, FINDING_FILE);
-    for (int i = FINDING_FILE + 1; i < 256; i++) close(i);
+    dup2(files[0], 1);
+    for (int i = 0; i < WORKER_FILES; i++) dup2(files[i], OUTPUT_FILE + i);
+    for (int i = OUTPUT_FILE + WORKER_FILES; i < 256; i++) close(i);
     setenv("OPENBLAS_THREAD_TIMEOUT", "4", 0);  // or its threads turn round and round between products
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
     setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here
+    setenv("CUDACPU_THREADS", "2", 0);  // as many as it has processors
     if (session_exact) execl(path, path, "--guard", "0", "--exchange", "3", (char *)NULL);
-    execl(path, path, session_apart ? "--apart" : "--exchange", "3", (char *)NULL);
+    execl(path, path, serves, "3", (char *)NULL);
     fprintf(stderr, "%s: %s\n", path, strerror(errno));
     _exit(127);
 }
 
-bool session_start(session *s, const char *path)
+// The worker that is kept, and the way to it; -1: none is.
+static pid_t kept;
+static int door = -1;
+
+// What it has cost, with all that it has started, is then this process's.
+static void end_kept(void)
+{
+    close(door), door = -1;
+    while (waitpid(kept, NULL, 0) < 0 && errno == EINTR) {}
+}
+
+// It says first of all its number, or something stands between it and this process; what it says before is of every
+// worker. With a second thread it would not be forked as it is.
+void session_keep(const char *path)
 {
     int sockets[2], pipes[2];
+    char number[32], said[32] = "", threads[64];
+    struct stat tasks;
+    if (door >= 0) end_kept();
+    if (!path || access(path, X_OK) || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) || pipe(pipes)) return;
+    const int files[] = {pipes[1], sockets[1], pipes[1], pipes[1]};
+    if ((kept = fork()) == 0) become_worker(path, "--tests", files);
+    if (kept < 0) return;
+    close(sockets[1]), close(pipes[1]);
+    door = sockets[0];
+    snprintf(number, sizeof number, "%d\n", (int)kept);
+    snprintf(threads, sizeof threads, "/proc/%d/task", (int)kept);
+    const bool alone = poll(&(struct pollfd){pipes[0], POLLIN, 0}, 1, 5000) == 1 &&
+                       read(pipes[0], said, sizeof said - 1) > 0 && strcmp(said, number) == 0 &&
+                       stat(threads, &tasks) == 0 && tasks.st_nlink == 3;
+    close(pipes[0]);
+    if (alone && atexit(end_kept) == 0) return;
+    kill(-kept, SIGKILL), kill(kept, SIGKILL);
+    end_kept();
+}
+
+// A worker that the one that is kept forks; 0: there is none.
+static pid_t forked_worker(const int files[WORKER_FILES], int *life)
+{
+    int ends[2];
+    pid_t pid = 0;
+    const char text[WB_CASE_TEXT] = {session_exact};
+    if (door < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends)) return 0;
+    int all[MOST_FILES] = {[WORKER_FILES] = ends[1]};
+    memcpy(all, files, WORKER_FILES * sizeof *files);
+    const bool asked = wb_exchange_send(door, text, all, MOST_FILES);
+    close(ends[1]);
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 20}, sizeof(struct timeval));
+    if (asked && recv(ends[0], &pid, sizeof pid, 0) == sizeof pid && pid > 1) return *life = ends[0], pid;
+    close(ends[0]), close(door), door = -1;
+    return 0;
+}
+
+bool session_start(session *s, const char *path)
+{
+    int sockets[2], pipes[2], life = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pipe(pipes)) return false;
-    const int finding = session_memory(WB_FINDING), counts = getenv("WB_COVERAGE") ? session_memory(COVERAGE_ROOM) : -1;
-    const pid_t pid = fork();
+    const int files[] = {pipes[1], sockets[1], session_memory(COVERAGE_ROOM), session_memory(WB_FINDING)};
+    pid_t pid = forked_worker(files, &life);
+    if (!pid && (pid = fork()) == 0) become_worker(path, "--exchange", files);
     if (pid < 0) return false;
-    if (pid == 0) become_worker(path, sockets[1], pipes[1], finding, counts);
-    setpgid(pid, pid);  // whoever is first
+    if (life < 0)
+        setpgid(pid, pid);  // whoever is first
+    else
+        give_two_processors(pid);
     close(sockets[1]);
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
-    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .finding = finding, .coverage = counts};
+    *s = (session){pid, life, sockets[0], pipes[0], .coverage = files[2], .finding = files[3]};
     s->own.looked = spent_now();
     return true;
 }
@@ -159,6 +213,7 @@ static void take_finding(const session *s, session_said *said)
 static bool has_ended(const session *s)
 {
     siginfo_t info = {.si_pid = 0};
+    if (s->life >= 0) return poll(&(struct pollfd){s->life, POLLIN, 0}, 1, 0) != 0;
     return waitid(P_PID, (id_t)s->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == s->pid;
 }
 
@@ -176,8 +231,9 @@ static void wait_for(const session_turn turns[], int count, bool answer, double 
 static bool give(const session_turn *turn, const wb_problem *problem, int board)
 {
     char text[WB_CASE_TEXT] = "";
+    const int files[] = {turn->file, board};
     wb_case_print(problem, turn->c, text);
-    return wb_exchange_send(turn->s->socket, text, turn->file, board);
+    return wb_exchange_send(turn->s->socket, text, files, board < 0 ? 1 : 2);
 }
 
 // How far its worker says that it is.
@@ -247,6 +303,23 @@ static void ask_where(const session_turn *turn)
         take_output(turn->s, turn->said), usleep(10000);
 }
 
+// Ends it, if it has not ended, and all that it has started.
+static struct rusage await_end(session *s, int *status)
+{
+    wb_ended ended = {.status = SIGKILL};  // what is known where nobody tells: who should was killed, and it with them
+    if (s->life >= 0) {
+        shutdown(s->life, SHUT_WR);
+        recv(s->life, &ended, sizeof ended, 0);
+        close(s->life);
+    } else {
+        kill(-s->pid, SIGKILL);
+        kill(s->pid, SIGKILL);
+        while (wait4(s->pid, &ended.status, 0, &ended.usage) < 0 && errno == EINTR) {}
+    }
+    *status = ended.status;
+    return ended.usage;
+}
+
 session_outcome session_end(session *s, bool at_once, session_said *said, int *status)
 {
     session_outcome how = SESSION_IN_TIME;
@@ -260,10 +333,7 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
         else
             usleep(500);
     }
-    kill(-s->pid, SIGKILL);
-    kill(s->pid, SIGKILL);
-    struct rusage usage = {.ru_maxrss = 0};
-    while (wait4(s->pid, status, 0, &usage) < 0 && errno == EINTR) {}
+    const struct rusage usage = await_end(s, status);
     spent_add(&s->own, (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
     s->peak = (size_t)usage.ru_maxrss * 1024;
@@ -271,7 +341,7 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
     if (s->output >= 0) close(s->output);
     close(s->finding);
     keep_coverage(s);
-    if (s->coverage >= 0) close(s->coverage);
+    close(s->coverage);
     s->pid = 0;
     return how;
 }
@@ -311,7 +381,7 @@ const char *session_serve(const session_turn turns[], int count, const wb_proble
     const session_turn *const turn = &turns[*whose];
     wb_stage stage = stage_of(turn);  // before a sleep in it is interrupted
     int status = 0, any;
-    if (*how == SESSION_LATE && !session_apart) ask_where(turn);
+    if (*how == SESSION_LATE) ask_where(turn);
     const session_outcome end = session_end(turn->s, answer != WB_ANSWER_NEVER, turn->said, &status);
     for (int i = 0; i < count; i++)
         if (i != *whose) session_end(turns[i].s, true, turns[i].said, &any);

@@ -7,10 +7,11 @@
 
 typedef struct session {
     pid_t pid;       // 0: there is no worker
+    int life;        // where its end is told, if it was forked by one that is kept (exchange.h); -1: it is a child
     int socket;      // the judge's end
     int output;      // the end of the pipe that it prints to; -1: closed
     int finding;     // where a report of the layer says what it is of
-    int coverage;    // where it writes what ran of the function (exchange.h); -1: nobody asks
+    int coverage;    // where it writes what ran of the function (exchange.h)
     int served;      // how many cases it has answered
     spent_time own;  // what it has cost
     double before;   // what it had cost when the case under way began, and
@@ -26,7 +27,6 @@ typedef struct session_said {
 } session_said;
 
 extern bool session_exact;  // workers get buffers that end with their tensors, without guards; nothing else is counted
-extern bool session_apart;  // cases run in a child of the worker: one that ends it costs no program
 
 double session_timeout(void);  // seconds of its own that a worker has for each call of a case: WB_TIMEOUT, or 20
 
@@ -36,7 +36,11 @@ typedef enum session_outcome { SESSION_IN_TIME, SESSION_LATE, SESSION_STARVED } 
 // An anonymous file that a worker can map, whose size is sealed. -1, with errno, if the system has none.
 int session_memory(size_t bytes);
 
-// Starts the program; false, with errno, if the system cannot.
+// Keeps a worker of which session_start forks others (exchange.h), if the program can be one such: not where a sandbox
+// stands in between, nor where it has printed or started threads before main.
+void session_keep(const char *path);
+
+// Starts a worker; false, with errno, if the system cannot.
 bool session_start(session *s, const char *path);
 
 // Tells it to end, waits for that as for a case, unless `at_once`, and ends whatever it started. *status: of waitpid.

@@ -60,6 +60,7 @@ static bool share(void)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), file);
     setenv("WB_REPAIR", name, 1);
+    session_keep(worker_path());
     return shared != MAP_FAILED;
 }
 static int processes(void)
@@ -75,13 +76,14 @@ static bool is_wrong(int n)
     char limit[40];  // some changes never end; a worker that starts beside other work may take a tenth of a second
     if (is_over()) return true;
     const double least = shared->probing ? 15 : n != first && n != case_count ? 5 : 1;
-    const double most = seconds[n] * 10 > least ? seconds[n] * 10 : least, left = budget - own.cpu;
+    const double most = seconds[n] * 10 > least ? seconds[n] * 10 : least, before = own.cpu, left = budget - before;
     snprintf(limit, sizeof limit, "%g", most < left ? most : left < 0.3 ? 0.3 : left);
     setenv("WB_TIMEOUT", limit, 1);
     expect_start(&run, problem, &cases[n], cases[n].watched || cases[n].order ? WORKER_ALONE : WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&run);
     bool right = !run.ending[0] && x->stage == WB_STAGE_DONE && x->status == WB_OK && x->device_status == WB_OK;
-    if (run.ending[0]) own.cpu += atof(limit);  // a killed child's time is added to nobody's
+    if (worker_late(&run)) now(), own.cpu = before + atof(limit);  // whether it turned or slept
+    if (x->device_status != WB_OK) worker_retire(WORKER_SHARED);   // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
     for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
@@ -330,7 +332,7 @@ static int try_all(int found[SUITES])
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
 
-// For who asks what a suite finds (tests/prove/edits.sh, kills.sh): so many of the changes that change a result, drawn
+// For who asks what a suite finds (tests/prove/edits.sh): so many of the changes that change a result, drawn
 // by a seed, a line each with the case, and for each a file BUILT.ID that turns it on in the worker that finds its name
 // in WB_REPAIR.
 static int choose(int count, uint64_t seed, const char *built)
@@ -380,7 +382,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
     }
-    session_apart = true;
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);

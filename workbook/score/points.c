@@ -1,5 +1,5 @@
 // points.c - points for what the suites found: prints the score table of the problems of this run, and writes into
-// FOLDER scores.tsv, report.txt and results.json (Gradescope), each of them whole or not at all.
+// FOLDER report.txt and results.json (Gradescope), each of them whole or not at all.
 #include "score/safe_text.h"
 #include "score/score.h"
 
@@ -14,20 +14,6 @@ static void write_whole(const char *folder, const char *name, void (*write)(FILE
     if (!file) grades_give_up(path);
     write(file, folder);
     if (ferror(file) || fclose(file) || rename(path, final)) grades_give_up(final);
-}
-
-static void write_scores(FILE *f, const char *folder)
-{
-    (void)folder;
-    fprintf(f, "number\tname\tstate\tearned\tpossible\tgroup\tnext\ttitle\ttest\tcase\n");
-    EACH_PROBLEM (p) {
-        const score s = grades_of(p->number);
-        const result *r = NULL;
-        const char *test = s.next ? grades_missing(s.next, &r) : NULL;
-        fprintf(f, "%02d\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t", p->number, p->name, grades_records[p->number].state, s.earned,
-                s.possible, p->group, s.next ? s.next->name : "-", s.next ? s.next->title : "-");
-        fprintf(f, "%s\t%s\n", test ? test : "-", r && *r->given ? r->given : "-");
-    }
 }
 
 // The score table of these problems.
@@ -158,7 +144,6 @@ int score_points(char **given)
         standing_read(folder);
     else
         grades_read(folder);
-    write_whole(folder, "scores.tsv", write_scores);
     write_whole(folder, "report.txt", write_report);
     write_whole(folder, "results.json", write_gradescope);
     write_table(stdout, folder, asked);

@@ -4,7 +4,7 @@
 // machine was too busy.
 //
 // build/grade (build/BACKEND/IMPL/grade for another IMPL) keeps NN.json of each problem (score/outcome.h), and of all
-// scores.tsv, report.txt and results.json (Gradescope), written whatever happens, an interrupt too.
+// report.txt and results.json (Gradescope), written whatever happens, an interrupt too.
 //
 //   SANITIZE=1       a problem passes only if the check build (sanitize.c) finds nothing either, and promises are won
 //                    only then; 0: not asked, even after a failure

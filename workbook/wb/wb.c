@@ -42,18 +42,13 @@ static int show(char **given)
     if (!outcome_read(given[0], &o)) return fprintf(stderr, "wb: there is no record %s\n", given[0]), 2;
     const results *const r = &o.results;
     const result_status status = results_status(what);
-    const bool rows = strcmp(what, "rows") == 0, all = rows || strcmp(what, "tests") == 0;
+    const bool all = strcmp(what, "tests") == 0;
     results_sort(&o.results);
     if (show_text(&o, what)) return 0;
     if (strcmp(what, "counts") == 0) return suite_say_counts(r), 0;
     if (status == RESULT_STATUSES && !all) return fprintf(stderr, "wb: show RECORD %s: unknown word\n", what), 2;
-    for (int i = 0; i < r->count; i++) {
-        const result *const row = &r->rows[i];
-        if (rows)
-            printf("%s\t%s\t%.3f\t%s\n", result_words[row->status], row->test, row->seconds, row->checkpoint);
-        else if (all || row->status == status)
-            printf("%s\n", row->test);
-    }
+    for (int i = 0; i < r->count; i++)
+        if (all || r->rows[i].status == status) printf("%s\n", r->rows[i].test);
     return 0;
 }
 
@@ -80,9 +75,9 @@ static const struct {
     {"suite", "[OPTION...] TEST_PROGRAM WORKER BACKEND [OPTION...]", 1, wb_suite, "runs a suite on a worker (suite.c)"},
     {"list", "TEST_PROGRAM", 1, list, "the names of its tests"},
     {"show", "RECORD WHAT", 2, show,
-     "tests: all names; ok, FAIL, SKIP: their names; counts; rows; case, message: of the first failure"},
+     "tests: all names; ok, FAIL, SKIP: their names; counts; case, message: of the first failure"},
     {"plain", "", 0, plain, "prints untrusted text from standard input, made safe by safe_text.h"},
-    {"points", "FOLDER NN...", 1, score_points, "a table; writes scores.tsv, report.txt, results.json"},
+    {"points", "FOLDER NN...", 1, score_points, "a table; writes report.txt and results.json"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, in these problems first"},
     {"total", "FOLDER", 1, score_total, "Score: ..."},
     {"class", "OUT <NAMES", 1, score_class, "prints grades.csv for the submissions in OUT/reports"},

@@ -19,9 +19,9 @@ size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c,
     return at;
 }
 
-typedef union wb_descriptor {  // one or two, as a socket carries them
+typedef union wb_descriptor {  // a few, as a socket carries them
     struct cmsghdr header;
-    char room[CMSG_SPACE(2 * sizeof(int))];
+    char room[CMSG_SPACE(MOST_FILES * sizeof(int))];
 } wb_descriptor;
 
 static struct msghdr message_of(struct iovec *text, wb_descriptor *descriptor)
@@ -30,13 +30,12 @@ static struct msghdr message_of(struct iovec *text, wb_descriptor *descriptor)
         .msg_iov = text, .msg_iovlen = 1, .msg_control = descriptor->room, .msg_controllen = sizeof descriptor->room};
 }
 
-bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int board)
+bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], const int files[], int count)
 {
     wb_descriptor descriptor = {.room = {0}};
     struct iovec data = {(char *)text, WB_CASE_TEXT};
     struct msghdr message = message_of(&data, &descriptor);
-    const int files[2] = {file, board};
-    const size_t bytes = sizeof(int) * (board < 0 ? 1 : 2);
+    const size_t bytes = sizeof(int) * (size_t)count;
     message.msg_controllen = CMSG_SPACE(bytes);
     descriptor.header.cmsg_len = CMSG_LEN(bytes);
     descriptor.header.cmsg_level = SOL_SOCKET;
@@ -45,19 +44,17 @@ bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int b
     return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == WB_CASE_TEXT;
 }
 
-int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int *board)
+int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int files[MOST_FILES])
 {
     wb_descriptor descriptor = {.room = {0}};
     struct iovec data = {text, WB_CASE_TEXT};
     struct msghdr message = message_of(&data, &descriptor);
-    int files[2] = {-1, -1};
-    if (recvmsg(socket, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC) != WB_CASE_TEXT) return -1;
-    if (CMSG_FIRSTHDR(&message))
-        memcpy(files, CMSG_DATA(&descriptor.header),
-               descriptor.header.cmsg_len < CMSG_LEN(sizeof files) ? sizeof(int) : sizeof files);
+    if (recvmsg(socket, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC) != WB_CASE_TEXT) return 0;
     text[WB_CASE_TEXT - 1] = 0;
-    *board = files[1];
-    return files[0];
+    if (!CMSG_FIRSTHDR(&message)) return 0;
+    const size_t bytes = descriptor.header.cmsg_len - CMSG_LEN(0);
+    memcpy(files, CMSG_DATA(&descriptor.header), bytes);
+    return (int)(bytes / sizeof *files);
 }
 
 void wb_exchange_answer(int socket, int number)

@@ -17,6 +17,10 @@
 // test takes every size from the case, waits for nothing without a deadline, and sends a worker away that answers
 // unasked or with another byte. Who answers early is judged by the memory as it then is.
 //
+// A new program for each worker costs more than most cases. So one may be kept, which runs none: where a test sends it
+// the other ends of these descriptors, it forks a worker, as fresh as a new program, and that one's keeper, which tells
+// the test the worker's number, and, once it has ended, how. When the test closes its end of `life`, it ends it.
+//
 // Between two cases the worker starts the counters of device memory anew and gives every buffer back. What it cannot
 // reset is the peak of the process's resident memory (so host_bytes means something in a first case alone), and what
 // the function keeps: that is the test's to notice (harness.h).
@@ -24,6 +28,8 @@
 
 #include "layer_requests.h"
 #include "case/case.h"
+
+#include <sys/resource.h>
 
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr
 
@@ -66,21 +72,28 @@ static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int 
 size_t wb_exchange_layout(const wb_tensor *tensors, int count, const wb_case *c, size_t guard,
                           wb_zone zones[WB_MAX_TENSORS]);
 
-// The test's end: gives the worker a case, and a board if that is not -1; false if it cannot be given one.
-bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int board);
+// A worker's descriptors; 1 is OUTPUT_FILE, too. A test sends them to the one that is kept, and `life` behind them.
+enum { OUTPUT_FILE = 2, SOCKET_FILE, COVERAGE_FILE, FINDING_FILE, LIFE, WORKER_FILES = LIFE - OUTPUT_FILE, MOST_FILES };
+typedef struct wb_ended {  // what a test hears of `life` after the worker's number
+    int status;            // as that of wait4
+    struct rusage usage;
+} wb_ended;
+
+// The test's end: gives the worker a case with its memory, and a board if there is one; false if it cannot.
+bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], const int files[], int count);
 
 // Whether answer `number` has come. Does not wait.
 typedef enum wb_answer { WB_NO_ANSWER, WB_ANSWERED, WB_ANSWER_DAMAGED, WB_ANSWER_NEVER } wb_answer;
 wb_answer wb_exchange_answered(int socket, int number);
 
-// The worker's end: waits for a case; returns the file, which the caller closes, or -1. board: the same, -1: none.
-int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int *board);
+// The worker's end: waits for a case; returns how many files came, which the caller closes; 0: the socket has ended.
+int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int files[MOST_FILES]);
 void wb_exchange_answer(int socket, int number);
 
 // How often each branch of the function's own source ran, as gcc counts it: what a worker that is built so (build.mk,
 // COUNTED) writes after each case to descriptor 4, if the test gave it that file, of COVERAGE_ROOM bytes. The function
 // could write there what it likes (class/threats.md), as to 5, where a report says what it is of (wb_report_to).
-enum { COVERAGE_FILE = 4, FINDING_FILE, COVERAGE_ROOM = 1 << 20 };
+enum { COVERAGE_ROOM = 1 << 20 };
 typedef struct wb_counted {
     uint64_t bytes;                               // of what follows; 0: nothing was counted
     char gcda[COVERAGE_ROOM - sizeof(uint64_t)];  // for gcov

@@ -17,10 +17,12 @@
 #include "worker/run.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,7 +70,6 @@ int try_run(wb_run *r, int board_file)
 
 static FILE *counts;   // --count: a row a case, read by score/next.c
 static int told = -1;  // --report
-static bool apart;     // a child serves: serve_apart()
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
 static int try_case(const wb_problem *problem, const char *text, int file, int board, bool exact)
@@ -89,7 +90,6 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
     if (status) return status;
     const wb_exchange *x = (wb_exchange *)run.shared;
     const wb_asked *a = &x->asked;
-    if (apart && x->device_status != WB_OK) return 3;  // what a device error leaves is no other case's
     if (counts)
         fprintf(counts, "%llu\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks,
                 (unsigned long long)a->multiplied, (unsigned long long)a->products, (unsigned long long)a->sent,
@@ -103,35 +103,66 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
 __attribute__((weak)) void coverage_write(void) {}
 
 // For a test: case after case, until there are no more.
-static int serve(const wb_problem *problem, int socket, bool exact, int *served)
+static int serve(const wb_problem *problem, int socket, bool exact)
 {
     char text[WB_CASE_TEXT];
-    int board;
+    int files[MOST_FILES];
     if (wb_report_to) wb_report_to(FINDING_FILE);
-    for (int file; (file = wb_exchange_receive(socket, text, &board)) >= 0; ++*served) {
-        const int status = try_case(problem, text, file, board, exact);
+    for (int count, served = 0; (count = wb_exchange_receive(socket, text, files)) > 0; served++) {
+        const int status = try_case(problem, text, files[0], count > 1 ? files[1] : -1, exact);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
         coverage_write();
-        wb_exchange_answer(socket, *served);
+        wb_exchange_answer(socket, served);
     }
     return 0;
 }
 
-// The same by a child, and after a case in which it ends by another: how far it came stands in that case's memory.
-static int serve_apart(const wb_problem *problem, int socket, bool exact)
+static void wake(int signal) { (void)signal; }
+
+// Forks a worker, and sees it end, by itself or when the test has had enough of it: the only one who waits for it.
+static __attribute__((noreturn)) void keep(const wb_problem *problem, const int files[MOST_FILES], bool exact)
 {
-    int *const served = mmap(NULL, sizeof *served, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), status;
-    pid_t child = served == MAP_FAILED ? -1 : 1;
-    for (apart = true; child > 0; wb_exchange_answer(socket, (*served)++)) {
-        if ((child = fork()) == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(serve(problem, socket, exact, served));
-        }
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-        if (status == 0) return 0;
+    const int life = files[WORKER_FILES];
+    sigset_t none, ends;
+    sigemptyset(&none), sigemptyset(&ends), sigaddset(&ends, SIGCHLD);
+    signal(SIGCHLD, wake), sigprocmask(SIG_SETMASK, &ends, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const pid_t worker = fork();
+    if (worker == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(SIGCHLD, SIG_DFL), sigprocmask(SIG_SETMASK, &none, NULL);
+        dup2(files[0], 1);
+        for (int i = 0; i < WORKER_FILES; i++) dup2(files[i], OUTPUT_FILE + i), close(files[i]);
+        close(life);
+        exit(serve(problem, SOCKET_FILE, exact));
     }
-    return 3;
+    if (worker < 0) _exit(3);
+    setpgid(worker, worker);  // so that what it starts can be ended with it
+    for (int i = 0; i < life; i++) close(i);
+    wb_ended ended;
+    send(life, &worker, sizeof worker, MSG_NOSIGNAL);
+    ppoll(&(struct pollfd){life, POLLIN, 0}, 1, NULL, &none);
+    kill(-worker, SIGKILL), kill(worker, SIGKILL);
+    wait4(worker, &ended.status, 0, &ended.usage);
+    send(life, &ended, sizeof ended, MSG_NOSIGNAL);
+    _exit(0);
+}
+
+// For all tests of a program: what is in this process is as it was when it began, so it is in all that it forks.
+static __attribute__((noreturn)) void serve_tests(const wb_problem *problem, int door)
+{
+    char text[WB_CASE_TEXT];
+    int files[MOST_FILES];
+    printf("%d\n", (int)getpid());
+    fflush(stdout);
+    while (wb_exchange_receive(door, text, files) == MOST_FILES) {
+        if (fork() == 0) keep(problem, files, *text);
+        for (int i = 0; i < MOST_FILES; i++) close(files[i]);
+        while (waitpid(-1, NULL, WNOHANG) > 0) {}
+    }
+    while (waitpid(-1, NULL, WNOHANG) > 0) {}  // what these have cost is then this one's
+    _exit(0);
 }
 
 // Whether a case is one that can be asked of the function, without asking it.
@@ -151,12 +182,11 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
     bool exact = false;
     const char *record = NULL;
     long block = 0;
-    int served = 0;
     if (wb_play_strictly) wb_play_strictly();
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
-        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), exact, &served);
-        if (strcmp(argv[i], "--apart") == 0) return serve_apart(problem, atoi(argv[i + 1]), exact);
+        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), exact);
+        if (strcmp(argv[i], "--tests") == 0) serve_tests(problem, atoi(argv[i + 1]));
         if (strcmp(argv[i], "--record") == 0)
             record = argv[i + 1];
         else if (strcmp(argv[i], "--block") == 0)
