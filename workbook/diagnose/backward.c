@@ -195,9 +195,33 @@ static void look_at_end(const record *r, int output)
 // As long as that gap is as shipped a head has the rows of its thread 0 alone: only one row can be looked at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 
+// Whether the sums of all heads lack the same rows of each sequence: the last ones, or the first.
+static void look_at_rows_left_out(void)
+{
+    const int N = s->q_len;
+    EACH_PAIR (cut, N, last, 2) {
+        int fits = 0;
+        for (int h = 0; h < s->q_heads; h++) {
+            double sum = 0, size = 0;
+            EACH_PAIR (b, s->batch, i, N) {
+                const int row = (b * s->q_heads + h) * N + i;
+                const double term = exp(e.sink_logits[h] - e.L[row]) * e.delta[row];
+                size += fabs(term), sum -= (i < cut) == last ? term : 0;
+            }
+            fits += fabs(e.dsinks[h] - sum) <= 3e-6 * size;
+        }
+        if (fits == s->q_heads && cut == 0) return;  // all of them are right
+        if (fits == s->q_heads && fits > 1)
+            find(BY_END, "rows left out", "rows of the head",
+                 "dsinks is the sum over rows %d to %d of each sequence: rows %s %d are not added", last ? 0 : cut,
+                 last ? cut - 1 : N - 1, last ? "from" : "before", cut);
+    }
+}
+
 static void look_at_dsinks(void)
 {
     if (s->q_len > 1 && !block_is_summed()) return;
+    look_at_rows_left_out();
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
         double sum[6 + POWERS] = {0}, size = 0;

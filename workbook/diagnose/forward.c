@@ -28,6 +28,13 @@ static int head_forms(const fit *f, int h, form *forms)
     return n;
 }
 
+static bool is_seen_by(const product *S, int key)
+{
+    bool some = false;
+    for (int i = 0; i < S->rows; i++) some |= S->a_row[i] >= 0 && sees(S->a_row[i], key);
+    return some;
+}
+
 // K and V: which of their heads a query head reads. False if that is wrong.
 bool look_at_heads(const record *r, bool of_V)
 {
@@ -51,10 +58,18 @@ bool look_at_heads(const record *r, bool of_V)
             const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
             const product *const S = steps[t].S;  // in 16, V has another order
             for (int c = 0; p && of_V && !p->scores && e.problem->signature != WB_FP8 && c < S->cols; c++)
-                if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c]))
-                    find(BY_HEADS + 1, "V of another key", "fetch|skip|overlap|first key|page lookup",
-                         "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d",
-                         steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]));
+                if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c])) {
+                    const bool skipped =
+                        has_gap("skip") && is_seen_by(S, key_of(S->b_row[c])) != is_seen_by(S, key_of(p->b_row[c]));
+                    find(
+                        BY_HEADS + 1, "V of another key", skipped ? "skip" : "fetch|skip|overlap|first key|page lookup",
+                        "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d%s",
+                        steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]),
+                        skipped
+                            ? ". These queries skip one of the two tiles: are K's and V's place both given back for "
+                              "each tile that is skipped?"
+                            : "");
+                }
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);
