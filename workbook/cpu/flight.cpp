@@ -91,10 +91,22 @@ static void report_waits(const work &first, const work &second)
         if (w.order > second.order && !late && covers(w.event, first)) late = &w;
     }
     if (!early && !late) return;
-    report_line("%s", late              ? "it does so, but only after the later operation was queued:"
-                      : early->recorded ? "the latest event for which it does was recorded too early:"
-                                        : "the event for which it does was never recorded, so it waits for nothing:");
+    report_line("%s", late ? "it does so, but only after the later operation was queued:"
+                      : early->recorded
+                          ? "the latest event that it waits for was recorded too early, or is the wrong one:"
+                          : "the event that it waits for was never recorded, so it waits for nothing:");
     report_code(late ? late->code : early->recorded ? early->recorded : early->code);
+}
+
+// Of a copy, or a kernel that counts, what this byte belongs to.
+static flight_range range_of(const work &w, const char *at)
+{
+    for (const flight_range &r : w.ranges)
+        if (at >= r.at && at < r.at + r.bytes) return r;
+    for (int n = 0; n < w.held.pieces; n++)
+        if (const char *piece = static_cast<const char *>(w.held.at[n]); at >= piece && at < piece + w.held.bytes[n])
+            return {piece, w.held.bytes[n], false, "", {}, -1};
+    return {at, 0, false, "", {}, -1};
 }
 
 // `w`, a kernel or a copy, touches what a message has; or both are messages.
@@ -111,11 +123,18 @@ static void report_waits(const work &first, const work &second)
     report_line("%s %s%s %s %s at %s %s %s", who.c_str(), later ? "" : "may still ",
                 later ? does(w, write) : is_to_do(w, write), place, r.call, leaf(r.site),
                 r.write ? "receives from" : "sends to", peer.c_str());
-    report_line(
-        later ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after the message"
-        : frees(w)
-            ? freed
-            : "the message's stream must wait, by cudaStreamWaitEvent(), for an event recorded after this operation");
+    const flight_range own = range_of(w, at);
+    const ptrdiff_t begins = own.at - r.at, ends = begins + ptrdiff_t(own.bytes) - ptrdiff_t(r.bytes);
+    const bool other = own.bytes && begins && (begins < 0 || ends > 0);  // buffer, or so it seems
+    if (other)
+        report_line("its %zu bytes begin %td bytes %s those of the message: do two buffers of a workspace overlap?",
+                    own.bytes, std::abs(begins), begins > 0 ? "behind" : "before");
+    report_line("%s%s", other ? "if not, " : "",
+                later      ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after "
+                             "the message"
+                : frees(w) ? freed
+                           : "the message's stream must wait, by cudaStreamWaitEvent(), for an event recorded after "
+                             "this operation");
     if (!frees(w)) later ? report_waits(message, w) : report_waits(w, message);
     report_place(later ? w.site : r.site);
     if (code) report_code(code);

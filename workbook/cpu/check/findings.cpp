@@ -103,8 +103,9 @@ static const char *missing_order(const finding &f, const source_line lines[2])
     if (f.across_blocks)
         return same_line ? "an index that differs between blocks: which part of blockIdx is missing on this line? If "
                            "blocks must share the element, use an atomic or a second launch."
-                         : "an order between blocks, which a single launch does not guarantee: let one block own the "
-                           "element, use an atomic, or launch twice.";
+                         : "an index that differs between blocks: both blocks use this element, by one line each. In "
+                           "which of them is a dimension missing, or in another order? If blocks must share the "
+                           "element, use an atomic or a second launch.";
     if (f.across_warps)
         return same_line ? "one owner: let one thread do it, give each thread its own element, or use an atomic. If "
                            "these are two iterations of a loop, put a __syncthreads() into it."
