@@ -198,13 +198,12 @@ static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 // Whether the sums of all heads lack the same rows of each sequence: the last ones, or the first.
 static void look_at_rows_left_out(void)
 {
-    const int N = s->q_len;
-    EACH_PAIR (cut, N, last, 2) {
+    EACH_PAIR (cut, s->q_len, last, 2) {
         int fits = 0;
         for (int h = 0; h < s->q_heads; h++) {
             double sum = 0, size = 0;
-            EACH_PAIR (b, s->batch, i, N) {
-                const int row = (b * s->q_heads + h) * N + i;
+            EACH_PAIR (b, s->batch, i, s->q_len) {
+                const int row = (b * s->q_heads + h) * s->q_len + i;
                 const double term = exp(e.sink_logits[h] - e.L[row]) * e.delta[row];
                 size += fabs(term), sum -= (i < cut) == last ? term : 0;
             }
@@ -213,8 +212,8 @@ static void look_at_rows_left_out(void)
         if (fits == s->q_heads && cut == 0) return;  // all of them are right
         if (fits == s->q_heads && fits > 1)
             find(BY_END, "rows left out", "rows of the head",
-                 "dsinks is the sum over rows %d to %d of each sequence: rows %s %d are not added", last ? 0 : cut,
-                 last ? cut - 1 : N - 1, last ? "from" : "before", cut);
+                 "in each sequence, the rows %s row %d are not added to dsinks", last ? "behind" : "before",
+                 cut - last);
     }
 }
 

@@ -99,27 +99,25 @@ static void look_at_lanes(double m[8][4], int key)
              "taken over eight lanes, which hold two rows");
 }
 
-// Whether product n, which begins with chunk `at`, adds to what the one with the 16 keys, or columns of K, before left.
-static void look_at_sum(const record *r, int n, const chunk *firsts, chunk at)
+// Whether product n adds to what the one of the 16 keys, or columns of K, before left. firsts: chunks that B begins with.
+static void look_at_sum(const record *r, int n, const chunk *firsts)
 {
-    const bool K = at.of == OF_K;
+    static const float zeros[128];
+    const chunk at = firsts[n];
     const product *const p = &r->products[n];
-    const int begin = K ? 8 * at.number : key_of(at.row) % 32;
-    bool begun = false, zeros = true;
+    const int K = at.of == OF_K, begin = K ? 8 * at.number : key_of(at.row) % 32;
+    bool begun = false;
     for (int k = 0; k < n && begin; k++) {
-        const product *const o = &r->products[k];
-        if (o->walker != p->walker || firsts[k].of != at.of || firsts[k].row != at.row - !K * 16 ||
-            firsts[k].number != at.number - K * 2)
-            continue;
-        if (memcmp(o->after, p->before, 128 * sizeof(float)) == 0) return;
+        if (r->products[k].walker != p->walker || firsts[k].of != at.of) continue;
+        if (firsts[k].row != at.row - 16 * !K || firsts[k].number != at.number - 2 * K) continue;
+        if (memcmp(r->products[k].after, p->before, sizeof zeros) == 0) return;
         begun = true;
     }
-    for (int i = 0; i < 128; i++) zeros &= p->before[i] == 0;
     if (begun)
         find(BY_VALUE, "sum begins anew", "product",
              "the product of %s %d to %d adds to %s, and not to what that of the 16 before them left",
              K ? "columns" : "keys", begin, begin + 15,
-             zeros ? "zeros, as if C were cleared in each step" : "another C");
+             memcmp(p->before, zeros, sizeof zeros) ? "another C" : "zeros, as if C were cleared in each step");
 }
 
 // What each register is made of. False if it is not what it should be, or not known.
@@ -167,7 +165,7 @@ void look_at_fragments(const record *r)
         const product *p = &r->products[n];
         const chunk A = chunk_of(p->a, 1), column = chunk_of(p->b, 8), row = chunk_of(p->b, 1);
         firsts[n] = column.of == OF_K ? column : row;
-        if (firsts[n].of) look_at_sum(r, n, firsts, firsts[n]);
+        if (firsts[n].of) look_at_sum(r, n, firsts);
         for (int k = max_int(0, n - NEAR); k < n && A.of == OF_Q && column.of; k++)
             if (p->walker == p[k - n].walker && !memcmp(p->a, p[k - n].a, 256 * sizeof(float)) &&
                 !memcmp(p->b, p[k - n].b, 128 * sizeof(float)))
