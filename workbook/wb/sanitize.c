@@ -186,13 +186,16 @@ static void look_at_gpu(const wb_problem *p, const char *file, const char *worke
 // Another function of the library refuses an argument: where the source calls it, which is written down, too.
 static void find_calls(const wb_problem *p, const char *file)
 {
-    char called[80], *source = grades_read_file("%s", file), *places = "";
+    char name[80], *source = grades_read_file("%s", file), *places = "";
     int end = 0;
-    if (sscanf(found, "bad argument\twb_%76[a-z_0-9]:%n", called, &end) != 1 || strcmp(called, p->name) == 0) return;
-    report = text_of("sanitize: wb_%s() refuses an argument:%s\n", called, found + end);
+    if (sscanf(found, "bad argument\t%79[a-z_0-9]:%n", name, &end) != 1 || !source) return;
+    const char *const bare = strncmp(name, "wb_", 3) ? name : name + 3, *call = text_of("wb_%s(", bare);
+    if (strcmp(bare, p->name) == 0) return;
+    if (!strstr(source, call)) call = "wb_attention(";  // which chooses another
+    report = text_of("sanitize: %s() refuses an argument:%s\n", name, found + end);
     for (int n = 1; source; n++) {
         const char *const line = strsep(&source, "\n");
-        if (!strstr(line, text_of("wb_%s(", called))) continue;
+        if (!strstr(line, call)) continue;
         report = text_of("%s   called   at %s:%d\n               | %s\n", report, file, n, line + strspn(line, " "));
         places = text_of("%s %s:%d", places, strrchr(file, '/') + 1, n);
     }
