@@ -99,7 +99,7 @@ static void look_at_lanes(double m[8][4], int key)
              "taken over eight lanes, which hold two rows");
 }
 
-// Whether product n adds to what the one of the 16 keys, or columns of K, before left. firsts: chunks that B begins with.
+// Whether product n adds to what that of the 16 keys, or columns of K, before left. firsts: with which chunks B begins.
 static void look_at_sum(const record *r, int n, const chunk *firsts)
 {
     static const float zeros[128];

@@ -96,9 +96,8 @@ void read_steps(const walk *w)
 // Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
 static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
-    enum { MOST = 300 };
-    static char text[MOST + 60], list[MOST], before[MOST];  // of one warp, and of the one before
-    static int at[STEPS], head[STEPS], of[STEPS];           // of query heads (-1: none); of walks
+    static char text[400], list[300], before[300];  // of one warp, and of the one before
+    static int at[STEPS], head[STEPS], of[STEPS];   // of query heads (-1: none); of walks
     int count = 0, alike = 0;
     *text = *list = *before = 0;
     EACH_WALK (r, n) {

@@ -269,8 +269,7 @@ static bool passes_suite(const change *c, const char *source, const char *built,
     return status_of(command, "/dev/null") == 0 && status_of(suite, "/dev/null") == 0;
 }
 
-// A change whose kind hides; a number for a name or the reverse, no condition, a product for a quotient: what is wrong
-// may only be out of use.
+// A number for a name or the reverse, no condition, a product for a quotient: what is wrong may only be out of use.
 static bool may_hide(const change *c)
 {
     const bool always = strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0;
