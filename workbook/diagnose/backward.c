@@ -211,7 +211,7 @@ static void look_at_rows_left_out(void)
         }
         if (fits == s->q_heads && cut == 0) return;  // all of them are right
         if (fits == s->q_heads && fits > 1)
-            find(BY_END, "rows left out", "rows of the head",
+            find(BY_END, "rows left out", cut == 32 ? "sum of the block|rows of the head" : "rows of the head",
                  "in each sequence, the rows %s row %d are not added to dsinks", last ? "behind" : "before",
                  cut - last);
     }
@@ -223,7 +223,7 @@ static void look_at_dsinks(void)
     look_at_rows_left_out();
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[6 + POWERS] = {0}, size = 0;
+        double sum[5 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -232,14 +232,13 @@ static void look_at_dsinks(void)
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
-            rest[4] += i % 1024 < 32 ? right : 0, rest[5] += rounded_to_bf16(right);
+            rest[4] += rounded_to_bf16(right);
         }
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| " POWERS_OF(
                     "s", "L", " delta") "| exp(scale s - L) delta| exp(s - L) delta, with s of the key head"
                                         "| exp(s - L) delta over the first sequence only"
                                         "| exp(s - L) delta over the first sequence's rows, once for each sequence"
-                                        "| exp(s - L) delta over 1 warp's rows"
                                         "| exp(s - L) delta, each rounded to bf16",
                 sum,
                 "dsinks[%d] should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d, but is %.5g",
@@ -277,7 +276,5 @@ void settle_backward(void)
     const form *const sum = fit_form(&fit_dsinks);
     const char *const says = sum ? sum->says : "", *const right = strstr(says, "exp(s - L) delta");
     if (block_is_summed())
-        fit_dsinks.gaps = strstr(says, "warp")              ? "sum of the block|rows of the head"
-                          : !*says || (right && !right[16]) ? "rows of the head|sum of the block"
-                                                            : "rows of the head";
+        fit_dsinks.gaps = !*says || (right && !right[16]) ? "rows of the head|sum of the block" : "rows of the head";
 }
