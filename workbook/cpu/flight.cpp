@@ -98,17 +98,6 @@ static void report_waits(const work &first, const work &second)
     report_code(late ? late->code : early->recorded ? early->recorded : early->code);
 }
 
-// Of a copy, or a kernel that counts, what this byte belongs to.
-static flight_range range_of(const work &w, const char *at)
-{
-    for (const flight_range &r : w.ranges)
-        if (at >= r.at && at < r.at + r.bytes) return r;
-    for (int n = 0; n < w.held.pieces; n++)
-        if (const char *piece = static_cast<const char *>(w.held.at[n]); at >= piece && at < piece + w.held.bytes[n])
-            return {piece, w.held.bytes[n], false, "", {}, -1};
-    return {at, 0, false, "", {}, -1};
-}
-
 // `w`, a kernel or a copy, touches what a message has; or both are messages.
 [[noreturn]] static void report_message(const work &w, const work &message, const flight_range &r, const char *at,
                                         bool write, void *code)
@@ -123,12 +112,15 @@ static flight_range range_of(const work &w, const char *at)
     report_line("%s %s%s %s %s at %s %s %s", who.c_str(), later ? "" : "may still ",
                 later ? does(w, write) : is_to_do(w, write), place, r.call, leaf(r.site),
                 r.write ? "receives from" : "sends to", peer.c_str());
-    const flight_range own = range_of(w, at);
-    const ptrdiff_t begins = own.at - r.at, ends = begins + ptrdiff_t(own.bytes) - ptrdiff_t(r.bytes);
-    const bool other = own.bytes && begins && (begins < 0 || ends > 0);  // buffer, or so it seems
-    if (other)
+    bool other = false;  // it is another buffer, or so it seems
+    for (const flight_range &x : w.ranges) {
+        const ptrdiff_t begins = x.at - r.at, ends = begins + ptrdiff_t(x.bytes) - ptrdiff_t(r.bytes);
+        if (other || frees(w) || at < x.at || at >= x.at + x.bytes || begins == 0 || (begins > 0 && ends <= 0))
+            continue;
         report_line("its %zu bytes begin %td bytes %s those of the message: do two buffers of a workspace overlap?",
-                    own.bytes, std::abs(begins), begins > 0 ? "behind" : "before");
+                    x.bytes, std::abs(begins), begins > 0 ? "behind" : "before");
+        other = true;
+    }
     report_line("%s%s", other ? "if not, " : "",
                 later      ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after "
                              "the message"
