@@ -91,9 +91,10 @@ static void report_waits(const work &first, const work &second)
         if (w.order > second.order && !late && covers(w.event, first)) late = &w;
     }
     if (!early && !late) return;
-    report_line("%s", late              ? "it does so, but only after the later operation was queued:"
-                      : early->recorded ? "the latest event for which it does was recorded too early:"
-                                        : "the event for which it does was never recorded, so it waits for nothing:");
+    report_line("%s", late ? "it does so, but only after the later operation was queued:"
+                      : early->recorded
+                          ? "the latest event that it waits for was recorded too early, or is the wrong one:"
+                          : "the event that it waits for was never recorded, so it waits for nothing:");
     report_code(late ? late->code : early->recorded ? early->recorded : early->code);
 }
 
@@ -111,11 +112,21 @@ static void report_waits(const work &first, const work &second)
     report_line("%s %s%s %s %s at %s %s %s", who.c_str(), later ? "" : "may still ",
                 later ? does(w, write) : is_to_do(w, write), place, r.call, leaf(r.site),
                 r.write ? "receives from" : "sends to", peer.c_str());
-    report_line(
-        later ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after the message"
-        : frees(w)
-            ? freed
-            : "the message's stream must wait, by cudaStreamWaitEvent(), for an event recorded after this operation");
+    bool other = false;  // it is another buffer, or so it seems
+    for (const flight_range &x : w.ranges) {
+        const ptrdiff_t begins = x.at - r.at, ends = begins + ptrdiff_t(x.bytes) - ptrdiff_t(r.bytes);
+        if (other || frees(w) || at < x.at || at >= x.at + x.bytes || begins == 0 || (begins > 0 && ends <= 0))
+            continue;
+        report_line("its %zu bytes begin %td bytes %s those of the message: do two buffers of a workspace overlap?",
+                    x.bytes, std::abs(begins), begins > 0 ? "behind" : "before");
+        other = true;
+    }
+    report_line("%s%s", other ? "if not, " : "",
+                later      ? "this operation's stream must wait, by cudaStreamWaitEvent(), for an event recorded after "
+                             "the message"
+                : frees(w) ? freed
+                           : "the message's stream must wait, by cudaStreamWaitEvent(), for an event recorded after "
+                             "this operation");
     if (!frees(w)) later ? report_waits(message, w) : report_waits(w, message);
     report_place(later ? w.site : r.site);
     if (code) report_code(code);

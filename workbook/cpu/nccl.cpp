@@ -532,11 +532,15 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
     return of_all(c, {collective::REDUCE, given, static_cast<char *>(to), bytes, type, op, {}}, nullptr);
 }
 
+// Of an invalid argument it says which, too.
 const char *ncclGetErrorString(ncclResult_t result)
 {
+    static char refused[sizeof mine.refused + 20];
     static const char *const texts[] = {
         "no error",         "unhandled cuda error", "unhandled system error", "internal error",
         "invalid argument", "invalid usage",        "remote process exited",  "NCCL operation in progress"};
+    snprintf(refused, sizeof refused, "invalid argument: %s", mine.refused);
+    if (result == ncclInvalidArgument && *mine.refused) return refused;
     return result >= 0 && result <= ncclInProgress ? texts[result] : "unknown result code";
 }
 const char *ncclGetLastError(ncclComm_t) { return mine.refused; }

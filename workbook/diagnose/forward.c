@@ -51,10 +51,15 @@ bool look_at_heads(const record *r, bool of_V)
             const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
             const product *const S = steps[t].S;  // in 16, V has another order
             for (int c = 0; p && of_V && !p->scores && e.problem->signature != WB_FP8 && c < S->cols; c++)
-                if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c]))
-                    find(BY_HEADS + 1, "V of another key", "fetch|skip|overlap|first key|page lookup",
-                         "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d",
-                         steps[t].first, key_of(S->b_row[c]), name_of(q), key_of(p->b_row[c]));
+                if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c])) {
+                    const int K = key_of(S->b_row[c]), V = key_of(p->b_row[c]), end = query_of(q) + S->rows;
+                    const bool skipped = s->causal && has_gap("skip") && (K < end) != (V < end);
+                    find(
+                        BY_HEADS + 1, "V of another key", skipped ? "skip" : "fetch|skip|overlap|first key|page lookup",
+                        "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d%s",
+                        steps[t].first, K, name_of(q), V,
+                        skipped ? ": of a tile that is skipped, the places of K and of V must be given back" : "");
+                }
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);

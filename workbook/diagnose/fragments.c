@@ -99,6 +99,27 @@ static void look_at_lanes(double m[8][4], int key)
              "taken over eight lanes, which hold two rows");
 }
 
+// Whether product n adds to what that of the 16 keys, or columns of K, before left. firsts: with which chunks B begins.
+static void look_at_sum(const record *r, int n, const chunk *firsts)
+{
+    static const float zeros[128];
+    const chunk at = firsts[n];
+    const product *const p = &r->products[n];
+    const int K = at.of == OF_K, begin = K ? 8 * at.number : key_of(at.row) % 32;
+    bool begun = false;
+    for (int k = 0; k < n && begin; k++) {
+        if (r->products[k].walker != p->walker || firsts[k].of != at.of) continue;
+        if (firsts[k].row != at.row - 16 * !K || firsts[k].number != at.number - 2 * K) continue;
+        if (memcmp(r->products[k].after, p->before, sizeof zeros) == 0) return;
+        begun = true;
+    }
+    if (begun)
+        find(BY_VALUE, "sum begins anew", "product",
+             "the product of %s %d to %d adds to %s, and not to what that of the 16 before them left",
+             K ? "columns" : "keys", begin, begin + 15,
+             memcmp(p->before, zeros, sizeof zeros) ? "another C" : "zeros, as if C were cleared in each step");
+}
+
 // What each register is made of. False if it is not what it should be, or not known.
 static bool look_at_weights(const product *p, int key)
 {
@@ -137,11 +158,14 @@ void look_at_fragments(const record *r)
 {
     enum { MOST = 600, NEAR = 32 };
     bool right = true;
+    static chunk firsts[MOST];
     score_count = 0;
     if (e.c->input != WB_NORMAL) return;  // chunks may be alike
     for (int n = 0; n < min_int(r->count, MOST); n++) {
         const product *p = &r->products[n];
         const chunk A = chunk_of(p->a, 1), column = chunk_of(p->b, 8), row = chunk_of(p->b, 1);
+        firsts[n] = column.of == OF_K ? column : row;
+        if (firsts[n].of) look_at_sum(r, n, firsts);
         for (int k = max_int(0, n - NEAR); k < n && A.of == OF_Q && column.of; k++)
             if (p->walker == p[k - n].walker && !memcmp(p->a, p[k - n].a, 256 * sizeof(float)) &&
                 !memcmp(p->b, p[k - n].b, 128 * sizeof(float)))

@@ -50,8 +50,8 @@ void look_at_rows(void)
         bool lanes = unknowns > LANES;  // each lane's loads are off by the same
         for (int u = LANES; u < unknowns && width > 1; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
         const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
-        char many[40] = "", which[60] = "";
-        if (end - begin > 1) snprintf(many, sizeof many, " to %d", end - 1);
+        char columns[60], which[60] = "";
+        snprintf(columns, sizeof columns, end - begin > 1 ? "columns %d to %d" : "column %d", begin, end - 1);
         if (lanes)
             snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
         find(BY_SUM, "columns",
@@ -60,8 +60,9 @@ void look_at_rows(void)
              : begin && count[first] > 1    ? "ends|load"
              : begin                        ? "load|reduce|ends"
                                             : "load|reduce",
-             "column %d%s of %s%s is added to y %.3g times, but must be added once", begin, many,
-             apart > 1 ? "rows 1, 9, 17, ..." : "each row", which, rounded(count[first]));
+             "%s of %s%s %s added to y %.3g times, but must be added once", columns,
+             apart > 1 ? "rows 1, 9, 17, ..." : "each row", which, end - begin > 1 ? "are" : "is",
+             rounded(count[first]));
         break;
     }
     look_at_places();

@@ -96,10 +96,10 @@ void read_steps(const walk *w)
 // Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
 static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
-    static char text[300];
-    static int at[STEPS], head[STEPS], of[STEPS];  // of query heads (-1: none); of walks
-    int count = 0;
-    *text = 0;
+    static char text[400], list[300], before[300];  // of one warp, and of the one before
+    static int at[STEPS], head[STEPS], of[STEPS];   // of query heads (-1: none); of walks
+    int count = 0, alike = 0;
+    *text = *list = *before = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
@@ -111,16 +111,22 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
             at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1, of[count] = n;
         }
     }
-    for (int n = 0; n < count && strlen(text) < 210; n++) {
+    const char *other = NULL;  // what the next list is of
+    for (int n = 0; n < count && strlen(text) < 150; n++) {
         const int apart = n ? at[n] - at[n - 1] : 0;
         const bool inside = n > 1 && n + 1 < count && of[n - 2] == of[n + 1] && apart && at[n + 1] - at[n] == apart &&
                             at[n - 1] - at[n - 2] == apart;
-        const walk *const w = &r->walks[of[n]], *const before = n ? &r->walks[of[n - 1]] : w;
-        const bool same = w->block == before->block;
-        if (!same || w->at->walker != before->at->walker) APPEND(text, "; in another %s:", same ? "warp" : "block");
-        if (head[n] >= 0 && (!n || head[n] != head[n - 1])) APPEND(text, " (head %d)", head[n]);
-        if (!inside) APPEND(text, " %d", at[n]);
-        if (inside && text[strlen(text) - 1] != '.') APPEND(text, " ...");
+        if (head[n] >= 0 && (!*list || head[n] != head[n - 1])) APPEND(list, " (head %d)", head[n]);
+        if (!inside) APPEND(list, " %d", at[n]);
+        if (inside && list[strlen(list) - 1] != '.') APPEND(list, " ...");
+        const walk *const w = &r->walks[of[n]], *const next = n + 1 < count ? &r->walks[of[n + 1]] : NULL;
+        if (next && next->block == w->block && next->at->walker == w->at->walker) continue;
+        const bool again = strcmp(list, before) == 0;
+        alike += again;
+        if (alike && (!again || !next)) APPEND(text, ", and so in %d other %s%s", alike, other, alike > 1 ? "s" : "");
+        if (!again && other) APPEND(text, "; in another %s:", other);
+        if (!again) alike = 0, strcpy(before, list), APPEND(text, "%s", list);
+        other = next && next->block == w->block ? "warp" : "block", *list = 0;
     }
     return text;
 }
@@ -141,8 +147,8 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
-// Of 15: whether this row of Q sees in part the tile with a key; and all tiles of its lists, in words.
-static bool is_in_part(int row, int key, char says[240])
+// Of 15: whether this row of Q sees in part the tile with a key; and all tiles of its lists, in words, and how many.
+static bool is_in_part(int row, int key, char says[240], int *count)
 {
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(row) / e.s->q_heads : 0;
@@ -150,6 +156,7 @@ static bool is_in_part(int row, int key, char says[240])
     bool found = false;
     for (int part = 0; part < 2; part++) {
         const int *const starts = part ? m->part_start : m->whole_start, *const tiles = part ? m->part : m->whole;
+        *count = (part ? *count : 0) + starts[list + 1] - starts[list];
         if (!part) snprintf(says, 240, ". Its tiles begin at keys: from whole_start[%d] on:", list);
         if (part) snprintf(says + strlen(says), 240 - strlen(says), "; from part_start[%d] on:", list);
         for (int at = starts[list]; at < starts[list + 1] && strlen(says) < 160; at++)
@@ -172,6 +179,17 @@ const char *kernel(bool keys)
     return !backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
 }
 
+// Of 15: whether the walk that was read last has more tiles than the lists of its block.
+static void see_lists(void)
+{
+    char text[240];
+    int met = 0, listed, row = step_count ? steps[0].S->a_row[0] : NO_ROW;
+    for (int t = 0; t < step_count; t++) met += steps[t].S->cols;
+    if (row < 0 || (is_in_part(row, 0, text, &listed), met <= 64 * listed)) return;
+    find(BY_HEADS, "past a list", "lists", "the block of %s takes %d tiles of 64 keys, but its lists have %d%s",
+         name_of(row), (met + 63) / 64, listed, text);
+}
+
 // What a block meets in vain is waste.
 static meetings read_meetings(const record *r, bool keys, const char *gaps)
 {
@@ -180,6 +198,7 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
     bool vain = e.table;
     EACH_WALK (r, n) {
         m.walks += step_count && by_keys == keys;
+        if (e.problem->signature == WB_BLOCK_MASK) see_lists();
         for (int i = 0; !by_keys && i < rows_of_walk(); i++) {
             const int row = steps[0].S->a_row[i];
             if (row >= 0 && m.computed[row] && !e.table) m.twice = row;
@@ -213,25 +232,26 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     const unsigned char *const met = m->met + q * Nk;
     const bool listed = e.problem->signature == WB_BLOCK_MASK, missing = met[k] == 0;
     char text[500] = "";
+    int twice;
     bool tail = missing;
     for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[j] == 0 || !sees(q, j);
     for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || m->met[i * Nk + k] == 0;
     // A row of no block explains what comes later, as does the end of a sequence that no part has. A tile seen in part
     // is left out where no bit is set: a wrong mask comes first.
     const bool again = missing && !keys && !m->computed[q] && m->twice >= 0, begun = tail && !keys && k && met[k - 1];
-    const int rank = again                                         ? BY_HEADS - 1
-                     : begun && e.table                            ? BY_HEADS
-                     : listed && is_in_part(q, k, text) && missing ? BY_MASK + 1
-                                                                   : BY_WALK;
+    const int rank = again                                                 ? BY_HEADS - 1
+                     : begun && e.table                                    ? BY_HEADS
+                     : listed && is_in_part(q, k, text, &twice) && missing ? BY_MASK + 1
+                                                                           : BY_WALK;
     if (worst && worst <= rank) return worst;
-    int n = 0, low, high, twice = k;
+    int n = 0, low, high;
     const char *begin = walk_of(r, keys, q, k, &n);
     block_of(r, n, &low, &high);
     const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
     if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
     if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
-    while (twice-- > 0 && met[twice] < 2) continue;
+    for (twice = k; twice-- > 0 && met[twice] < 2;) continue;
     if (tail && e.table && twice >= 0)
         APPEND(text, ". Key %d is met again, as if its page came twice", twice), gaps = "page lookup|share";
     else if (tail && e.table)
@@ -239,7 +259,7 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
         APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
     if (listed && !missing) gaps = "first key|lists";
-    if (keys && !missing && strstr(begin, "in another block")) gaps = "parts|queries";
+    if (keys && !missing && strstr(begin, "block")) gaps = "parts|queries";
     if (*begin)
         APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
                keys ? "key" : "query", begin);

@@ -276,6 +276,14 @@ static int bound(int t, int step)  // the end of what a logical operator joins, 
 static bool is_place(const char *name) { return strstr(name, "Idx.") || strstr(name, "Dim."); }
 static bool is_limit(const char *name) { return strstr(name, "FLT_") || strstr(name, "INF") || strstr(name, "_MAX"); }
 
+// Of the compiler's: BC, WARPS, a template's D.
+static bool is_constant(const char *name)
+{
+    bool is_one = name[1] && !name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")] && !is_limit(name);
+    for (int k = 1; k < count && !is_one; k++) is_one = is(all[k].list - 1, "template") && !strcmp(all[k].is, name);
+    return is_one;
+}
+
 // Whether the comparison, quotient or difference around x has this name already.
 static bool is_compared(const operand *x, const char *name)
 {
@@ -319,12 +327,19 @@ static void vary_operand(const operand *x)
             SAY(id + k, "%s %c 1", x->name, "+-"[k]);
         else
             SAY(id + k, "%d", atoi(x->name) + 1 - 2 * k);
-    SAY(id + 2, "0"), SAY(id + 3, "-%s", x->name), SAY(id + 4, "1");
+    const bool equals = is(x->from - 1, "== !=") || is(x->to, "== !=");
+    const int before = all[x->from - (x->from > 0)].at;
+    const bool minus = is(x->from - 1, "-") && !is_blank(before + 1) && before && text[before - 1] != ')' &&
+                       text[before - 1] != ']' && !is_word(text[before - 1]);  // which goes
+    changes[id].hides = changes[id + 1].hides = equals, changes[id + 3].hides = kind(x->from) == 'n' && !minus;
+    if (minus) of(id + 3, x->from - 1, x->to);
+    SAY(id + 2, "0"), SAY(id + 3, "%s%s", minus ? "" : "-", x->name), SAY(id + 4, "1");
     if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
     put(all[x->from].at, OPERAND, id, "\n::wb_repair::vary(%d, \n", id);
     for (int j = 0; j < others; j++) {
         const int k = id + REPAIR_OWN + REPAIR_EACH * j;
         SAY(k, "%s", y[j]);
+        changes[k].hides = is_constant(y[j]) && !is_constant(x->name);
         // of the others 0 or 1 is likelier: they may only happen to have its value
         changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : j < alike ? CHANGE_OPERAND : CHANGE_CONDITION;
         for (int m = 0; m < REPAIR_EACH; m++) changes[k + m].odd = is_compared(x, y[j]);

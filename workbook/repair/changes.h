@@ -22,7 +22,8 @@ typedef struct change {
     int site;      // changes of one place have one number
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     change_kind kind;
-    bool odd;  // nobody writes it, so it is not tried: a name that its comparison, quotient or difference has
+    bool odd;    // nobody writes it, so it is not tried: a name that its comparison, quotient or difference has
+    bool hides;  // rather than repairs: a compiler's constant for another name, one more in ==, a negative number
     char put[120], of[120];  // `BC` in place of `cols`
 } change;
 

@@ -277,6 +277,7 @@ static int try_suite(const change *c, const char *source, const char *built, con
 static bool may_hide(const change *c)
 {
     const bool always = strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0;
+    if (c->hides) return true;
     if (c->of[strspn(c->of, "0123456789")] == 0) return isalpha((unsigned char)*c->put);
     return *c->of == '/' ? *c->put != '%' : always || isdigit((unsigned char)*c->put);
 }

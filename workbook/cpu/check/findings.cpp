@@ -132,8 +132,12 @@ static const char *missing_order(const finding &f, const source_line lines[2])
     if (f.across_blocks)
         return same_line ? "an index that differs between blocks: which part of blockIdx is missing on this line? If "
                            "blocks must share the element, use an atomic or a second launch."
-                         : "an order between blocks, which a single launch does not guarantee: let one block own the "
-                           "element, use an atomic, or launch twice.";
+               : f.sides[0].kind == READ || f.sides[1].kind == READ
+                   ? "an order between blocks, which a single launch does not guarantee: let one block own the "
+                     "element, use an atomic, or launch twice."
+                   : "an index that differs between blocks: both write this element, by one line each. In which of "
+                     "them is a dimension missing, or in another order? If blocks must share the element, use an "
+                     "atomic or a second launch.";
     if (same_line && (f.across_warps || !f.by_async_copy))
         snprintf(text, sizeof text,
                  "one owner: let one %s do it, give each %s its own element, or use an atomic. If "
