@@ -57,13 +57,6 @@ static const char PRODUCT[] = "a product";  // the name of its phase, which warp
 
 static long size_of(const product &p) { return long(p.of.cols) * p.of.depth; }
 
-static bool of_this_block()
-{
-    const dim3 grid = current->config->grid;
-    const uint3 i = current->index;
-    return r.wanted < 0 || (long(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
-}
-
 // These scores have been worked on, here or elsewhere.
 static void count_work(const result &x, bool under)
 {
@@ -92,13 +85,14 @@ static void forget_results()
 void record_block_begin()
 {
     forget_results();
-    r.in_block = of_this_block();
-    r.blocks = long(current->config->grid.z) * current->config->grid.y * current->config->grid.x;
+    const dim3 grid = current->config->grid;
+    const uint3 i = current->index;
+    r.in_block = r.wanted < 0 || (long(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
+    r.blocks = long(grid.z) * grid.y * grid.x;
     r.met = 0;
     for (auto &of_warp : r.stacks)
         for (stack_seen &s : of_warp) s = {};
-    if (!r.in_block || !r.rows_wanted) return;
-    r.rows.clear();
+    if (r.in_block && r.rows_wanted) r.rows.clear();
 }
 
 // A row but for its first columns: what is done, where, and the phases that it is part of or waits for.

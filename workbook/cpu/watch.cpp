@@ -229,12 +229,6 @@ static void take_in_hand(row_range rows)
     protect_pages(PROT_NONE);
 }
 
-static void take_keys(row_range rows, void *code)
-{
-    if (queries_came) judge_ahead();
-    note(true, rows, !(queries_in_hand() && spans(rows) & near_in_hand()), code);
-}
-
 bool watch_touched(const char *at, void *code)
 {
     static volatile char busy;
@@ -251,9 +245,10 @@ bool watch_touched(const char *at, void *code)
             judge_share();
         else if (watch.both_ways) {
             if (ranges == 1) note(keys, rows[0], true, code);
-        } else if (keys)
-            take_keys(rows[0], code);
-        else
+        } else if (keys) {
+            if (queries_came) judge_ahead();
+            note(true, rows[0], !(queries_in_hand() && spans(rows[0]) & near_in_hand()), code);
+        } else
             for (int n = 0; n < ranges; n++) take_in_hand(rows[n]);
         mprotect(page, page_size(), PROT_READ | PROT_WRITE);
         __atomic_clear(&busy, __ATOMIC_RELEASE);
