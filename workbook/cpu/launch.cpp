@@ -181,7 +181,8 @@ bool blocks_run() { return few > 0; }
 static void run_blocks(job &j)
 {
     static __thread block *mine;  // storage, kept for the next launch
-    if (!mine) mine = new_block();
+    if (!mine) mine = static_cast<block *>(calloc(1, sizeof(block)));
+    if (!mine) report("out of host memory", {}, "no memory to run a block");
     catch_faults();
     block &b = *mine;
     static_cast<kernel_work &>(b) = j;

@@ -106,19 +106,13 @@ static std::string record_text(const char *event, const std::string &what, doubl
            std::to_string(site.line) + "\t" + phases + "\n";
 }
 
-// "K7": box 7 of K, of which this is a tile; "K": a tile of it.
-static std::string label_of(const void *tile, long box)
-{
-    const std::string name = name_of(tile);
-    return name.substr(0, name.find_first_of(".[")) + (box < 0 ? "" : std::to_string(box));
-}
-
 // Lanes of a warp that do the same share a row, if the whole warp has done nothing since.
 static void add(const recorded &x, unsigned lanes)
 {
     const int w = warp_number(*current->running);
     const std::string phase = x.phase && x.number >= 0 ? x.phase + ("#" + std::to_string(x.number)) : "";
-    const std::string what = x.tile ? label_of(x.tile, x.box) : "";
+    std::string what = x.tile ? name_of(x.tile) : "";  // "K7": box 7 of K, of which this is a tile; "K": a tile of it
+    what = what.substr(0, what.find_first_of(".[")) + (x.box < 0 ? "" : std::to_string(x.box));
     const row now = {w, lanes, record_text(x.event, what, x.amount, x.tile, x.site, phase)};
     for (size_t i = r.rows.size(); lanes != ~0u && i-- > 0;) {
         row &before = r.rows[i];

@@ -14,13 +14,6 @@ size_t stack_bytes()
     return bytes;
 }
 
-block *new_block()
-{
-    block *b = static_cast<block *>(calloc(1, sizeof(block)));
-    if (!b) report("out of host memory", {}, "no memory to run a block");
-    return b;
-}
-
 // Fewer than the block has threads, if these do not wait: each returns its own.
 static void add_fibers(block &b)
 {

@@ -127,14 +127,6 @@ static void note(bool keys, row_range rows, bool ahead, void *code)
     noted[keys][n].ahead |= ahead;
 }
 
-// From the first row to the last one that was noted.
-static row_range extent(bool keys)
-{
-    row_range all = {INT_MAX, -1};
-    for (int n = 0; n < noted_count[keys]; n++) all = all.with(noted[keys][n].rows);
-    return all;
-}
-
 // What lies in a tile with any of these rows; from queries to keys, or from keys to queries.
 static uint64_t near_spans(uint64_t mine, bool keys)
 {
@@ -152,7 +144,8 @@ static void judge_both_ways()
 {
     for (int side = 0; side < 2; side++) {
         const bool keys = side;
-        const row_range one = extent(keys);
+        row_range one = {INT_MAX, -1};  // from the first row to the last one that was noted
+        for (int n = 0; n < noted_count[keys]; n++) one = one.with(noted[keys][n].rows);
         if (one.last < 0) return;
         if (one.last - one.first >= WB_NEAR + 2 * (noted[keys][0].rows.last - noted[keys][0].rows.first + 1)) continue;
         const uint64_t near = near_spans(spans(one), keys);
