@@ -28,7 +28,6 @@ export LIMIT=300 # of the duel
 ok=0 failed='' not_run=''
 
 say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
-passed() { [ ! -f "$log.json" ] || "$out/wb" show "$log.json" counts; }
 
 head_lines "$backend" "record $parts" >"$steps" # which sets gpu and gpus, too
 say "$(cat "$steps")"
@@ -62,7 +61,7 @@ step() { # SECONDS NAME COMMAND...
     { timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     say "$(tr '\r' '\n' <"$log")"
-    took=$(($(date +%s) - from)) detail=$(passed)
+    took=$(($(date +%s) - from)) detail=$([ ! -f "$log.json" ] || "$out/wb" show "$log.json" counts)
     case $status in
     0) ends ok "$what" $took "$detail${exempt:+, exempt from $exempt}" ;;
     124) ends FAILED "$what" $took "ended after $limit s" ;;
