@@ -7,7 +7,6 @@ set -u
 . tests/prove/frame.sh
 export LC_ALL=C
 out=build/${BACKEND:-cpu}
-show() { sed 's/^/      /' "$said"; }
 none() { [ ! -s "$said" ]; verdict $? "$1"; : >"$said"; } # WHAT: nothing was said against it
 # NUMBER LEAST WHAT: these proofs look at something
 seen() { [ "$1" -ge "$2" ] || fail "only $1 $3 were found, of at least $2"; }

@@ -261,21 +261,6 @@ static bool late(pid_t child)
 
 static void tick(int signal) { (void)signal; }
 
-// Waits for the process that measures: how it ended, and whether it had to be ended.
-static int watch(pid_t child, bool *ended)
-{
-    const struct timeval often = {.tv_usec = (suseconds_t)(SPENT_LOOK * 1e6)};
-    int status = 0;
-    *ended = false;
-    sigaction(SIGALRM, &(struct sigaction){.sa_handler = tick}, NULL);  // interrupts waitpid
-    setitimer(ITIMER_REAL, &(struct itimerval){often, often}, NULL);
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) break;
-        if (late(child)) *ended = kill(child, SIGKILL) == 0;
-    }
-    return status;
-}
-
 // Notes who ended the process, and how.
 static void blame(int status, bool ended)
 {
@@ -296,9 +281,13 @@ static void blame(int status, bool ended)
 // Exit status.
 static int run(bench_options *o, int argc, char **argv)
 {
+    const struct timeval often = {.tv_usec = (suseconds_t)(SPENT_LOOK * 1e6)};
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = tick}, NULL);  // interrupts waitpid
+    setitimer(ITIMER_REAL, &(struct itimerval){often, often}, NULL);
     for (;;) {
         const int out = bench->out_count;
-        bool ended;
+        bool ended = false;
+        int status = 0;
         bench->end = BENCH_DIED;
         bench->running = false;
         const pid_t child = fork();
@@ -307,7 +296,8 @@ static int run(bench_options *o, int argc, char **argv)
             exit(work(o, argc, argv));
         }
         if (child < 0) return perror("bench: no process can be started"), 1;
-        const int status = watch(child, &ended);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+            if (late(child)) ended = kill(child, SIGKILL) == 0;
         if (bench->end == BENCH_DONE) return WEXITSTATUS(status);
         *bench->why = 0;
         if (bench->end == BENCH_DIED) {

@@ -28,7 +28,6 @@ export LIMIT=300 # of the duel
 ok=0 failed='' not_run=''
 
 say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
-passed() { [ ! -f "$log.json" ] || "$out/wb" show "$log.json" counts; }
 
 head_lines "$backend" "record $parts" >"$steps" # which sets gpu and gpus, too
 say "$(cat "$steps")"
@@ -62,7 +61,7 @@ step() { # SECONDS NAME COMMAND...
     { timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     say "$(tr '\r' '\n' <"$log")"
-    took=$(($(date +%s) - from)) detail=$(passed)
+    took=$(($(date +%s) - from)) detail=$([ ! -f "$log.json" ] || "$out/wb" show "$log.json" counts)
     case $status in
     0) ends ok "$what" $took "$detail${exempt:+, exempt from $exempt}" ;;
     124) ends FAILED "$what" $took "ended after $limit s" ;;
@@ -111,9 +110,6 @@ table_of() { # SECONDS NAME TABLE ARGUMENT...; $on: xR, of R GPUs
     step "$limit" "$what" env BACKEND="$backend" sh -c 'to=$1; shift; exec "$@" >"$to"' sh "$tables/$to" "$python" "$@"
     keep "$to" "${on:-}"
 }
-variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
-# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design.
-exempt_of() { sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
 
 suite_on() { # NN WORKER WHAT EXEMPT
     exempt=$4
@@ -124,8 +120,11 @@ suite_on() { # NN WORKER WHAT EXEMPT
 suites() {
     for number in $numbers; do
         suite_on "$number" "$out/solutions/${number}_worker" '' ''
-        for variant in $(variants_of "$number"); do
-            suite_on "$number" "$variant/${number}_worker" "$(basename "$variant")" "$(exempt_of "$number" "$variant")"
+        for variant in $(ls -d "$out"/variants/"$number"/variants/* 2>/dev/null); do
+            # A line "// exempt: memory same_twice" of its source names tests that it fails by design.
+            stem=$(basename "$variant")
+            suite_on "$number" "$variant/${number}_worker" "$stem" \
+                "$(sed -n 's|^// exempt: ||p' "solutions/$number/variants/$stem.cu")"
         done
         for library in "$out/lib/${number}"*_worker; do
             [ -x "$library" ] || continue

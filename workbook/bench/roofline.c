@@ -80,12 +80,6 @@ roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c)
 
 // ------------------------ verdict
 
-// With each byte: its rate is one of bytes.
-static bool does_little(const wb_problem *problem)
-{
-    return problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE;
-}
-
 roofline_verdict roofline_judge(const wb_problem *problem, const roofline_peaks *p, const roofline_work *w, double ms)
 {
     roofline_verdict v = {.roof = ROOFLINE_NONE};
@@ -109,9 +103,10 @@ roofline_verdict roofline_judge(const wb_problem *problem, const roofline_peaks 
 void roofline_columns(FILE *out, const roofline_verdict *v, const wb_problem *problem)
 {
     static const char *const names[] = {"-", "memory", "arithmetic", "exponentials"};  // by roofline_roof
+    const bool by_bytes = problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE;
     if (v->roof == ROOFLINE_NONE)
         fprintf(out, "\t-\t-\t-\t-");
     else
         fprintf(out, "\t%.7g\t%s\t%.4g\t%.5g", v->intensity, names[v->roof],
-                does_little(problem) ? 1e3 / v->intensity * v->attainable : v->attainable, v->fraction);
+                by_bytes ? 1e3 / v->intensity * v->attainable : v->attainable, v->fraction);
 }

@@ -16,10 +16,7 @@ bool wb_timer_available(void);
 wb_status wb_timer_start(void);
 wb_status wb_timer_stop(double *ms);
 
-// Free memory of the device in bytes.
 wb_status wb_device_free_bytes(size_t *bytes);
-
-// What the device says of itself.
 wb_status wb_timer_device(roofline_device *device);
 
 // The roofs of this machine: a large copy from device memory to device memory, counting what is read and what is

@@ -736,34 +736,8 @@ static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
     wb_pages_free(&p);
 }
 
-void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
+static void fill_attention(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
 {
-    if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
-        wb_tensor lists[LISTS];
-        const void *at[LISTS];
-        memcpy(data, at[wb_tensor_named(lists, lists_of(c, lists, at), t->name)], t->bytes);
-        return;
-    }
-    uint64_t stream = mix(c->seed);
-    const bool scales = t->name[1] == '_';  // those of Q, K or V: made of the same numbers
-    for (const char *letter = t->name; *letter && !(scales && *letter == '_'); letter++)
-        stream = mix(stream ^ (uint64_t)*letter);
-    if (problem->signature == WB_DECODE && t->type == WB_INT32) {
-        fill_table(c, t, data);
-        return;
-    }
-    if (problem->signature == WB_FP8) {
-        fill_fp8(c, t, stream, data);
-        return;
-    }
-    if (problem->signature == WB_DECODE && (*t->name == 'K' || *t->name == 'V')) {
-        fill_cache(c, t, stream, data);
-        return;
-    }
-    const bool is_sum = problem->signature == WB_ROW_SUM, is_logits = strcmp(t->name, "sink_logits") == 0;
-    for (size_t i = 0; i < t->count && (is_sum || is_logits); i++)
-        wb_put(t->type, data, i, is_sum ? row_sum_element(c, t, stream, i) : sink_logit(c, stream, i));
-    if (is_sum || is_logits) return;
     enum { AT_ONCE = 256 };
     const size_t D = t->dim[3];
 #pragma omp parallel for if (t->count > (size_t)1 << 24)
@@ -776,11 +750,36 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
         }
 }
 
-// ------------------------ call
+void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
+{
+    if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
+        wb_tensor lists[LISTS];
+        const void *at[LISTS];
+        memcpy(data, at[wb_tensor_named(lists, lists_of(c, lists, at), t->name)], t->bytes);
+        return;
+    }
+    uint64_t stream = mix(c->seed);
+    const bool scales = t->name[1] == '_';  // those of Q, K or V: made of the same numbers
+    for (const char *letter = t->name; *letter && !(scales && *letter == '_'); letter++)
+        stream = mix(stream ^ (uint64_t)*letter);
+    const bool is_sum = problem->signature == WB_ROW_SUM, is_logits = strcmp(t->name, "sink_logits") == 0;
+    if (is_sum || is_logits)
+        for (size_t i = 0; i < t->count; i++)
+            wb_put(t->type, data, i, is_sum ? row_sum_element(c, t, stream, i) : sink_logit(c, stream, i));
+    else if (problem->signature == WB_DECODE && t->type == WB_INT32)
+        fill_table(c, t, data);
+    else if (problem->signature == WB_FP8)
+        fill_fp8(c, t, stream, data);
+    else if (problem->signature == WB_DECODE && (*t->name == 'K' || *t->name == 'V'))
+        fill_cache(c, t, stream, data);
+    else
+        fill_attention(c, t, stream, data);
+}
 
-#define CALL(...) ((wb_status(*)(__VA_ARGS__))function)
-#define FORWARD   bf16 *, float *, const bf16 *, const bf16 *, const bf16 *
-#define BACKWARD  bf16 *, bf16 *, bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const bf16 *, const float *
+// ------------------------ call
+// One function of each signature has the type of them all (workbook.h).
+
+#define CALL(one) ((__typeof__(one) *)function)
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const p[], wb_stream stream)
 {
     const attention_shape *s = &c->shape;
@@ -789,48 +788,32 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
     const bool has_workspace = takes == WB_DECODE || wb_has_ranks(problem);
     const wb_workspace *w = has_workspace ? p[at] : NULL;
     decode_shape shape = {0};
-    block_mask mask = {0};
+    block_mask mask = {0}, *given = strcmp(c->null, "mask") == 0 ? NULL : &mask;
     switch (takes) {
-    case WB_ROW_SUM:
-        return CALL(float *, const bf16 *, const bf16 *, int, int, wb_stream)(p[0], p[1], p[2], c->rows, c->cols,
-                                                                              stream);
+    case WB_ROW_SUM: return CALL(weighted_row_sum)(p[0], p[1], p[2], c->rows, c->cols, stream);
     case WB_BLOCK_MASK:
         mask = (block_mask){c->q_tile, c->kv_tile, c->masks, p[5], p[6], p[7], p[8], p[9]};
-        return CALL(FORWARD, const block_mask *, const attention_shape *,
-                    wb_stream)(p[0], p[1], p[2], p[3], p[4], strcmp(c->null, "mask") == 0 ? NULL : &mask, s, stream);
+        return CALL(flash_block_mask)(p[0], p[1], p[2], p[3], p[4], given, s, stream);
     case WB_DECODE:
         shape = wb_decode_shape(c);
         if (problem->int8_cache)
-            return CALL(bf16 *, float *, const bf16 *, const int8_t *, const int8_t *, const float *, const float *,
-                        const int *, const int *, void *, size_t, const decode_shape *, wb_stream)(
-                p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], w->at, w->bytes, &shape, stream);
-        return CALL(FORWARD, const int *, const int *, void *, size_t, const decode_shape *,
-                    wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], w->at, w->bytes, &shape, stream);
-    case WB_FP8:
-        return CALL(bf16 *, float *, const uint8_t *, const uint8_t *, const uint8_t *, const int8_t *, const int8_t *,
-                    const int8_t *, int, const attention_shape *,
-                    wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], c->levels, s, stream);
-    case WB_RING:
-        return CALL(FORWARD, void *, size_t, const attention_shape *, const wb_ring *,
-                    wb_stream)(p[0], p[1], p[2], p[3], p[4], w->at, w->bytes, s, p[6], stream);
+            return CALL(flash_decode_int8)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], w->at, w->bytes,
+                                           &shape, stream);
+        return CALL(flash_decode)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], w->at, w->bytes, &shape, stream);
+    case WB_FP8: return CALL(flash_fp8)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], c->levels, s, stream);
+    case WB_RING: return CALL(flash_ring)(p[0], p[1], p[2], p[3], p[4], w->at, w->bytes, s, p[6], stream);
     case WB_RING_BACKWARD:
-        return CALL(BACKWARD, const bf16 *, void *, size_t, const attention_shape *, const wb_ring *, wb_stream)(
-            p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], w->at, w->bytes, s, p[11], stream);
+        return CALL(flash_ring_backward)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], w->at, w->bytes, s,
+                                         p[11], stream);
     case WB_BACKWARD:
         if (problem->sink_logits)
-            return CALL(bf16 *, bf16 *, bf16 *, float *, float *, const bf16 *, const bf16 *, const bf16 *,
-                        const float *, const bf16 *, const float *, const bf16 *, const attention_shape *,
-                        wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], s, stream);
-        return CALL(BACKWARD, const bf16 *, const attention_shape *, wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5],
-                                                                                p[6], p[7], p[8], p[9], s, stream);
+            return CALL(flash_sink_logits_backward)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10],
+                                                    p[11], s, stream);
+        return CALL(flash_gqa_backward)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], s, stream);
     default:
-        if (problem->on_host)
-            return CALL(float *, float *, const float *, const float *, const float *,
-                        const attention_shape *)(p[0], p[1], p[2], p[3], p[4], s);
-        if (problem->sink_logits)
-            return CALL(FORWARD, const float *, const attention_shape *, wb_stream)(p[0], p[1], p[2], p[3], p[4], p[5],
-                                                                                    s, stream);
-        return CALL(FORWARD, const attention_shape *, wb_stream)(p[0], p[1], p[2], p[3], p[4], s, stream);
+        if (problem->on_host) return CALL(tiled_attention)(p[0], p[1], p[2], p[3], p[4], s);
+        if (problem->sink_logits) return CALL(flash_sink_logits)(p[0], p[1], p[2], p[3], p[4], p[5], s, stream);
+        return CALL(flash_forward)(p[0], p[1], p[2], p[3], p[4], s, stream);
     }
 }
 

@@ -19,7 +19,6 @@ static int drawn(const wb_named_mask *m, int what, int b, int i, int j, int end)
     return (int)((mix(m->seed ^ mix(at ^ mix((uint64_t)(what + 16 * b)))) >> 33) % (uint64_t)end);
 }
 
-static int max_int(int a, int b) { return a > b ? a : b; }
 static int min_int(int a, int b) { return a < b ? a : b; }
 
 // Documents of 1 to 2 size - 1 tokens, each length as likely.
@@ -31,11 +30,6 @@ static void draw_documents(const wb_named_mask *m, int b, int *first)
         if (t == begin + length) begin = t, length = 1 + drawn(m, 2, b, t, 0, 2 * m->size - 1);
         first[t] = t < end ? begin : NOBODY;
     }
-}
-
-static void draw_tree(const wb_named_mask *m, int b, int *parent)
-{
-    for (int n = 0; n < m->size; n++) parent[n] = m->size == 7 ? lesson_tree[n] : drawn(m, 3, b, n, 0, n + 1) - 1;
 }
 
 void wb_named_mask_draw(wb_named_mask *m)
@@ -50,7 +44,8 @@ void wb_named_mask_draw(wb_named_mask *m)
     for (int b = 0; b < m->masks; b++) {
         int *table = m->table + (size_t)b * (size_t)m->kv_len;
         if (m->name == WB_MASK_DOCUMENTS || m->name == WB_MASK_PADDED) draw_documents(m, b, table);
-        if (m->name == WB_MASK_TREE) draw_tree(m, b, table);
+        for (int n = 0; n < m->size && m->name == WB_MASK_TREE; n++)
+            table[n] = m->size == 7 ? lesson_tree[n] : drawn(m, 3, b, n, 0, n + 1) - 1;
     }
 }
 
@@ -84,7 +79,7 @@ int wb_named_mask_sees(const void *of, int b, int i, int j)
     case WB_MASK_PADDED: return t >= 0 && j <= t && table[t] != NOBODY && j >= table[t];
     case WB_MASK_PREFIX: return j <= t || j < size / 2 + drawn(m, 7, b, 0, 0, size + 1);
     case WB_MASK_TREE: return j < prompt || t < prompt ? j <= t : is_ancestor(table, j - prompt, t - prompt);
-    case WB_MASK_STRIDED: return j <= t && (j / size == t / size || j % size >= size - max_int(1, size / 8));
+    case WB_MASK_STRIDED: return j <= t && (j / size == t / size || j % size >= size - (size < 8 ? 1 : size / 8));
     case WB_MASK_WINDOW: return j <= t && j > t - size;
     case WB_MASK_CAUSAL: return j <= t;
     case WB_MASK_FULL: return 1;

@@ -30,21 +30,14 @@ asm(R"(
     .hidden cudacpu_switch
     .type   cudacpu_switch, @function
 cudacpu_switch:
-    pushq   %r15
-    pushq   %r14
-    pushq   %r13
-    pushq   %r12
-    pushq   %rbp
-    pushq   %rbx
+    .irp    register, r15, r14, r13, r12, rbp, rbx
+    pushq   %\register
+    .endr
     movq    %rsp, (%rdi)
     movq    %rsi, %rsp
-    popq    %rbx
-    popq    %rbp
-    popq    %r12
-    popq    %r13
-    popq    %r14
-    popq    %r15
-    popq    %rcx
+    .irp    register, rbx, rbp, r12, r13, r14, r15, rcx
+    popq    %\register
+    .endr
     jmp     *%rcx
     .size   cudacpu_switch, . - cudacpu_switch
     .section .note.GNU-stack, "", @progbits
@@ -54,34 +47,28 @@ cudacpu_switch:
 // AAPCS64: x19 to x30 and d8 to d15 survive a call.
 asm(R"(
     .text
+    .macro  all what
+    \what   x19, x20, [sp, #0]
+    \what   x21, x22, [sp, #16]
+    \what   x23, x24, [sp, #32]
+    \what   x25, x26, [sp, #48]
+    \what   x27, x28, [sp, #64]
+    \what   x29, x30, [sp, #80]
+    \what   d8, d9, [sp, #96]
+    \what   d10, d11, [sp, #112]
+    \what   d12, d13, [sp, #128]
+    \what   d14, d15, [sp, #144]
+    .endm
     .globl  cudacpu_switch
     .hidden cudacpu_switch
     .p2align 4
 cudacpu_switch:
     sub     sp, sp, #160
-    stp     x19, x20, [sp, #0]
-    stp     x21, x22, [sp, #16]
-    stp     x23, x24, [sp, #32]
-    stp     x25, x26, [sp, #48]
-    stp     x27, x28, [sp, #64]
-    stp     x29, x30, [sp, #80]
-    stp     d8, d9, [sp, #96]
-    stp     d10, d11, [sp, #112]
-    stp     d12, d13, [sp, #128]
-    stp     d14, d15, [sp, #144]
+    all     stp
     mov     x9, sp
     str     x9, [x0]
     mov     sp, x1
-    ldp     x19, x20, [sp, #0]
-    ldp     x21, x22, [sp, #16]
-    ldp     x23, x24, [sp, #32]
-    ldp     x25, x26, [sp, #48]
-    ldp     x27, x28, [sp, #64]
-    ldp     x29, x30, [sp, #80]
-    ldp     d8, d9, [sp, #96]
-    ldp     d10, d11, [sp, #112]
-    ldp     d12, d13, [sp, #128]
-    ldp     d14, d15, [sp, #144]
+    all     ldp
     add     sp, sp, #160
     ret
 )");

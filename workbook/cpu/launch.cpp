@@ -178,16 +178,11 @@ static unsigned long few = ~0ul;  // wb_launch_few()
 
 bool blocks_run() { return few > 0; }
 
-// The n-th to run of more blocks than may.
-static unsigned long chosen(unsigned long n, unsigned long blocks)
-{
-    return n == 0 ? 0 : n == 1 ? blocks - 1 : (n * 0x9e3779b97f4a7c15ul ^ blocks) % blocks;
-}
-
 static void run_blocks(job &j)
 {
     static __thread block *mine;  // storage, kept for the next launch
-    if (!mine) mine = new_block();
+    if (!mine) mine = static_cast<block *>(calloc(1, sizeof(block)));
+    if (!mine) report("out of host memory", {}, "no memory to run a block");
     catch_faults();
     block &b = *mine;
     static_cast<kernel_work &>(b) = j;
@@ -195,7 +190,8 @@ static void run_blocks(job &j)
     watchdog(true);
     const dim3 grid = j.config->grid;
     for (unsigned long n; (n = j.next_block++) < j.blocks;) {
-        const unsigned long i = j.blocks < j.all ? chosen(n, j.all) : rearranged(n, j.blocks);
+        const unsigned long chosen = n == 0 ? 0 : n == 1 ? j.all - 1 : (n * 0x9e3779b97f4a7c15ul ^ j.all) % j.all;
+        const unsigned long i = j.blocks < j.all ? chosen : rearranged(n, j.blocks);
         run_block(b, {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / grid.x / grid.y)});
     }
     watchdog(false);
@@ -227,15 +223,6 @@ static void *help(void *data)
     return nullptr;
 }
 
-// The helpers of this process. A child of fork() has none of its parent's threads and makes its own.
-static helpers &helpers_here()
-{
-    static helpers *mine;
-    static pid_t owner;
-    if (!mine || owner != getpid()) mine = new helpers, owner = getpid();
-    return *mine;
-}
-
 static void run_job(job &j)
 {
     const unsigned threads = j.config->block.x * j.config->block.y * j.config->block.z;
@@ -246,7 +233,10 @@ static void run_job(job &j)
         run_blocks(j);
         return;
     }
-    helpers &h = helpers_here();
+    static helpers *mine;
+    static pid_t owner;  // a child of fork() has none of its parent's threads and makes its own
+    if (!mine || owner != getpid()) mine = new helpers, owner = getpid();
+    helpers &h = *mine;
     pthread_mutex_lock(&h.mutex);
     while (h.count < wanted - 1) {
         pthread_t id;

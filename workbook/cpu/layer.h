@@ -158,7 +158,6 @@ inline thread &running_thread(const char *what, call_site site)
 }
 
 // ------------------------ scheduler.cpp
-block *new_block();  // storage for one host thread, never given back
 void run_block(block &b, uint3 index);
 void give_way(block &b);  // the running thread cannot go on: runs others until it can
 size_t stack_bytes();     // of a fiber

@@ -217,16 +217,12 @@ extern "C" void wb_memory_reset_peak(void)
 
 // ------------------------ who may touch it when
 
-static void protect_all(int protection)
-{
-    for (buffer &x : device().buffers)
-        if (!x.freed && !x.managed) protect(x, x.constant ? protection & PROT_READ : protection);
-}
-
 void open_device_memory(bool open)
 {
     lock guard;
-    if (open ? device().open++ == 0 : --device().open == 0) protect_all(open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    if (open ? device().open++ : --device().open) return;
+    for (buffer &x : device().buffers)
+        if (!x.freed && !x.managed) protect(x, !open ? PROT_NONE : x.constant ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
 extern "C" void wb_open_memory(bool open) { open_device_memory(open); }

@@ -57,13 +57,6 @@ static const char PRODUCT[] = "a product";  // the name of its phase, which warp
 
 static long size_of(const product &p) { return long(p.of.cols) * p.of.depth; }
 
-static bool of_this_block()
-{
-    const dim3 grid = current->config->grid;
-    const uint3 i = current->index;
-    return r.wanted < 0 || (long(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
-}
-
 // These scores have been worked on, here or elsewhere.
 static void count_work(const result &x, bool under)
 {
@@ -92,13 +85,14 @@ static void forget_results()
 void record_block_begin()
 {
     forget_results();
-    r.in_block = of_this_block();
-    r.blocks = long(current->config->grid.z) * current->config->grid.y * current->config->grid.x;
+    const dim3 grid = current->config->grid;
+    const uint3 i = current->index;
+    r.in_block = r.wanted < 0 || (long(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
+    r.blocks = long(grid.z) * grid.y * grid.x;
     r.met = 0;
     for (auto &of_warp : r.stacks)
         for (stack_seen &s : of_warp) s = {};
-    if (!r.in_block || !r.rows_wanted) return;
-    r.rows.clear();
+    if (r.in_block && r.rows_wanted) r.rows.clear();
 }
 
 // A row but for its first columns: what is done, where, and the phases that it is part of or waits for.
@@ -112,19 +106,13 @@ static std::string record_text(const char *event, const std::string &what, doubl
            std::to_string(site.line) + "\t" + phases + "\n";
 }
 
-// "K7": box 7 of K, of which this is a tile; "K": a tile of it.
-static std::string label_of(const void *tile, long box)
-{
-    const std::string name = name_of(tile);
-    return name.substr(0, name.find_first_of(".[")) + (box < 0 ? "" : std::to_string(box));
-}
-
 // Lanes of a warp that do the same share a row, if the whole warp has done nothing since.
 static void add(const recorded &x, unsigned lanes)
 {
     const int w = warp_number(*current->running);
     const std::string phase = x.phase && x.number >= 0 ? x.phase + ("#" + std::to_string(x.number)) : "";
-    const std::string what = x.tile ? label_of(x.tile, x.box) : "";
+    std::string what = x.tile ? name_of(x.tile) : "";  // "K7": box 7 of K, of which this is a tile; "K": a tile of it
+    what = what.substr(0, what.find_first_of(".[")) + (x.box < 0 ? "" : std::to_string(x.box));
     const row now = {w, lanes, record_text(x.event, what, x.amount, x.tile, x.site, phase)};
     for (size_t i = r.rows.size(); lanes != ~0u && i-- > 0;) {
         row &before = r.rows[i];

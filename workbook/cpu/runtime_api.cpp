@@ -48,8 +48,7 @@ cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
     if (!blocks || threads < 1 || threads > MAX_THREADS) return set_error(cudaErrorInvalidValue);
     const size_t by_threads = 2048 / size_t((threads + WARP - 1) / WARP * WARP);
     const size_t by_shared = SHARED_PER_MULTIPROCESSOR / (shared + 1024);  // a block costs 1 KB more than it asks for
-    *blocks = (by_threads < by_shared ? by_threads : by_shared);
-    if (*blocks > 32) *blocks = 32;
+    *blocks = int(std::min({by_threads, by_shared, size_t{32}}));
     return cudaSuccess;
 }
 }

@@ -14,31 +14,17 @@ size_t stack_bytes()
     return bytes;
 }
 
-block *new_block()
-{
-    block *b = static_cast<block *>(calloc(1, sizeof(block)));
-    if (!b) report("out of host memory", {}, "no memory to run a block");
-    return b;
-}
-
-// Makes a page below a stack one that nobody may touch; by Linux 6.13 and later without a mapping of its own, of which
-// a worker has thousands.
-static void guard(char *page, size_t bytes)
-{
-    enum { GUARD_INSTALL = 102 };  // MADV_GUARD_INSTALL
-    if (madvise(page, bytes, GUARD_INSTALL) != 0) mprotect(page, bytes, PROT_NONE);
-}
-
 // Fewer than the block has threads, if these do not wait: each returns its own.
 static void add_fibers(block &b)
 {
-    enum { AT_ONCE = 32 };
+    enum { AT_ONCE = 32, GUARD_INSTALL = 102 };  // MADV_GUARD_INSTALL
     const size_t page = page_size(), each = page + stack_bytes();
     char *memory = static_cast<char *>(
         mmap(nullptr, AT_ONCE * each, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory == MAP_FAILED) report("out of host memory", {}, "no memory for the stacks of threads");
     for (unsigned i = 0; i < AT_ONCE; i++, memory += each) {
-        guard(memory, page);
+        // Nobody may touch the page below a stack; by Linux 6.13 and later it is no mapping of its own.
+        if (madvise(memory, page, GUARD_INSTALL) != 0) mprotect(memory, page, PROT_NONE);
         fiber &f = b.fibers[b.fiber_count++];
         f.stack = memory + page;
         f.bytes = stack_bytes() - i % 16 * 256;  // or all stacks would begin in the same sets of the cache

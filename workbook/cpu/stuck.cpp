@@ -33,11 +33,9 @@ static bool wait_alike(block &b, const thread &any_x, const thread &any_y)
     const whereabouts where = where_is(b, x);
     if (where != where_is(b, y)) return false;
     if (where == RETURNED) return true;
-    if (where == PARKED)
-        return same_site(x.site, y.site) && x.patience.what == y.patience.what &&
-               x.patience.number == y.patience.number;
-    if (where == BARRIER_WAIT) return same_site(x.site, y.site);
-    return same_site(x.site, y.site) && x.request.mask == y.request.mask;
+    if (!same_site(x.site, y.site)) return false;
+    if (where == PARKED) return x.patience.what == y.patience.what && x.patience.number == y.patience.number;
+    return where == BARRIER_WAIT || x.request.mask == y.request.mask;
 }
 
 // Threads that wait alike: "threads 0-31, 64-95", the first few runs of them; how many, and the last.

@@ -82,11 +82,6 @@ static void take(const matrices &m, const warp_product &p, int lane)
     each_two(m, p.c, lane, [](const float *c, float *at) { at[0] = c[0], at[1] = c[1]; });
 }
 
-static void give(const matrices &m, const warp_product &p, int lane)
-{
-    each_two(m, p.c, lane, [](float *c, const float *at) { c[0] = at[0], c[1] = at[1]; });
-}
-
 // Eight numbers at a time, whatever the processor has for that.
 typedef float eight __attribute__((vector_size(32)));
 typedef int eight_ints __attribute__((vector_size(32)));
@@ -206,7 +201,9 @@ void multiply(void **products, int count)
     float *record = product_begins(m);
     multiply(m);
     product_ends(record, m);
-    for (int lane = 0; lane < count; lane++) give(m, *static_cast<warp_product *>(products[lane]), lane);
+    for (int lane = 0; lane < count; lane++)
+        each_two(m, static_cast<warp_product *>(products[lane])->c, lane,
+                 [](float *to, const float *at) { to[0] = at[0], to[1] = at[1]; });
 }
 
 // ------------------------ ldmatrix

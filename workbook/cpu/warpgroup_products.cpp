@@ -42,14 +42,6 @@ static uint64_t hash_rows(const tile_rows &r, uint64_t h)
 // Registers of a lane that hold A.
 static size_t weights_of(const product_request &q) { return q.weights ? size_t(q.depth / (q.e4m3 ? 8 : 4)) : 0; }
 
-static bool weights_are_as_issued(const product &p)
-{
-    const size_t each = weights_of(p.of);
-    for (size_t lane = 0; lane < WARP && p.of.weights; lane++)
-        if (memcmp(p.weights[lane], &p.weights_issued[lane * each], each * 4)) return false;
-    return true;
-}
-
 FOR_THIS_PROCESSOR static void fill(float *at, int count, uint32_t tag)
 {
     uint32_t *bits = reinterpret_cast<uint32_t *>(at);
@@ -339,11 +331,13 @@ static void check_unchanged(const product &p, int w)
     if (hash_rows(q.b, 1) != p.b_hash || (!q.weights && hash_rows(quarter(q.a, w), 1) != p.a_hash))
         report("tile changed in flight", q.site, "%s%s%s changed while this product of warp %d was reading it",
                q.weights ? "" : name_of(q.a.at), q.weights ? "" : " or ", name_of(q.b.at), w);
-    if (!weights_are_as_issued(p))
-        report(
-            "registers changed in flight", q.site,
-            "the weights of this product changed, or went out of scope, while the product of warp %d was reading them",
-            w);
+    const size_t weights = weights_of(q);
+    for (size_t lane = 0; lane < WARP && weights; lane++)
+        if (memcmp(p.weights[lane], &p.weights_issued[lane * weights], weights * 4))
+            report("registers changed in flight", q.site,
+                   "the weights of this product changed, or went out of scope, while the product of warp %d was "
+                   "reading them",
+                   w);
     const product *latest = &p;
     while (latest->next) latest = latest->next;
     for (int lane = 0; lane < WARP; lane++)

@@ -127,14 +127,6 @@ static void note(bool keys, row_range rows, bool ahead, void *code)
     noted[keys][n].ahead |= ahead;
 }
 
-// From the first row to the last one that was noted.
-static row_range extent(bool keys)
-{
-    row_range all = {INT_MAX, -1};
-    for (int n = 0; n < noted_count[keys]; n++) all = all.with(noted[keys][n].rows);
-    return all;
-}
-
 // What lies in a tile with any of these rows; from queries to keys, or from keys to queries.
 static uint64_t near_spans(uint64_t mine, bool keys)
 {
@@ -152,7 +144,8 @@ static void judge_both_ways()
 {
     for (int side = 0; side < 2; side++) {
         const bool keys = side;
-        const row_range one = extent(keys);
+        row_range one = {INT_MAX, -1};  // from the first row to the last one that was noted
+        for (int n = 0; n < noted_count[keys]; n++) one = one.with(noted[keys][n].rows);
         if (one.last < 0) return;
         if (one.last - one.first >= WB_NEAR + 2 * (noted[keys][0].rows.last - noted[keys][0].rows.first + 1)) continue;
         const uint64_t near = near_spans(spans(one), keys);
@@ -229,12 +222,6 @@ static void take_in_hand(row_range rows)
     protect_pages(PROT_NONE);
 }
 
-static void take_keys(row_range rows, void *code)
-{
-    if (queries_came) judge_ahead();
-    note(true, rows, !(queries_in_hand() && spans(rows) & near_in_hand()), code);
-}
-
 bool watch_touched(const char *at, void *code)
 {
     static volatile char busy;
@@ -251,9 +238,10 @@ bool watch_touched(const char *at, void *code)
             judge_share();
         else if (watch.both_ways) {
             if (ranges == 1) note(keys, rows[0], true, code);
-        } else if (keys)
-            take_keys(rows[0], code);
-        else
+        } else if (keys) {
+            if (queries_came) judge_ahead();
+            note(true, rows[0], !(queries_in_hand() && spans(rows[0]) & near_in_hand()), code);
+        } else
             for (int n = 0; n < ranges; n++) take_in_hand(rows[n]);
         mprotect(page, page_size(), PROT_READ | PROT_WRITE);
         __atomic_clear(&busy, __ATOMIC_RELEASE);

@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 

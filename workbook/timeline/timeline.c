@@ -248,17 +248,6 @@ static void timeline_trace(const timeline *t, const char *title, FILE *f)
     fprintf(f, "\n]}\n");
 }
 
-// ------------------------ the program
-
-static bool write_trace(const timeline *t, const char *title, const char *path)
-{
-    FILE *f = fopen(path, "w");
-    if (f) timeline_trace(t, title, f);
-    if (!f || fclose(f)) return perror(path), false;
-    printf("written: %s\n", path);
-    return true;
-}
-
 int main(int argc, char **argv)
 {
     static timeline t;
@@ -273,5 +262,10 @@ int main(int argc, char **argv)
         return 1;
     }
     timeline_print(&t, argv[2], stdout);
-    return argc > 3 && !write_trace(&t, argv[2], argv[3]);
+    if (argc == 3) return 0;
+    FILE *f = fopen(argv[3], "w");
+    if (f) timeline_trace(&t, argv[2], f);
+    if (!f || fclose(f)) return perror(argv[3]), 1;
+    printf("written: %s\n", argv[3]);
+    return 0;
 }

@@ -211,18 +211,17 @@ cudaError_t cudaDeviceGetAttribute(int *value_, cudaDeviceAttr attribute_, int d
 cudaError_t cudaRuntimeGetVersion(int *version_);
 cudaError_t cudaDriverGetVersion(int *version_);
 
-template <class Result_, class... Parameters_>
-cudaError_t cudaFuncSetAttribute(Result_ (*kernel_)(Parameters_...), cudaFuncAttribute attribute_, int value_,
-                                 cudacpu::call_site site_ = cudacpu::here())
-{
-    if (attribute_ != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-    return cudacpu::set_shared_limit(reinterpret_cast<const void *>(kernel_), value_, site_);
-}
 inline cudaError_t cudaFuncSetAttribute(const void *kernel_, cudaFuncAttribute attribute_, int value_,
                                         cudacpu::call_site site_ = cudacpu::here())
 {
     if (attribute_ != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     return cudacpu::set_shared_limit(kernel_, value_, site_);
+}
+template <class Result_, class... Parameters_>
+cudaError_t cudaFuncSetAttribute(Result_ (*kernel_)(Parameters_...), cudaFuncAttribute attribute_, int value_,
+                                 cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_), attribute_, value_, site_);
 }
 template <class Kernel_> cudaError_t cudaFuncSetCacheConfig(Kernel_ *, cudaFuncCache) { return cudaSuccess; }
 
