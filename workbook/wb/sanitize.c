@@ -183,29 +183,6 @@ static void look_at_gpu(const wb_problem *p, const char *file, const char *worke
     }
 }
 
-// Another function of the library refuses an argument: where the source calls it, which is written down, too.
-static void find_calls(const wb_problem *p, const char *file)
-{
-    char name[80], *source = grades_read_file("%s", file), *places = "";
-    int end = 0;
-    if (sscanf(found, "bad argument\t%79[a-z_0-9]:%n", name, &end) != 1 || !source) return;
-    const char *const bare = strncmp(name, "wb_", 3) ? name : name + 3, *call = text_of("wb_%s(", bare);
-    if (strcmp(bare, p->name) == 0) return;
-    if (!strstr(source, call)) call = "wb_attention(";  // which chooses another
-    report = text_of("sanitize: %s() refuses an argument:%s\n", name, found + end);
-    for (int n = 1; source; n++) {
-        const char *const line = strsep(&source, "\n");
-        if (!strstr(line, call)) continue;
-        report = text_of("%s   called   at %s:%d\n               | %s\n", report, file, n, line + strspn(line, " "));
-        places = text_of("%s %s:%d", places, strrchr(file, '/') + 1, n);
-    }
-    if (strstr(report, " is not aligned to "))
-        report =
-            text_of("%s   missing  a row's length as a factor, it may be: the address is inside of a row\n", report);
-    snprintf(found, sizeof found, "bad argument\t%s\t", places);
-    if (pwrite(told, found, sizeof found, 0) < 0) *found = 0;
-}
-
 static int look_at_cases(const wb_problem *p, const char *file, const char *worker, look_with *look, const char *given)
 {
     const char *unseen = "";
@@ -227,7 +204,7 @@ static int look_at_cases(const wb_problem *p, const char *file, const char *work
             return tell("  nothing to check yet: %.*s\n", (int)strcspn(error, "\n"), error), 1;
         if (*error && fits == 1)
             return tell("  CASE: nothing to check; the function rejects this case, as it must: %s", said), 2;
-        if (*error) report = text_of("sanitize: the function returned an error: %s\n", error), find_calls(p, file);
+        if (*error) report = text_of("sanitize: the function returned an error: %s\n", error);
         if (!*report || errors++) continue;
         tell("  case %s\n", one);
         printf("%s", lines_of(report, 1 << 20, "  "));
