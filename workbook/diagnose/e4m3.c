@@ -14,7 +14,7 @@ static fit fit_V = FIT(BY_EXPONENT, "softmax|overlap", .joint = ", which equals 
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
 static fit fit_room = FIT(BY_L + 1, "softmax", .joint = "; its exponent is ",
-                          .zero = ": weights below 2^-9 become 0 in e4m3, though l counts them");
+                          .zero = ": weights of 2^-10 and less become 0 in e4m3, though l counts them");
 static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
