@@ -128,10 +128,6 @@ bool look_at_scales(const record *r)
                 const bool visible = sees(S->a_row[i], key_of(S->b_row[c]));
                 some |= visible, finite &= !visible || isfinite(P);
                 if (isnan(P) && S->b_row[c] < 0 && nan < 0) nan = c;
-                if (S->a_row[i] >= 0 && !visible && P > 1e-25 && steps[t].first >= 0)
-                    find(BY_MASK, "hidden", "scores|weights", "%s gives a weight to key %d, which %s",
-                         name_of(S->a_row[i]), steps[t].first + c,
-                         S->b_row[c] < 0 ? "does not exist" : "it does not see");
                 if (S->b_row[c] < 0 || !visible || P <= 1e-25 || isinf(P)) continue;
                 const int at = scale_at(S->b_row[c]);
                 const int at_0 = at - e.c->page * (S->b_row[c] % e.s->kv_heads);

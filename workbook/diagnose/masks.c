@@ -12,7 +12,7 @@ static fit masks[MASKS] = {
     [TAIL] = FIT(BY_MASK, "tail|mask|packed rows|overlap", .joint = RULE_IS("j >= Nk")),
     [DKDV] = FIT(BY_MASK, "mask of dK and dV|recompute"),
     [DQ] = FIT(BY_MASK, "mask of dQ|recompute for dQ"),
-    [PACKED] = FIT(BY_MASK, "packed rows", .joint = RULE_IS("j > kv_len - Nq + i")),
+    [PACKED] = FIT(BY_MASK, "packed rows|scores|weights", .joint = RULE_IS("j > kv_len - Nq + i")),
     [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits", .joint = RULE_IS("their bit is 0"),
                  .by = {{"where its bit is 1", "mask|load bits"}}),
 };
