@@ -35,15 +35,6 @@ void async_copies_begin(block &b)
         queues()[i].arrived = queues()[i].groups = 0;
     }
 }
-
-unsigned async_newest(unsigned thread, const char *at)
-{
-    const copy_queue &q = queues()[thread];
-    const pending_copy *brings = nullptr;
-    for (size_t i = q.arrived; i < q.copies.size(); i++)
-        if (const pending_copy &c = q.copies[i]; at >= c.to && at < c.to + c.bytes) brings = &c;
-    return brings && brings->group == q.copies.back().group ? brings->group - q.copies[q.arrived].group + 1 : 0;
-}
 }
 
 using namespace cudacpu;

@@ -188,7 +188,6 @@ bool describe_shared_address(const block &b, const char *at, char *text, size_t 
 
 // ------------------------ async_copy.cpp
 void async_copies_begin(block &b);
-unsigned async_newest(unsigned thread, const char *at);  // groups under way, if the newest brings this byte; else 0
 
 // ------------------------ watch.cpp
 bool watching();

@@ -196,9 +196,6 @@ static void found_pending(const char *at, unsigned bytes, const word_history &h,
         kind == ASYNC
             ? "another destination for one of two copies: both are in flight, and write the same bytes. Which buffer, "
               "and which iteration of the loop, is each copy meant for?"
-        : async_newest(copy.thread, at) > 1
-            ? "another place for this copy. It is the newest in flight, so it brings a later tile than the one that is "
-              "read here: are more tiles sent for than there are places, or is a place counted wrongly?"
             : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>() (in plain "
               "CUDA, __pipeline_commit() and __pipeline_wait_prior()). If other threads read the bytes, a "
               "__syncthreads() must follow. Or one of the two lines uses the wrong buffer or iteration.",
