@@ -203,23 +203,26 @@ static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 // Whether the sums of all heads lack the same rows of each sequence: the last ones, or the first.
 static void look_at_rows_left_out(void)
 {
-    EACH_PAIR (cut, s->q_len, last, 2) {
-        int fits = 0;
-        for (int h = 0; h < s->q_heads; h++) {
-            double sum = 0, size = 0;
-            EACH_PAIR (b, s->batch, i, s->q_len) {
+    int *const fits = allocate(2 * (size_t)s->q_len, sizeof *fits);  // of rows from i on, and of those before
+    for (int h = 0; h < s->q_heads; h++) {
+        double all = 0, size = 0, before = 0;
+        EACH_PAIR (again, 2, i, s->q_len) {
+            if (again) fits[2 * i] += fabs(e.dsinks[h] + all - before) <= 3e-6 * size;
+            if (again) fits[2 * i + 1] += fabs(e.dsinks[h] + before) <= 3e-6 * size;
+            for (int b = 0; b < s->batch; b++) {
                 const int row = (b * s->q_heads + h) * s->q_len + i;
                 const double term = exp(e.sink_logits[h] - e.L[row]) * e.delta[row];
-                size += fabs(term), sum -= (i < cut) == last ? term : 0;
+                if (again) before += term;
+                if (!again) all += term, size += fabs(term);
             }
-            fits += fabs(e.dsinks[h] - sum) <= 3e-6 * size;
         }
-        if (fits == s->q_heads && cut == 0) return;  // all of them are right
-        if (fits == s->q_heads && fits > 1)
-            find(BY_END, "rows left out", cut == 32 ? "sum of the block|rows of the head" : "rows of the head",
-                 "in each sequence, the rows %s row %d are not added to dsinks", last ? "behind" : "before",
-                 cut - last);
     }
+    for (int n = 2; n < 2 * s->q_len && fits[0] < s->q_heads; n++)
+        if (fits[n] == s->q_heads && fits[n] > 1)
+            find(BY_END, "rows left out", n / 2 == 32 ? "sum of the block|rows of the head" : "rows of the head",
+                 "in each sequence, the rows %s row %d are not added to dsinks", n % 2 ? "behind" : "before",
+                 n / 2 - n % 2);
+    free(fits);
 }
 
 static void look_at_dsinks(void)
