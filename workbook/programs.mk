@@ -4,15 +4,15 @@
 $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) \
   $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o \
   score/outcome.o score/safe_text.o)
-	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
+	$Q$(LINK) $^ -lcjson -lmd -lmd -lm -o $@
 # Looks for an edit that fixes a function: it writes $B/repaired/NN.cu, the student's file with all changes in it, and
 # this makes its worker, which stops at a wide load that is not aligned. What is in C is read as C++ (repair/choice.h).
 # Only its author runs it: nothing keeps the function's names from the judge's.
 # Its variables are counted, but not hidden from the judge: it is run for its author alone.
 $B/repair: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/repair/*.c)) $(JUDGE) \
-  $(addprefix $B/machinery/,problems.o diagnose/cases.o score/grades.o score/outcome.o \
+  $(addprefix $B/machinery/,problems.o diagnose/cases.o score/gaps.o score/grades.o score/outcome.o \
   score/safe_text.o)
-	$Q$(LINK) $^ -lcjson -lm -o $@
+	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 define repaired
 $B/repaired/$(1).o: $B/repaired/$(1).cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	$$(call compile_copy,$$(KERNEL) $$(KERNELFLAGS))

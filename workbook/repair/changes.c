@@ -487,8 +487,25 @@ bool changes_read(const char *source, const char *skeleton)
     vary_operators();
     vary_words();
     vary_operands();
-    qsort(pieces, (size_t)piece_count, sizeof *pieces, by_place);
     return piece_count > 0 && !too_many;
+}
+
+bool changes_swap(int n, int at, int end, const char *other, int length)
+{
+    int from = 0;
+    while (from < count && all[from].at < at) from++;
+    for (int t = from; t < count && all[t].at < end; t++) {
+        const bool names = kind(t) == 'i' && all[t].block == all[from].block && is(t + 1, "= ; , [ { (") &&
+                           (kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)));
+        for (int k = t; names && k < count && all[k].function == all[t].function; k++)
+            if (all[k].at >= end && is(k, all[t].is) && !is(k - 1, ". ->")) return false;
+    }
+    if (change_count + 1 >= REPAIR_IDS || all[from].function < 0 || all[from].at >= end) return false;
+    const int id = change_count++;
+    changes[id] = (change){.site = id, .kind = CHANGE_SWAP, .line = all[from].line, .at = at, .end = end};
+    put(at, CONDITION, id, "\nif (::wb_repair::is_swapped(%d)) {\n%.*s\n} else {\n", n, length, other);
+    put(end, END_CONDITION, id, "\n}");
+    return true;
 }
 
 // Returns how many lines that ends.
@@ -503,6 +520,7 @@ void changes_write(FILE *to)
 {
     const char *at = text;
     int line = 2;
+    qsort(pieces, (size_t)piece_count, sizeof *pieces, by_place);
     fputs("#include \"repair/choice.h\"\n", to);
     for (piece *p = pieces; p < pieces + piece_count; p++) {
         line += write_part(to, at, text + p->at), at = text + p->at;
@@ -550,8 +568,10 @@ bool changes_drop(int line)
     for (const piece *p = pieces; p < pieces + piece_count; p++) {
         const int site = changes[p->id].site;
         if (p->line == 0) continue;
-        if (line > p->line && line <= p->line + p->lines)  // not in the line that it ended
+        const bool swaps = changes[site].kind == CHANGE_SWAP;
+        if (line > p->line && line <= p->line + p->lines - swaps)  // not in the line that it ended
             some = dropped[p->kind == OTHER ? p->id : site] = true;
+        if (swaps) continue;  // what is wrong in the text that it puts aside is no matter of it
         if (p->kind >= OPERATOR)
             began[site] = p->line;
         else if (p->kind != OTHER && began[site] <= line && line <= p->line && p->line - began[site] < least)

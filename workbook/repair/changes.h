@@ -13,7 +13,8 @@ typedef enum change_kind {
     CHANGE_CONDITION,  // another name; a term less
     CHANGE_FACTOR,     // a factor or a term; a condition that always or never holds
     CHANGE_TURNED,     // the opposite: another sign, another direction
-    CHANGE_KINDS
+    CHANGE_KINDS,
+    CHANGE_SWAP  // another text in place of a part, which is no edit
 } change_kind;
 
 typedef struct change {
@@ -29,6 +30,9 @@ typedef struct change {
 
 // Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much.
 bool changes_read(const char *source, const char *skeleton);
+
+// Swap n puts another text in place of text[at] to text[end]. False: a name that is declared there stands behind it.
+bool changes_swap(int n, int at, int end, const char *other, int length);
 
 // Writes the source with all changes that are still there; its lines are remembered.
 void changes_write(FILE *to);

@@ -67,6 +67,8 @@ static inline int which(int from, int count)
     return id >= from && id < from + count ? id - from : -1;
 }
 
+static inline bool is_swapped(int n) { return shared->swapped >> n & 1; }
+
 // Change k of a number x beside others y: k counts +1, -1, 0, -x, 1, and for each y: y, x y, x/y, x + y, x - y, y - x.
 template <class T> constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 template <class T> auto number(const T &x)

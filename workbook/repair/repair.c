@@ -4,8 +4,9 @@
 //
 // BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), and there when
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
-// with all that it starts: however busy the machine is. The last line says what was found, or that nothing was. Exit
-// status: 0 a change was found, 1 none, 2 could not run.
+// with all that it starts: however busy the machine is. First it has the reference solution's text, where that is at
+// hand, in one gap at a time: a line says the gap with which the cases come out right, "gap<tab>NAME". The last line
+// says what change was found, or that none was. Exit status: 0 a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 
 #include "diagnose/cases.h"
@@ -184,12 +185,24 @@ static void add_like(const wb_case *given)
     }
 }
 
-static void find_cases(int count, char **given)
+static void find_first(void)
 {
-    char texts[MAX_CASES][WB_CASE_TEXT];
+    for (int n = 0; n < case_count; n++)
+        if (wrong[n] && (first < 0 || seconds[n] < seconds[first])) first = n;
+}
+
+static void find_given_cases(int count, char **given)
+{
     wb_case c;
     for (int n = 0; n < count; n++)
         if (wb_case_parse(problem, given[n], &c) == WB_OK) add_case(&c, true), add_like(&c);
+    find_first();
+}
+
+static void find_other_cases(void)
+{
+    char texts[MAX_CASES][WB_CASE_TEXT];
+    wb_case c;
     const int listed = diagnose_cases(problem, texts);
     const double until = now() + (budget - own.cpu) / 4;
     for (int n = 0; n < listed && now() < until; n++)
@@ -199,6 +212,7 @@ static void find_cases(int count, char **given)
         if (head_dim) c.shape.head_dim = head_dim;
         add_case(&c, false);
     }
+    find_first();
 }
 
 // ------------------------ where
@@ -226,6 +240,102 @@ static void find_distances(const char *source, const char *lines, const char *ga
 }
 static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
 
+// The reference solution's text in place of a gap, and of gaps without a line between them, which may share names.
+typedef struct swap {
+    int at, end;
+    char *names;  // "max|rescale"
+} swap;
+static swap swaps[64];
+static int swap_count;
+static uint64_t swapped;  // those that make cases right; 0: it is not known
+
+static int by_line(const void *a, const void *b) { return ((const gap *)a)->line - ((const gap *)b)->line; }
+
+// The text of gap a; or, if b is another, from the line above a to the one behind b.
+static const char *text_in(const char *source, const gap *a, const gap *b, int *length)
+{
+    size_t size;
+    int line;
+    const char *begin = gaps_text(source, a->name, &size, &line), *end = begin + size;
+    if (a != b) {
+        while (begin > source && strncmp(begin, "//{", 3) != 0) begin--;
+        const char *const last = gaps_text(source, b->name, &size, &line);
+        end = next_line(last + size);
+    }
+    *length = line ? (int)(end - begin) : 0;
+    return begin;
+}
+
+// How many gaps follow another without a line between them.
+static int followers(const char *source, const gap *gaps, int count)
+{
+    int n = 0, length;
+    while (n + 1 < count) {
+        const char *const text = text_in(source, &gaps[n], &gaps[n], &length), *const next = next_line(text + length);
+        if (strncmp(next + strspn(next, " "), "//{", 3) != 0) break;
+        n++;
+    }
+    return n;
+}
+
+static void add_swap(const char *source, const char *reference, const gap *a, const gap *b)
+{
+    int mine, theirs;
+    const char *const at = text_in(source, a, b, &mine), *const text = text_in(reference, a, b, &theirs);
+    swap *const s = &swaps[swap_count];
+    *s = (swap){(int)(at - source), (int)(at - source) + mine, strdup(a->name)};
+    for (const gap *g = a + 1; g <= b; g++)
+        if (asprintf(&s->names, "%s|%s", s->names, g->name) < 0) return;
+    if (mine && theirs && swap_count < 64) swap_count += changes_swap(swap_count, s->at, s->end, text, theirs);
+}
+
+static void find_swaps(const char *file, const char *source)
+{
+    char path[64];
+    gap gaps[MAX_GAPS];
+    if (!gaps_file_in("solutions", problem, path, sizeof path)) return;
+    const char *const reference = grades_read_file("%s", path);
+    const int count = gaps_in(problem, file, gaps);
+    qsort(gaps, (size_t)count, sizeof *gaps, by_line);
+    for (int n = 0, more; n < count; n += more + 1)
+        if ((more = followers(source, gaps + n, count - n))) add_swap(source, reference, &gaps[n], &gaps[n + more]);
+    for (int n = 0; n < count; n++) add_swap(source, reference, &gaps[n], &gaps[n]);
+}
+
+static bool is_right(void)
+{
+    if (is_wrong(first)) return false;
+    for (int k = 0; k < case_count; k++)
+        if (k != first && is_wrong(k)) return false;
+    return true;
+}
+static bool is_right_with(uint64_t some)
+{
+    shared->swapped = some;
+    const bool right = is_right();
+    shared->swapped = 0;
+    return right;
+}
+
+// Which swap makes the cases so far right; else those of all that have to be there together.
+static void find_gap(void)
+{
+    const uint64_t all = swap_count ? ~0ull >> (64 - swap_count) : 0;
+    if (first < 0) return;
+    for (int n = swap_count - 1; n >= 0 && !swapped; n--)
+        if (is_right_with(1ull << n)) swapped = 1ull << n;
+    if (swapped || !is_right_with(all)) return;
+    swapped = all;
+    for (int n = 0; n < swap_count; n++)
+        if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
+}
+static bool is_swapped(int at)
+{
+    for (int n = 0; n < swap_count; n++)
+        if (swapped >> n & 1 && swaps[n].at <= at && at < swaps[n].end) return true;
+    return !swapped;
+}
+
 // ------------------------ trying
 
 static int order[REPAIR_IDS], order_count;
@@ -250,6 +360,7 @@ static void find_order(void)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
             if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank) continue;
+            if (!is_swapped(c->at)) continue;
             if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
             for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
@@ -293,9 +404,7 @@ static void try_some(trials *done)
     for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
         const int id = shared->on = order[n];
         if (done->fails[like[id]]) continue;
-        bool right = !(done->fails[id] = is_wrong(first));
-        for (int k = 0; k < case_count && right; k++) right = k == first || !is_wrong(k);
-        if (!right) continue;
+        if ((done->fails[id] = is_wrong(first)) || !is_right()) continue;
         done->mends[id] = true;
         const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
         if (last < done->last) done->last = last;
@@ -340,7 +449,7 @@ static int choose(int count, uint64_t seed, const char *built)
 {
     static bool seen[REPAIR_IDS];
     if (!share()) return 2;
-    find_cases(0, NULL);
+    find_other_cases();
     probe(REPAIR_REACHED, 0, case_count);
     for (int n = 0, chosen = 0; n < DRAWN * count && chosen < count && case_count; n++) {
         const int id = drawn(n, seed), is = changes[id].as_it_is ? changes[id].as_it_is : id;
@@ -391,6 +500,7 @@ int main(int argc, char **argv)
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
         return puts("nothing, because the source has too many places to change, or none"), 1;
+    if (!chosen) find_swaps(argv[1], source);
     static bool keep[REPAIR_IDS];
     for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
     if (chosen) changes_keep(keep);
@@ -401,13 +511,17 @@ int main(int argc, char **argv)
     if (chosen) return choose(chosen, seed, argv[2]);
     budget = now() + search;
     if (!share()) return 2;
-    find_cases(argc - 5, argv + 5);
+    find_given_cases(argc - 5, argv + 5);
+    find_gap();
+    printf("gap\t");
+    for (int n = 0, some = 0; n < swap_count; n++)
+        if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
+    puts(""), fflush(stdout);
+    find_other_cases();
     char lock[4200];
     snprintf(lock, sizeof lock, "%s.lock", said ? said : "");
     if (said && flock(open(lock, O_RDONLY), LOCK_SH) == 0) outcome_read(said, &known);
     find_distances(source, known.lines, known.gaps);
-    for (int n = 0; n < case_count; n++)
-        if (wrong[n] && (first < 0 || seconds[n] < seconds[first])) first = n;
     if (first < 0) return puts("nothing, because no small case fails in every run"), 1;
     int likely[SUITES], found = 0;
     const int count = try_all(likely);

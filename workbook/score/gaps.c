@@ -51,8 +51,7 @@ static int lines_in(const char *text, size_t length)
     return lines;
 }
 
-// Where the text of the gap `name` stands, and its length; the line above it in *number, 0 if there is no such gap.
-static const char *find(const char *source, const char *name, size_t *length, int *number)
+const char *gaps_text(const char *source, const char *name, size_t *length, int *number)
 {
     for (const char *at = source; at += up_to(at, "//{", false), *at; at += up_to(at, "//{", true)) {
         const char *const here = at + strspn(at, " /{"), *const inside = at + up_to(at, "//{", true);
@@ -121,8 +120,8 @@ int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
         int shipped_line;
         size_t length, shipped_length;
         snprintf(g->name, sizeof g->name, "%s", line + 3);
-        const char *text = find(mine, g->name, &length, &g->line),
-                   *shipped = find(skeleton, g->name, &shipped_length, &shipped_line);
+        const char *text = gaps_text(mine, g->name, &length, &g->line),
+                   *shipped = gaps_text(skeleton, g->name, &shipped_length, &shipped_line);
         // Without a skeleton to compare with: a gap that still holds the line that skeletons put there.
         const bool same = shipped_line ? length == shipped_length && memcmp(text, shipped, length) == 0
                                        : memmem(text, length, "TODO(", 5) != NULL;

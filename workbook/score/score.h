@@ -78,6 +78,9 @@ typedef struct gap {
 // Those in a file, "" for none, in the order in which problems/NN/hints.txt recommends to fill them; how many.
 int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS]);
 
+// Where the text of the gap `name` stands in a source, and its length; the line above it in *line, 0: it has none.
+const char *gaps_text(const char *source, const char *name, size_t *length, int *line);
+
 // The first that is untouched, or null.
 const gap *gaps_first(const gap *gaps, int count);
 

@@ -25,6 +25,7 @@ typedef struct cause {
     int restored;                        // with given code as it was: 1 all tests pass, 2 some fail; 0: unknown
     pid_t checking, searching, undoing;  // 0: is not asked; undoing: the changes of given code
     int report, tried, said;             // what comes of them, and the lock of what the search is told
+    bool asked, certain;                 // the search has said of which gap it is certain, or that it is of none
     FILE *finding;                       // where the check build says what it is of
 } cause;
 
@@ -52,6 +53,35 @@ static char *lines_of(const cause *c, const char *finding)
 
 static void begin_repair(cause *c);
 
+static bool has_gap(const char *gaps, const char *name, size_t size)
+{
+    const char *const all = text_of("|%s|", gaps), *const one = text_of("|%.*s|", (int)size, name);
+    return strstr(all, one);
+}
+
+// The gaps that the search has found to hold the mistake, if it has the reference solution to try: first those to which
+// the cause led.
+static void ask_gap(cause *c)
+{
+    outcome *const o = c->a->outcome;
+    char line[400], file[64], *gaps = "";
+    size_t length = 0, size;
+    if (c->searching <= 0 || c->asked || !gaps_file_in("solutions", c->a->problem, file, sizeof file)) return;
+    say_now("  now trying the reference solution's text in one gap at a time\n");
+    while (length + 1 < sizeof line && read(c->tried, &line[length], 1) == 1 && line[length] != '\n') length++;
+    line[length] = 0, c->asked = true;
+    c->certain = strncmp(line, "gap\t", 4) == 0 && line[4];
+    if (!c->certain) return;
+    const char *const lists[] = {o->gaps, line + 4};
+    for (int n = 0; n < 2; n++)
+        for (const char *at = lists[n]; *at; at += size, at += *at == '|') {
+            size = strcspn(at, "|");
+            if (!has_gap(line + 4, at, size) || has_gap(gaps, at, size)) continue;
+            gaps = text_of("%s%s%.*s", gaps, *gaps ? "|" : "", (int)size, at);
+        }
+    o->gaps = gaps;
+}
+
 // Where to look: at most so many of the gaps to which a finding leads. If all tests pass with the given code as it was,
 // no gap is to blame.
 static void say_gaps(cause *c, int most, const char *behind)
@@ -65,17 +95,19 @@ static void say_gaps(cause *c, int most, const char *behind)
         if (tests == 0) o->gaps = "";
         if (tests != 0) begin_repair(c);
     }
+    ask_gap(c);
     if (c->restored == 1)
         say("  look at the changed given code: with the skeleton's lines in its place, all tests pass\n");
     else if (!*o->gaps && *behind)
         say("  look at the given code, outside of the gaps%s\n", behind);
     if (!*o->gaps) return;
-    say(c->restored == 2 ? "  with the given code as it was, tests fail, too; look at: "
-        : *c->code.says  ? "  look at the changed given code first, then at: "
-                         : "  look at: ");
-    for (const char *at = o->gaps; *at && most-- > 0; at += strcspn(at, "|"), at += *at == '|')
+
+    say(c->restored == 2               ? "  with the given code as it was, tests fail, too; look at: "
+        : *c->code.says && !c->certain ? "  look at the changed given code first, then at: "
+                                       : "  look at: ");
+    for (const char *at = o->gaps; *at && (most-- > 0 || c->certain); at += strcspn(at, "|"), at += *at == '|')
         say("%s%.*s", at > o->gaps ? ", " : "", (int)strcspn(at, "|"), at);
-    say("%s\n", behind);
+    say("%s%s\n", c->certain ? ": with the reference solution's text there, the failed case is right" : "", behind);
 }
 
 // The gaps to which the lines of a finding lead (origin.awk): where to look, and to search for a change.
@@ -205,6 +237,7 @@ static void end_repair(cause *c)
     attempt *const a = c->a;
     if (c->undoing) say_gaps(c, 0, "");
     if (!c->searching) return;
+    if (!c->asked && (ask_gap(c), c->certain)) say_gaps(c, 1, "");
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
     a->outcome->lines = text_of("%s%s", lines_of(c, c->failure), lines_of(c, c->found));
