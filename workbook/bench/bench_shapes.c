@@ -27,10 +27,9 @@ static char kind_of(const wb_problem *p)
 }
 
 // A row: of which kinds; where: c charts where times mean something, r recorded there as well, n where they mean
-// nothing, d and e the shape of make demo in these two places, M the main one; and the shapes, as a case is written.
-// Values may be several, 128|64, or 256..4096, twice as large each time, or *4: the first field changes slowest. One may
-// be reckoned from a field before it: 16384/Nq. What a problem does not have is dropped, and a head dimension that it
-// does not support becomes its smallest.
+// nothing, d and e the shape of make demo in these two places, M the main one; and the shapes, as wb_case_fit takes
+// them. Values may be several, 128|64, or 256..4096, twice as large each time, or *4: the first field changes slowest.
+// One may be reckoned from a field before it: 16384/Nq.
 static const struct {
     const char *kinds, *where, *shapes;
 } rows[] = {
@@ -115,14 +114,10 @@ typedef struct list {
 
 static void add(list *o, const char *text)
 {
-    const wb_problem *p = o->problem;
     wb_case c;
-    bench_must(wb_case_parse(p, text, &c));
-    c.seed = SEED, c.shape.scale = 0, c.shape.head_dim = wb_head_dim(p, c.shape.head_dim);
-    if (!p->grouped) c.shape.kv_heads = c.shape.q_heads;
-    if (!p->window) c.shape.window = 0;
-    if (!p->sinks) c.shape.sinks = 0;
-    if (o->count < BENCH_MAX_CASES) o->cases[o->count++] = wb_case_defaults(p, c);
+    bench_must(wb_case_fit(o->problem, text, &c));
+    c.seed = SEED;
+    if (o->count < BENCH_MAX_CASES) o->cases[o->count++] = c;
 }
 
 // Adds the shapes of a row that begin with the fields `done`, of which the rest is yet to come.
