@@ -102,12 +102,12 @@ static int culprit(const worker_run *run, const refusal *wanted, int known)
     return -1;
 }
 
-// A case has failed behind others. If it fails alone, too, that is the report; or what they left is to blame.
-static void blame(report *r, const worker_run *run, const refusal *wanted)
+// A case has failed behind others. If it fails alone, too, that is the report; or what they left is to blame: true.
+static bool blame(report *r, const worker_run *run, const refusal *wanted)
 {
     report alone = {.used = 0};
     const int is = comes_to(&alone, &run->c, WORKER_ALONE, wanted);
-    if (is == NOT_RUN) return;
+    if (is == NOT_RUN) return false;
     if (is == RIGHT) {
         const int known = run->served < WORKER_REMEMBERED ? run->served : WORKER_REMEMBERED;
         const int enough = culprit(run, wanted, known);
@@ -125,6 +125,30 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
         wb_case_print(run->problem, &run->c, to);
     }
     *r = alone;
+    return is == RIGHT;
+}
+
+// Some of what is asked of the execution layer is asked once in a process (layer_requests.h); and a function may
+// remember what the device said.
+static worker_kind kind_for(const wb_case *c)
+{
+    const bool once = c->order || c->watched || (c->overlapped && !c->ranks);
+    return on_cpu_backend() && (once || c->processors || c->shared_kb || c->dry) ? WORKER_ALONE : WORKER_SHARED;
+}
+
+static bool drawn;  // the cases are: of one that fails a smaller one is wanted
+
+// A smaller case that fails alone: each step that makes it simpler is taken if it then still does.
+static void shrink(wb_case c, report *r)
+{
+    enum { ROUNDS = 2 };
+    static report other;
+    for (int n = 0; n < ROUNDS * WB_SIMPLER; n++) {
+        wb_case less = c;
+        if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
+        if (comes_to(&other, &less, kind_for(&less), NULL) == WRONG) c = less;
+    }
+    if (comes_to(&other, &c, WORKER_ALONE, NULL) == WRONG) *r = other;
 }
 
 // Ends the test if a case fails; else `run` stays open.
@@ -134,16 +158,9 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
     expect_start(run, problem(), c, kind);
     if (judge(&r, run, wanted)) return;
     worker_retire(kind);
-    if (run->served > 0) blame(&r, run, wanted);
+    const bool others = run->served > 0 && blame(&r, run, wanted);
+    if (drawn && !others && !worker_not_run(run) && !worker_late(run)) shrink(*c, &r);
     conclude(&r, run);
-}
-
-// Some of what is asked of the execution layer is asked once in a process (layer_requests.h); and a function may
-// remember what the device said.
-static worker_kind kind_for(const wb_case *c)
-{
-    const bool once = c->order || c->watched || (c->overlapped && !c->ranks);
-    return on_cpu_backend() && (once || c->processors || c->shared_kb || c->dry) ? WORKER_ALONE : WORKER_SHARED;
 }
 
 // A case, completed, that has passed.
@@ -441,37 +458,6 @@ static void judge_workspace(report *r, const worker_run *run)
 
 // ------------------------ random cases
 
-// A smaller case that fails alone: each step that makes it simpler is taken if it then still does.
-static void shrink(wb_case c, report *r)
-{
-    enum { ROUNDS = 2 };
-    static report other;
-    for (int n = 0; n < ROUNDS * WB_SIMPLER; n++) {
-        wb_case less = c;
-        if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
-        if (comes_to(&other, &less, kind_for(&less), NULL) == WRONG) c = less;
-    }
-    if (comes_to(&other, &c, WORKER_ALONE, NULL) == WRONG) *r = other;
-}
-
-static void check_random_case(const wb_case *c)
-{
-    const worker_kind kind = kind_for(c);
-    worker_run run;
-    report r = {.used = 0};
-    expect_start(&run, problem(), c, kind);
-    if (!judge(&r, &run, NULL)) {
-        static report alone;
-        worker_retire(kind);
-        if (run.served > 0 && comes_to(&alone, c, WORKER_ALONE, NULL) == RIGHT)
-            blame(&r, &run, NULL);
-        else if (!worker_not_run(&run) && !worker_late(&run))
-            shrink(*c, &r);
-        conclude(&r, &run);
-    }
-    worker_end(&run);
-}
-
 // A grid may have 65535 blocks in y and in z: tiles, heads or sequences may be more. On the CPU layer no block runs.
 static void check_grids(void)
 {
@@ -500,10 +486,12 @@ void check_random(void)
     const double most = (1 << 25) / (harness_capability ? 8.0 : wb_is_backward(problem()) ? 3 : 1);
     const int seeds = run_seed() == 1 ? 1 : 2;  // everybody's cases, and those of this run's seed
     set_device();
+    drawn = true;
     for (int n = 0; n < seeds * WB_RANDOM_CASES; n++) {
         const wb_case c = wb_random_case(problem(), n < WB_RANDOM_CASES ? 1 : run_seed(), n % WB_RANDOM_CASES, most);
-        if (!c.ranks || may_have_ranks(c.ranks)) check_random_case(&c);
+        if (!c.ranks || may_have_ranks(c.ranks)) check_case(c);
     }
+    drawn = false;
     check_grids();
 }
 
