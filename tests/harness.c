@@ -60,7 +60,7 @@ static void conclude(report *r, worker_run *run)
 {
     if (r->used && !*r->given) say_case(r, run);
     if (run) worker_end(run);
-    if (r->used) worker_retire(WORKER_SHARED), worker_retire(WORKER_SECOND);
+    if (r->used) worker_retire(WORKER_SHARED);
     if (r->used) cr_assert_fail("%s%c%s%c%s", r->given, RECORD_ABOUT, r->finding, RECORD_ABOUT, r->text);
     cr_assert(true);
 }
@@ -180,17 +180,15 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
     worker_end(&run);
 }
 
-// When a test has passed so far. Its workers are told to end, and must do so as they should.
+// When a test has passed so far. Its worker is told to end, and must do so as it should.
 void harness_end(void)
 {
-    for (worker_kind kind = WORKER_SHARED; kind <= WORKER_SECOND; kind++) {
-        report r = {.used = 0};
-        worker_run last;
-        if (worker_finish(kind, &last)) continue;
-        say(&r, "%s, when the test asked the worker to end", last.ending);
-        say_case(&r, &last);
-        conclude(&r, NULL);
-    }
+    report r = {.used = 0};
+    worker_run last;
+    if (worker_finish(WORKER_SHARED, &last)) return;
+    say(&r, "%s, when the test asked the worker to end", last.ending);
+    say_case(&r, &last);
+    conclude(&r, NULL);
 }
 
 // ------------------------ checks
@@ -352,7 +350,7 @@ void check_same_twice(wb_case c)
     const int orders[] = {0, SHUFFLED + (int)(c.seed % 1000000), BACKWARD}, times = cpu && !problem()->on_host ? 3 : 2;
     for (int n = 0; n < times && !r.used; n++) {
         c.order = cpu && !problem()->on_host ? orders[n] : 0;
-        expect_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : cpu ? WORKER_ALONE : WORKER_SECOND);
+        expect_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : WORKER_ALONE);
         if (judge_ending(&r, &second)) judge_same(&r, &first, &second);
         if (r.used) say_case(&r, &second);
         worker_end(&second);
