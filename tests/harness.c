@@ -459,22 +459,15 @@ static void judge_workspace(report *r, const worker_run *run)
 // A grid may have 65535 blocks in y and in z: tiles, heads or sequences may be more. On the CPU layer no block runs.
 static void check_grids(void)
 {
-    enum { MANY = 33000 };
+    static const char *const many[] = {"Hq=33000,Hkv=1,Nq=130,Nk=1,D=1,W=1,q_tile=64,dry=1",
+                                       "B=33000,Nq=130,Nk=1,D=1,W=1,q_tile=64,dry=1",
+                                       "B=3,Hq=33000,Hkv=1,Nq=1,D=1,W=1,q_tile=64,dry=1"};
     const wb_signature takes = problem()->signature;
     if (!on_cpu_backend() || takes == WB_ROW_SUM || problem()->on_host || wb_has_ranks(problem())) return;
-    const int decode = takes == WB_DECODE, shapes[][3] = {{1, MANY, 130}, {MANY, 1, 130}, {3, MANY, 1}};
-    for (int k = decode ? 2 : 0; k < 3; k++) {
-        const bool one = decode || (problem()->grouped && shapes[k][1] > 1);  // key head
-        check_case((wb_case){.shape = {.batch = shapes[k][0],
-                                       .q_heads = shapes[k][1],
-                                       .kv_heads = one ? 1 : shapes[k][1],
-                                       .q_len = shapes[k][2],
-                                       .kv_len = decode || problem()->mask == WB_CAUSAL_OPTIONAL,  // memory is dear
-                                       .head_dim = problem()->head_dims[0],
-                                       .causal = problem()->mask == WB_CAUSAL,
-                                       .window = problem()->window},
-                             .q_tile = takes == WB_BLOCK_MASK ? 64 : 0,
-                             .dry = 1});
+    for (int k = takes == WB_DECODE ? 2 : 0; k < 3; k++) {
+        wb_case c;
+        cr_assert_eq(wb_case_fit(problem(), many[k], &c), WB_OK);
+        check_case(c);
     }
 }
 

@@ -320,6 +320,7 @@ wb_status wb_case_fit(const wb_problem *problem, const char *text, wb_case *c)
     if (problem->mask != WB_CAUSAL_OPTIONAL) s->causal = problem->mask == WB_CAUSAL;
     if (s->causal) s->kv_len = s->q_len;
     if (problem->signature != WB_BLOCK_MASK) c->mask = WB_MASK_DOCUMENTS, c->masks = c->q_tile = 0;
+    if (problem->signature != WB_DECODE) c->page = c->pages = c->max_pages = 0;
     *c = wb_case_defaults(problem, *c);
     return status;
 }
