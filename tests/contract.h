@@ -150,21 +150,11 @@ static inline void check_unread(wb_case c)
 static inline wb_case good_case(void)
 {
     static bool called;  // that it was right before must not make it right
-    const wb_problem *problem = wb_find_problem(harness_problem);
-    const wb_case c = {.shape = {.batch = 1,
-                                 .q_heads = 2,
-                                 .kv_heads = 2,
-                                 .q_len = 9,
-                                 .kv_len = 9,
-                                 .head_dim = dim(0),
-                                 .scale = 0.25f,
-                                 .causal = problem->mask != WB_NO_MASK,
-                                 .window = 4,
-                                 .sinks = 1},
-                       .pages = problem->signature == WB_DECODE ? 10 : 0,
-                       .max_pages = problem->signature == WB_DECODE ? 10 : 0};
+    static const char text[] = "Hq=2,Hkv=2,Nq=9,D=1,causal=1,W=4,sinks=1,pages=10,max_pages=10";
+    wb_case c;
+    cr_assert_eq(wb_case_fit(wb_find_problem(harness_problem), text, &c), WB_OK);
     if (!called) called = true, run_unjudged(c);
-    return wb_case_defaults(problem, c);
+    return c;
 }
 
 // One field of a good case replaced.

@@ -60,7 +60,7 @@ static void conclude(report *r, worker_run *run)
 {
     if (r->used && !*r->given) say_case(r, run);
     if (run) worker_end(run);
-    if (r->used) worker_retire(WORKER_SHARED), worker_retire(WORKER_SECOND);
+    if (r->used) worker_retire(WORKER_SHARED);
     if (r->used) cr_assert_fail("%s%c%s%c%s", r->given, RECORD_ABOUT, r->finding, RECORD_ABOUT, r->text);
     cr_assert(true);
 }
@@ -102,12 +102,12 @@ static int culprit(const worker_run *run, const refusal *wanted, int known)
     return -1;
 }
 
-// A case has failed behind others. If it fails alone, too, that is the report; or what they left is to blame.
-static void blame(report *r, const worker_run *run, const refusal *wanted)
+// A case has failed behind others. If it fails alone, too, that is the report; or what they left is to blame: true.
+static bool blame(report *r, const worker_run *run, const refusal *wanted)
 {
     report alone = {.used = 0};
     const int is = comes_to(&alone, &run->c, WORKER_ALONE, wanted);
-    if (is == NOT_RUN) return;
+    if (is == NOT_RUN) return false;
     if (is == RIGHT) {
         const int known = run->served < WORKER_REMEMBERED ? run->served : WORKER_REMEMBERED;
         const int enough = culprit(run, wanted, known);
@@ -125,6 +125,30 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
         wb_case_print(run->problem, &run->c, to);
     }
     *r = alone;
+    return is == RIGHT;
+}
+
+// Some of what is asked of the execution layer is asked once in a process (layer_requests.h); and a function may
+// remember what the device said.
+static worker_kind kind_for(const wb_case *c)
+{
+    const bool once = c->order || c->watched || (c->overlapped && !c->ranks);
+    return on_cpu_backend() && (once || c->processors || c->shared_kb || c->dry) ? WORKER_ALONE : WORKER_SHARED;
+}
+
+static bool drawn;  // the cases are: of one that fails a smaller one is wanted
+
+// A smaller case that fails alone: each step that makes it simpler is taken if it then still does.
+static void shrink(wb_case c, report *r)
+{
+    enum { ROUNDS = 2 };
+    static report other;
+    for (int n = 0; n < ROUNDS * WB_SIMPLER; n++) {
+        wb_case less = c;
+        if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
+        if (comes_to(&other, &less, kind_for(&less), NULL) == WRONG) c = less;
+    }
+    if (comes_to(&other, &c, WORKER_ALONE, NULL) == WRONG) *r = other;
 }
 
 // Ends the test if a case fails; else `run` stays open.
@@ -134,16 +158,9 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
     expect_start(run, problem(), c, kind);
     if (judge(&r, run, wanted)) return;
     worker_retire(kind);
-    if (run->served > 0) blame(&r, run, wanted);
+    const bool others = run->served > 0 && blame(&r, run, wanted);
+    if (drawn && !others && !worker_not_run(run) && !worker_late(run)) shrink(*c, &r);
     conclude(&r, run);
-}
-
-// Some of what is asked of the execution layer is asked once in a process (layer_requests.h); and a function may
-// remember what the device said.
-static worker_kind kind_for(const wb_case *c)
-{
-    const bool once = c->order || c->watched || (c->overlapped && !c->ranks);
-    return on_cpu_backend() && (once || c->processors || c->shared_kb || c->dry) ? WORKER_ALONE : WORKER_SHARED;
 }
 
 // A case, completed, that has passed.
@@ -163,17 +180,15 @@ static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
     worker_end(&run);
 }
 
-// When a test has passed so far. Its workers are told to end, and must do so as they should.
+// When a test has passed so far. Its worker is told to end, and must do so as it should.
 void harness_end(void)
 {
-    for (worker_kind kind = WORKER_SHARED; kind <= WORKER_SECOND; kind++) {
-        report r = {.used = 0};
-        worker_run last;
-        if (worker_finish(kind, &last)) continue;
-        say(&r, "%s, when the test asked the worker to end", last.ending);
-        say_case(&r, &last);
-        conclude(&r, NULL);
-    }
+    report r = {.used = 0};
+    worker_run last;
+    if (worker_finish(WORKER_SHARED, &last)) return;
+    say(&r, "%s, when the test asked the worker to end", last.ending);
+    say_case(&r, &last);
+    conclude(&r, NULL);
 }
 
 // ------------------------ checks
@@ -335,7 +350,7 @@ void check_same_twice(wb_case c)
     const int orders[] = {0, SHUFFLED + (int)(c.seed % 1000000), BACKWARD}, times = cpu && !problem()->on_host ? 3 : 2;
     for (int n = 0; n < times && !r.used; n++) {
         c.order = cpu && !problem()->on_host ? orders[n] : 0;
-        expect_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : cpu ? WORKER_ALONE : WORKER_SECOND);
+        expect_start(&second, problem(), &c, n == 0 ? WORKER_SHARED : WORKER_ALONE);
         if (judge_ending(&r, &second)) judge_same(&r, &first, &second);
         if (r.used) say_case(&r, &second);
         worker_end(&second);
@@ -441,56 +456,18 @@ static void judge_workspace(report *r, const worker_run *run)
 
 // ------------------------ random cases
 
-// A smaller case that fails alone: each step that makes it simpler is taken if it then still does.
-static void shrink(wb_case c, report *r)
-{
-    enum { ROUNDS = 2 };
-    static report other;
-    for (int n = 0; n < ROUNDS * WB_SIMPLER; n++) {
-        wb_case less = c;
-        if (!wb_simpler_case(problem(), &less, n % WB_SIMPLER) || !wb_case_is_valid(problem(), &less)) continue;
-        if (comes_to(&other, &less, kind_for(&less), NULL) == WRONG) c = less;
-    }
-    if (comes_to(&other, &c, WORKER_ALONE, NULL) == WRONG) *r = other;
-}
-
-static void check_random_case(const wb_case *c)
-{
-    const worker_kind kind = kind_for(c);
-    worker_run run;
-    report r = {.used = 0};
-    expect_start(&run, problem(), c, kind);
-    if (!judge(&r, &run, NULL)) {
-        static report alone;
-        worker_retire(kind);
-        if (run.served > 0 && comes_to(&alone, c, WORKER_ALONE, NULL) == RIGHT)
-            blame(&r, &run, NULL);
-        else if (!worker_not_run(&run) && !worker_late(&run))
-            shrink(*c, &r);
-        conclude(&r, &run);
-    }
-    worker_end(&run);
-}
-
 // A grid may have 65535 blocks in y and in z: tiles, heads or sequences may be more. On the CPU layer no block runs.
 static void check_grids(void)
 {
-    enum { MANY = 33000 };
+    static const char *const many[] = {"Hq=33000,Hkv=1,Nq=130,Nk=1,D=1,W=1,q_tile=64,dry=1",
+                                       "B=33000,Nq=130,Nk=1,D=1,W=1,q_tile=64,dry=1",
+                                       "B=3,Hq=33000,Hkv=1,Nq=1,D=1,W=1,q_tile=64,dry=1"};
     const wb_signature takes = problem()->signature;
     if (!on_cpu_backend() || takes == WB_ROW_SUM || problem()->on_host || wb_has_ranks(problem())) return;
-    const int decode = takes == WB_DECODE, shapes[][3] = {{1, MANY, 130}, {MANY, 1, 130}, {3, MANY, 1}};
-    for (int k = decode ? 2 : 0; k < 3; k++) {
-        const bool one = decode || (problem()->grouped && shapes[k][1] > 1);  // key head
-        check_case((wb_case){.shape = {.batch = shapes[k][0],
-                                       .q_heads = shapes[k][1],
-                                       .kv_heads = one ? 1 : shapes[k][1],
-                                       .q_len = shapes[k][2],
-                                       .kv_len = decode || problem()->mask == WB_CAUSAL_OPTIONAL,  // memory is dear
-                                       .head_dim = problem()->head_dims[0],
-                                       .causal = problem()->mask == WB_CAUSAL,
-                                       .window = problem()->window},
-                             .q_tile = takes == WB_BLOCK_MASK ? 64 : 0,
-                             .dry = 1});
+    for (int k = takes == WB_DECODE ? 2 : 0; k < 3; k++) {
+        wb_case c;
+        cr_assert_eq(wb_case_fit(problem(), many[k], &c), WB_OK);
+        check_case(c);
     }
 }
 
@@ -500,10 +477,12 @@ void check_random(void)
     const double most = (1 << 25) / (harness_capability ? 8.0 : wb_is_backward(problem()) ? 3 : 1);
     const int seeds = run_seed() == 1 ? 1 : 2;  // everybody's cases, and those of this run's seed
     set_device();
+    drawn = true;
     for (int n = 0; n < seeds * WB_RANDOM_CASES; n++) {
         const wb_case c = wb_random_case(problem(), n < WB_RANDOM_CASES ? 1 : run_seed(), n % WB_RANDOM_CASES, most);
-        if (!c.ranks || may_have_ranks(c.ranks)) check_random_case(&c);
+        if (!c.ranks || may_have_ranks(c.ranks)) check_case(c);
     }
+    drawn = false;
     check_grids();
 }
 

@@ -78,7 +78,7 @@ done
 # What is chosen, of any GPU. And cases of kernels that no shape of these suites is large enough for, each of about so
 # many products; and of kernels that have work for many blocks.
 check "each shape has a kernel that supports it, and each kernel a shape" \
-    program library_choice "$out/lib/libworkbook_all.so" -std=c11 -D_GNU_SOURCE
+    program library_choice "$out/lib/libworkbook_all.so" -std=c11 -D_GNU_SOURCE workbook/problems.c
 "$scratch/library_choice" 4e7 >"$scratch/cases"
 while read -r name case kernel; do
     number=${name%%[_/]*} worker=$out/lib/${name}_worker

@@ -3,6 +3,7 @@
 // a case for each kernel that is chosen for so little, and the worker that has its function. Run by library.sh.
 #include "dice.h"
 #include "predict.h"
+#include "problems.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -63,27 +64,17 @@ static bool asked(const char *function, const void *shape, const wb_device *devi
     return true;
 }
 
-// Of each function: its worker, whether it is a backward pass, what of a shape it reads, and what it does not take.
-static const struct function {
-    const char *name, *worker;
-    bool backward, full, causal, window, sinks, cache, no_groups, no_small_dims;
-} functions[] = {
-    {"flash_forward", "03", .full = true, .no_groups = true},
-    {"flash_causal", "04", .causal = true, .no_groups = true},
-    {"flash_gqa", "05", .causal = true},
-    {"flash_window", "06", .window = true},
-    {"flash_sinks", "07", .window = true, .sinks = true},
-    {"flash_gqa_backward", "08", .backward = true, .causal = true},
-    {"flash_gqa_backward_fastest", "08_fastest", .backward = true, .causal = true},
-    {"flash_sinks_backward", "09", .backward = true, .window = true, .sinks = true},
-    {"flash_hopper", "10", .causal = true, .full = true, .no_small_dims = true},
-    {"flash_sink_logits", "11", .window = true, .causal = true},
-    {"flash_sink_logits_backward", "12", .backward = true, .window = true, .causal = true},
-    {"flash_decode", "13", .cache = true},
-    {"flash_decode_int8", "14", .cache = true},
-    {"flash_block_mask", NULL, .full = true},
-};
-enum { FUNCTIONS = sizeof functions / sizeof *functions };
+#define EACH_FUNCTION(f) /* by its first kernel */ \
+    for (int f = 0; f < KERNELS; f++) \
+        if (f == 0 || strcmp(kernels[f - 1].function, kernels[f].function))
+
+static const char *fastest(const char *function) { return strstr(function, "_fastest"); }
+static const wb_problem *problem_of(const char *function)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", fastest(function) ? (int)(fastest(function) - function) : 63, function);
+    return wb_find_problem(name);
+}
 
 // A shape as a function reads it: of attention, or of a cache.
 typedef struct drawn {
@@ -91,23 +82,24 @@ typedef struct drawn {
     decode_shape cache;
     char text[200];
 } drawn;
-static drawn draw(const struct function *f, int longest, int most_heads)
+#define READ(p, d) ((p)->signature == WB_DECODE ? (const void *)&(d).cache : &(d).shape)
+static drawn draw(const wb_problem *p, int longest, int most_heads)
 {
     drawn d;
-    const int group = f->no_groups ? 1 : log_uniform(1, 17), heads = log_uniform(1, most_heads / group + 1);
-    const int D = f->no_small_dims || chance(0, 7) ? 64 << chance(0, 1) : 16 << chance(0, 1),
-              batch = log_uniform(1, 129);
-    const int N = log_uniform(17, longest), W = log_uniform(1, N + 1), rows = chance(1, 16);
-    const bool causal = f->causal && (!(f->full || f->window) || chance(0, 1)), window = f->window && !causal;
-    const int sinks = f->sinks && chance(0, 1) ? log_uniform(1, 65) : 0;
-    d.shape = (attention_shape){batch, heads * group, heads, N, N, D, 1, causal || window, window ? W : N, sinks};
+    const int group = !p->grouped ? 1 : log_uniform(1, 17), heads = log_uniform(1, most_heads / group + 1);
+    const int D = wb_head_dim(p, 16) != 16 || chance(0, 7) ? 64 << chance(0, 1) : 16 << chance(0, 1);
+    const int batch = log_uniform(1, 129), N = log_uniform(17, longest), rows = chance(1, 16);
+    const bool causal = p->mask == WB_CAUSAL || (p->mask == WB_CAUSAL_OPTIONAL && chance(0, 1));
+    const int W = p->window && chance(0, 3) ? log_uniform(1, N + 1) : N;
+    const int sinks = p->sinks && chance(0, 1) ? log_uniform(1, 65) : 0;
+    d.shape = (attention_shape){batch, heads * group, heads, N, N, D, 1, causal, W, sinks};
     d.cache = (decode_shape){batch, heads * group, heads, rows, D, 1, 16, 0, N / 16 + 2};
     d.cache.pages = d.cache.batch * d.cache.max_pages;
     int at = snprintf(d.text, sizeof d.text, "B=%d,Hq=%d,Hkv=%d,Nq=%d,D=%d", batch, heads * group, heads,
-                      f->cache ? rows : N, D);
-    if (f->cache || (f->full && !causal)) at += snprintf(d.text + at, sizeof d.text - at, ",Nk=%d", N);
-    if (f->full && f->causal) at += snprintf(d.text + at, sizeof d.text - at, ",causal=%d", causal);
-    if (f->window) at += snprintf(d.text + at, sizeof d.text - at, ",W=%d", d.shape.window);
+                      p->signature == WB_DECODE ? rows : N, D);
+    if (!causal) at += snprintf(d.text + at, sizeof d.text - at, ",Nk=%d", N);
+    if (p->mask == WB_CAUSAL_OPTIONAL) at += snprintf(d.text + at, sizeof d.text - at, ",causal=%d", causal);
+    if (p->window) at += snprintf(d.text + at, sizeof d.text - at, ",W=%d", W);
     if (sinks) snprintf(d.text + at, sizeof d.text - at, ",sinks=%d", sinks);
     return d;
 }
@@ -115,43 +107,49 @@ static drawn draw(const struct function *f, int longest, int most_heads)
 // Cases of about so many products, at most five times as many.
 static int cases(double about)
 {
-    for (const struct function *f = functions; f < functions + FUNCTIONS; f++)
-        for (int n = 0; n < 20000 && f->worker; n++) {
-            const drawn d = draw(f, 2600, 700);
+    EACH_FUNCTION(f)
+    {
+        const char *const function = kernels[f].function;
+        const wb_problem *const p = problem_of(function);
+        for (int n = 0; n < 20000 && p->signature != WB_BLOCK_MASK; n++) {
+            const drawn d = draw(p, 2600, 700);
             const attention_shape *s = &d.shape;
-            const double pairs = f->cache ? (double)d.cache.q_len * s->kv_len
-                                          : (double)s->q_len * fmin(s->window + s->sinks + 64, s->kv_len);
-            const double work = s->batch * s->q_heads * pairs * s->head_dim * (f->backward ? 2.5 : 1);
+            const double pairs = p->signature == WB_DECODE
+                                     ? (double)d.cache.q_len * s->kv_len
+                                     : (double)s->q_len * fmin(s->window + s->sinks + 64, s->kv_len);
+            const double work = s->batch * s->q_heads * pairs * s->head_dim * (wb_is_backward(p) ? 2.5 : 1);
             if (work > 5 * about) continue;
-            const char *source = wb_library_kernel_on(f->name, f->cache ? (const void *)&d.cache : s, NULL);
-            for (int k = 0; k < KERNELS; k++)
-                if (strcmp(kernels[k].function, f->name) == 0 && strcmp(kernels[k].source, source) == 0 &&
+            const char *source = wb_library_kernel_on(function, READ(p, d), NULL);
+            for (int k = f; k < KERNELS && strcmp(kernels[k].function, function) == 0; k++)
+                if (strcmp(kernels[k].source, source) == 0 &&
                     fabs(log(work / about)) < fabs(log(kernels[k].work / about))) {
                     kernels[k].work = work;
                     snprintf(kernels[k].text, sizeof kernels[k].text, "%.99s", d.text);
                 }
         }
-    for (const struct function *f = functions; f < functions + FUNCTIONS; f++)
-        for (int k = 0; k < KERNELS; k++) {
-            if (strcmp(kernels[k].function, f->name) || !*kernels[k].text) continue;
-            printf("%s %s %s\n", f->worker, kernels[k].text, kernels[k].source);
-            if (kernels[k].in_memory && strlen(f->worker) == 2)
-                printf("%s_in %s %s\n", f->worker, kernels[k].text, kernels[k].source);
-        }
+    }
+    for (int k = 0; k < KERNELS; k++) {
+        if (!*kernels[k].text) continue;
+        const int number = problem_of(kernels[k].function)->number;
+        const char *const form = fastest(kernels[k].function);
+        printf("%02d%s %s %s\n", number, form ? form : "", kernels[k].text, kernels[k].source);
+        if (kernels[k].in_memory && !form) printf("%02d_in %s %s\n", number, kernels[k].text, kernels[k].source);
+    }
     return 0;
 }
 
 int main(int argc, char **argv)
 {
     if (argc > 1) return cases(atof(argv[1]));
-    for (int n = 0; n < DRAWS; n++)
-        for (const struct function *f = functions; f < functions + FUNCTIONS; f++) {
-            const drawn d = draw(f, 200000, 2048);
+    for (int n = 0; n < DRAWS; n++) EACH_FUNCTION(f)
+        {
+            const wb_problem *const p = problem_of(kernels[f].function);
+            const drawn d = draw(p, 200000, 2048);
             for (size_t k = 0; k < sizeof devices / sizeof *devices; k++) {
                 char what[300];
                 snprintf(what, sizeof what, "%s, on %d multiprocessors of %d", d.text, devices[k].processors,
                          devices[k].capability);
-                if (!asked(f->name, f->cache ? (const void *)&d.cache : &d.shape, &devices[k], what)) return 1;
+                if (!asked(kernels[f].function, READ(p, d), &devices[k], what)) return 1;
             }
         }
     int never = 0;

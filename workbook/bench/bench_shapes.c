@@ -1,7 +1,110 @@
 // bench_shapes.c - which shapes are measured, and how they are called.
 #include "bench.h"
 
+#include <ctype.h>
+
 enum { SEED = 7 };
+
+// Which problems a row is of, a letter each: s sums of rows, h on the host, d decoding, m masks as data; forward f, g
+// with grouped heads, w and a window, S and sinks, l and a sink logit; o with or without a mask, e and head dimension
+// 256; backward b, W with a window, L and a sink logit.
+static char kind_of(const wb_problem *p)
+{
+    switch (p->signature) {
+    case WB_ROW_SUM: return 's';
+    case WB_DECODE: return 'd';
+    case WB_BLOCK_MASK: return 'm';
+    case WB_BACKWARD: return !p->window ? 'b' : p->sink_logits ? 'L' : 'W';
+    default:
+        return p->on_host                      ? 'h'
+               : p->mask == WB_CAUSAL_OPTIONAL ? wb_head_dim(p, 256) == 256 ? 'e' : 'o'
+               : p->window                     ? p->sink_logits ? 'l'
+                                                 : p->sinks     ? 'S'
+                                                                : 'w'
+               : p->grouped                    ? 'g'
+                                               : 'f';
+    }
+}
+
+// A row: of which kinds; where: c charts where times mean something, r recorded there as well, n where they mean
+// nothing, d and e the shape of make demo in these two places, M the main one; and the shapes, as wb_case_fit takes
+// them. Values may be several, 128|64, or 256..4096, twice as large each time, or *4: the first field changes slowest.
+// One may be reckoned from a field before it: 16384/Nq.
+static const struct {
+    const char *kinds, *where, *shapes;
+} rows[] = {
+    {"s", "c", "rows=256..16384,cols=rows"},
+    {"s", "n", "rows=128..2048,cols=rows"},
+    {"s", "c", "rows=200000,cols=1001"},  // rows that start anywhere
+    {"s", "e", "rows=512,cols=1024"},
+    {"s", "c", "rows=512,cols=1024"},  // the original assignment's, as are those below
+    {"s", "c", "rows=1024,cols=4096"},
+    {"s", "c", "rows=2048,cols=8192"},
+    {"s", "cd", "rows=4096,cols=8192"},
+    {"s", "M", "rows=16384,cols=16384"},
+
+    {"h", "c", "Hq=8,Nq=256..4096,D=64"},
+    {"h", "c", "Hq=1,Nq=256..8192,D=64"},  // one head: its score matrix is most of it
+    {"h", "r", "Hq=8,Nq=4096,D=64,causal=1"},
+    {"h", "r", "Hq=8,Nq=512|1024,D=16"},  // the original assignment's
+    {"h", "r", "Hq=16,Nq=2048,D=16"},
+    {"h", "r", "Hq=16,Nq=4096,D=16,causal=1"},
+    {"h", "d", "Hq=8,Nq=2048,D=64"},
+    {"h", "M", "Hq=8,Nq=4096,D=64"},
+
+    {"d", "c", "B=32,Hq=64,Hkv=8,Nq=1,Nk=512..16384,D=128,page=64"},
+    {"d", "c", "B=1,Hq=64,Hkv=8,Nq=1,Nk=8192..131072*4,D=128,page=64"},
+    {"d", "c", "B=64,Hq=64,Hkv=8,Nq=1,Nk=32768,D=128,page=64,lens=zipf"},
+    {"d", "c", "B=32,Hq=64,Hkv=8,Nq=4,Nk=8192,D=128,page=64"},  // drafted tokens: two tiles of rows
+    {"d", "c", "B=32,Hq=64,Hkv=8,Nq=1,Nk=8192,D=64,page=64"},
+    {"d", "c", "B=32,Hq=64,Hkv=8,Nq=1,Nk=8192,D=128,page=16|256"},
+    {"d", "n", "B=4,Hq=8,Hkv=2,Nq=1,Nk=128..2048,D=64,page=64"},
+    {"d", "d", "B=8,Hq=64,Hkv=8,Nq=1,Nk=8192,D=128,page=64"},
+    {"d", "e", "B=2,Hq=8,Hkv=2,Nq=1,Nk=1024,D=64,page=64"},
+    {"d", "M", "B=32,Hq=64,Hkv=8,Nq=1,Nk=8192,D=128,page=64"},
+
+    {"m", "n", "Hq=2,Hkv=1,Nq=128..2048,D=16,mask=documents/64"},
+    {"m", "c", "B=4,Hq=16,Nq=1024..16384,D=128,mask=documents/1024,masks=B"},  // each sequence has its own
+    {"m", "c", "B=4,Hq=16,Nq=8192,D=128,mask=documents/1024,masks=B,q_tile=64"},
+    {"m", "c", "q_tile=64|128,B=4,Hq=16,Nq=8192,D=128,mask=documents/128,masks=B"},
+    {"m", "c", "q_tile=64|128,B=4,Hq=16,Nq=8256|64,Nk=8256,D=128,mask=tree/64,masks=B"},  // 64 drafts behind a prompt
+    {"m", "c", "q_tile=64|128,Hq=64,Hkv=8,Nq=4096..16384*4,D=64,mask=window/128"},        // that of 06
+    {"m", "c", "B=4,Hq=16,Nq=8192,D=128,mask=prefix/2048|strided/512,masks=B"},
+    {"m", "c", "D=128|64,Nq=1024..16384*4,B=16384/Nq,Hq=2048/D,mask=causal/1,masks=B"},  // those of 04
+    {"m", "c", "Hq=16,Hkv=2,Nq=256..16384,D=16,mask=documents/64"},
+    {"m", "d", "Hq=16,Hkv=2,Nq=4096,D=16,mask=documents/512"},
+    {"m", "e", "Hq=2,Hkv=1,Nq=1024,D=64,mask=documents/128"},
+    {"m", "M", "B=4,Hq=16,Nq=8192,D=128,mask=documents/1024,masks=B"},
+
+    {"b", "n", "Hq=2,Hkv=1,Nq=128..1024,D=64"},  // a backward takes the emulator thrice as long
+    {"WL", "n", "Hq=2,Hkv=1,Nq=128..1024,D=16,W=64,sinks=4"},
+    {"fgwSloe", "n", "Hq=2,Hkv=1,Nq=128..2048,D=16,W=64,sinks=4"},
+    {"fgwSloebWL", "e", "Hq=2,Hkv=1,Nq=1024,D=64,W=64,sinks=4"},
+
+    {"wSlWL", "c", "Hq=64,Hkv=8,Nq=1024..65536,D=64,W=128,sinks=4"},  // a layer of gpt-oss; of two one has no window
+    {"lL", "c", "Hq=64,Hkv=8,Nq=1024..65536*4,D=64,W=Nq"},
+    {"wSlWL", "M", "Hq=64,Hkv=8,Nq=65536,D=64,W=128,sinks=4"},
+    {"fg", "c", "D=128|64,Nq=256..16384,B=16384/Nq,Hq=2048/D,Hkv=256/D"},  // 16k tokens of a model 2048 wide
+    {"b", "c", "D=128|64,Nq=256..16384,B=16384/Nq,Hq=2048/D"},
+    {"gb", "c", "D=128|64,B=2,Hq=64,Hkv=8,Nq=4096"},
+    {"gb", "M", "D=128,B=2,Hq=64,Hkv=8,Nq=4096"},
+    {"f", "M", "D=128,B=4,Hq=16,Nq=4096"},
+    {"fgwS", "c", "Hq=16,Hkv=2,Nq=256..16384,D=16,W=128,sinks=8"},  // 2048 and 4096 are the original's
+    {"fgw", "c", "Hq=8,Hkv=2,Nq=512|1024,D=16,W=128"},              // as are these
+    {"S", "c", "Hq=8,Hkv=2,Nq=512|1024,D=32,W=128,sinks=8"},
+    {"fgwSloe", "d", "Hq=16,Hkv=2,Nq=4096,D=16,W=128,sinks=8"},
+    {"b", "c", "Hq=16,Hkv=8,Nq=256..16384,D=64"},                  // memory against N
+    {"bWL", "c", "Hq=16,Hkv=8,Nq=256..16384,D=16,W=256,sinks=4"},  // 4096: the original's
+    {"bWL", "d", "Hq=16,Hkv=8,Nq=4096,D=16,W=256,sinks=4"},
+    {"bWL", "c", "Hq=16,Hkv=16|1,Nq=4096,D=16,W=256,sinks=4"},
+
+    {"oe", "c", "D=128|64,Nq=1024..16384*4,causal=0|1,B=16384/Nq,Hq=2048/D"},
+    {"oe", "c", "D=128|64,B=2,Hq=64,Hkv=8,Nq=4096,causal=1"},
+    {"oe", "M", "D=128,B=2,Hq=64,Hkv=8,Nq=4096,causal=1"},
+    {"oe", "c", "Hq=16,Hkv=2,Nq=256..16384,D=64,causal=1"},
+    {"e", "c", "D=256,Nq=4096..16384*4,causal=0|1,B=16384/Nq,Hq=8"},  // as many tokens and as wide
+    {"e", "c", "D=256,B=2,Hq=32,Hkv=4,Nq=4096,causal=1"},
+};
 
 typedef struct list {
     const wb_problem *problem;
@@ -9,200 +112,62 @@ typedef struct list {
     int count;
 } list;
 
-static void add(list *o, wb_case c)
+static void add(list *o, const char *text)
 {
+    wb_case c;
+    bench_must(wb_case_fit(o->problem, text, &c));
     c.seed = SEED;
-    if (o->count < BENCH_MAX_CASES) o->cases[o->count++] = wb_case_defaults(o->problem, c);
+    if (o->count < BENCH_MAX_CASES) o->cases[o->count++] = c;
 }
 
-static void add_row_sum(list *o, int rows, int cols) { add(o, (wb_case){.rows = rows, .cols = cols}); }
-
-// Fields that a problem does not have are dropped; a head_dim that it does not support becomes its smallest.
-static void add_attention(list *o, int B, int Hq, int Hkv, int N, int D, int W, int S, int causal)
+// Adds the shapes of a row that begin with the fields `done`, of which the rest is yet to come.
+static void expand(list *o, const char *done, const char *rest)
 {
-    const wb_problem *p = o->problem;
-    wb_case c = {.shape = {.batch = B, .q_heads = Hq, .kv_heads = p->grouped ? Hkv : Hq, .q_len = N, .causal = causal}};
-    c.shape.head_dim = wb_head_dim(p, D);
-    if (p->window) c.shape.window = W;
-    if (p->sinks) c.shape.sinks = S;
-    add(o, c);
-}
-
-static attention_shape shape_of(int B, int Hq, int Hkv, int Nq, int Nk, int D)
-{
-    return (attention_shape){.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D};
-}
-
-static void add_decode(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, int page, wb_lens lens)
-{
-    add(o, (wb_case){.shape = shape_of(B, Hq, Hkv, Nq, Nk, D), .page = page, .lens = lens});
-}
-
-// Under a mask as data; each sequence has its own.
-static void add_masked(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, wb_mask_name mask, int size, int q_tile)
-{
-    const attention_shape shape = shape_of(B, Hq, Hkv, Nq, Nk, D);
-    add(o, (wb_case){.shape = shape, .mask = mask, .mask_size = size, .masks = B, .q_tile = q_tile});
-}
-
-static void add_masks(list *l, bool timed)
-{
-    if (!timed) {
-        for (int n = 128; n <= 2048; n *= 2) add_masked(l, 1, 2, 1, n, n, 16, WB_MASK_DOCUMENTS, 64, 128);
-        return;
+    if (!*rest) return add(o, done);
+    const int name = (int)strcspn(rest, "="), end = (int)strcspn(rest, ",");
+    for (const char *value = rest + name + 1; value <= rest + end; value += strcspn(value, "|,") + 1) {
+        char *behind, text[WB_CASE_TEXT], of[16];
+        long number = strtol(value, &behind, 10), last = number, step = 2;
+        const int length = (int)strcspn(value, "|,");
+        const bool divides = behind > value && *behind == '/';
+        snprintf(of, sizeof of, "%.*s=", length - (int)(behind - value) - divides, behind + divides);
+        const char *const known = *of == '=' || (!divides && behind > value) ? NULL : strstr(done, of);
+        if (known) number = last = divides ? number / atol(known + strlen(of)) : atol(known + strlen(of));
+        if (strncmp(behind, "..", 2) == 0) last = strtol(behind + 2, &behind, 10);
+        if (*behind == '*') step = atol(behind + 1);
+        for (; number <= last; number = number ? number * step : 1) {
+            snprintf(text, sizeof text, "%s%s%.*s=", done, *done ? "," : "", name, rest);
+            const size_t used = strlen(text);
+            if (known || isdigit((unsigned char)*value))
+                snprintf(text + used, sizeof text - used, "%ld", number);
+            else
+                snprintf(text + used, sizeof text - used, "%.*s", length, value);
+            expand(o, text, rest + end + (rest[end] == ','));
+        }
     }
-    enum { DRAFTS = 64, PROMPT = 8192 };
-    for (int n = 1024; n <= 16384; n *= 2) add_masked(l, 4, 16, 16, n, n, 128, WB_MASK_DOCUMENTS, 1024, 128);
-    for (int q_tile = 64; q_tile <= 128; q_tile *= 2) {
-        if (q_tile == 64) add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_DOCUMENTS, 1024, q_tile);
-        add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_DOCUMENTS, 128, q_tile);
-        add_masked(l, 4, 16, 16, PROMPT + DRAFTS, PROMPT + DRAFTS, 128, WB_MASK_TREE, DRAFTS, q_tile);
-        add_masked(l, 4, 16, 16, DRAFTS, PROMPT + DRAFTS, 128, WB_MASK_TREE, DRAFTS,
-                   q_tile);  // the prompt is in the cache
-        for (int n = 4096; n <= 16384; n *= 4)
-            add_masked(l, 1, 64, 8, n, n, 64, WB_MASK_WINDOW, 128, q_tile);  // that of 06
-    }
-    add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_PREFIX, 2048, 128);
-    add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_STRIDED, 512, 128);
-    for (int D = 128; D >= 64; D /= 2)
-        for (int n = 1024; n <= 16384; n *= 4)  // those of 04
-            add_masked(l, 16384 / n, 2048 / D, 2048 / D, n, n, D, WB_MASK_CAUSAL, 1, 128);
-    for (int n = 256; n <= 16384; n *= 2) add_masked(l, 1, 16, 2, n, n, 16, WB_MASK_DOCUMENTS, 64, 128);
 }
 
-// A layer of gpt-oss; of two one has no window.
-static void add_gpt_oss(list *l)
+static int shapes_of(const wb_problem *problem, const char *where, wb_case *cases)
 {
-    for (int n = 1024; n <= 65536; n *= 2) add_attention(l, 1, 64, 8, n, 64, 128, 4, 0);
-    for (int n = 1024; n <= 65536 && l->problem->sink_logits; n *= 4) add_attention(l, 1, 64, 8, n, 64, n, 0, 0);
-}
-
-// 16k tokens of a model 2048 wide, with keys `kv_width` wide; and of one with 64 heads.
-static void add_wide(list *l, int kv_width)
-{
-    for (int D = 128; D >= 64; D /= 2)
-        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 16384 / n, 2048 / D, kv_width / D, n, D, 0, 0, 0);
-    for (int D = 128; l->problem->grouped && D >= 64; D /= 2) add_attention(l, 2, 64, 8, 4096, D, 0, 0, 0);
-}
-
-static void add_backward(list *l)
-{
-    if (l->problem->window) {
-        add_gpt_oss(l);
-    } else {
-        add_wide(l, 2048);
-        for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 64, 0, 0, 0);  // memory against N
-    }
-    for (int n = 256; n <= 16384; n *= 2) add_attention(l, 1, 16, 8, n, 16, 256, 4, 0);  // 4096: the original's
-    add_attention(l, 1, 16, 16, 4096, 16, 256, 4, 0);
-    add_attention(l, 1, 16, 1, 4096, 16, 256, 4, 0);
+    list l = {problem, cases, 0};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (strchr(rows[k].kinds, kind_of(problem)) && strpbrk(rows[k].where, where)) expand(&l, "", rows[k].shapes);
+    return l.count;
 }
 
 int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES])
 {
-    list l = {problem, cases, 0};
-    if (problem->signature == WB_ROW_SUM) {
-        for (int n = timed ? 256 : 128; n <= (timed ? 16384 : 2048); n *= 2) add_row_sum(&l, n, n);
-        if (!timed) return l.count;
-        add_row_sum(&l, 200000, 1001);  // rows that start anywhere
-        const int original[][2] = {{512, 1024}, {1024, 4096}, {2048, 8192}, {4096, 8192}};
-        for (int k = 0; k < 4; k++) add_row_sum(&l, original[k][0], original[k][1]);
-    } else if (problem->on_host) {
-        for (int n = 256; n <= 4096; n *= 2) add_attention(&l, 1, 8, 8, n, 64, 0, 0, 0);
-        for (int n = 256; n <= 8192; n *= 2)
-            add_attention(&l, 1, 1, 1, n, 64, 0, 0, 0);  // one head: its score matrix is most of it
-        if (drawn) return l.count;
-        add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 1);
-        add_attention(&l, 1, 8, 8, 512, 16, 0, 0, 0);  // the original assignment's
-        add_attention(&l, 1, 8, 8, 1024, 16, 0, 0, 0);
-        add_attention(&l, 1, 16, 16, 2048, 16, 0, 0, 0);
-        add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 1);
-    } else if (problem->signature == WB_DECODE && timed) {  // 64 query heads over 8
-        for (int n = 512; n <= 16384; n *= 2) add_decode(&l, 32, 64, 8, 1, n, 128, 64, WB_LENS_SAME);
-        for (int n = 8192; n <= 131072; n *= 4) add_decode(&l, 1, 64, 8, 1, n, 128, 64, WB_LENS_SAME);
-        add_decode(&l, 64, 64, 8, 1, 32768, 128, 64, WB_LENS_ZIPF);
-        add_decode(&l, 32, 64, 8, 4, 8192, 128, 64, WB_LENS_SAME);  // drafted tokens: two tiles of rows
-        add_decode(&l, 32, 64, 8, 1, 8192, 64, 64, WB_LENS_SAME);
-        for (int page = 16; page <= 256; page *= 16) add_decode(&l, 32, 64, 8, 1, 8192, 128, page, WB_LENS_SAME);
-    } else if (problem->signature == WB_DECODE) {
-        for (int n = 128; n <= 2048; n *= 2) add_decode(&l, 4, 8, 2, 1, n, 64, 64, WB_LENS_SAME);
-    } else if (problem->signature == WB_BLOCK_MASK) {
-        add_masks(&l, timed);
-    } else if (!timed) {
-        const bool backward = problem->signature == WB_BACKWARD;  // takes the emulator thrice as long
-        const int D = backward && !problem->window ? 64 : 16;
-        for (int n = 128; n <= (backward ? 1024 : 2048); n *= 2) add_attention(&l, 1, 2, 1, n, D, 64, 4, 0);
-    } else if (problem->signature == WB_BACKWARD) {
-        add_backward(&l);
-    } else if (problem->mask == WB_CAUSAL_OPTIONAL) {
-        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
-            for (int n = 1024; n <= 16384; n *= 4)
-                for (int causal = 0; causal <= 1; causal++)
-                    add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, causal);
-        for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 1);
-        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 64, 0, 0, 1);
-        if (wb_head_dim(problem, 256) == 256) {  // as many tokens and as wide
-            for (int n = 4096; n <= 16384; n *= 4)
-                for (int causal = 0; causal <= 1; causal++) add_attention(&l, 16384 / n, 8, 8, n, 256, 0, 0, causal);
-            add_attention(&l, 2, 32, 4, 4096, 256, 0, 0, 1);
-        }
-    } else {
-        if (problem->window)
-            add_gpt_oss(&l);
-        else
-            add_wide(&l, 256);
-        if (problem->sink_logits) return l.count;
-        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);
-        const int D = problem->sinks ? 32 : 16;  // the original's, as are 2048 and 4096 above
-        add_attention(&l, 1, 8, 2, 512, D, 128, 8, 0);
-        add_attention(&l, 1, 8, 2, 1024, D, 128, 8, 0);
-    }
-    return l.count;
+    return shapes_of(problem, !timed ? "n" : drawn ? "c" : "cr", cases);
 }
 
-wb_case bench_demo_shape(const wb_problem *problem, bool timed)
+static wb_case one_of(const wb_problem *problem, const char *where)
 {
     wb_case cases[BENCH_MAX_CASES];
-    list l = {problem, cases, 0};
-    if (problem->signature == WB_ROW_SUM)
-        timed ? add_row_sum(&l, 4096, 8192) : add_row_sum(&l, 512, 1024);
-    else if (problem->signature == WB_DECODE)
-        timed ? add_decode(&l, 8, 64, 8, 1, 8192, 128, 64, WB_LENS_SAME)
-              : add_decode(&l, 2, 8, 2, 1, 1024, 64, 64, WB_LENS_SAME);
-    else if (problem->on_host)
-        add_attention(&l, 1, 8, 8, 2048, 64, 0, 0, 0);
-    else if (problem->signature == WB_BLOCK_MASK)
-        timed ? add_masked(&l, 1, 16, 2, 4096, 4096, 16, WB_MASK_DOCUMENTS, 512, 128)
-              : add_masked(&l, 1, 2, 1, 1024, 1024, 64, WB_MASK_DOCUMENTS, 128, 128);
-    else if (timed && problem->signature == WB_BACKWARD)
-        add_attention(&l, 1, 16, 8, 4096, 16, 256, 4, 0);
-    else if (timed)
-        add_attention(&l, 1, 16, 2, 4096, 16, 128, 8, 0);
-    else
-        add_attention(&l, 1, 2, 1, 1024, 64, 64, 4, 0);
-    return cases[0];
+    return shapes_of(problem, where, cases) ? cases[0] : (wb_case){0};
 }
 
-wb_case bench_main_shape(const wb_problem *problem)
-{
-    wb_case cases[BENCH_MAX_CASES];
-    list l = {problem, cases, 0};
-    if (problem->signature == WB_ROW_SUM)
-        add_row_sum(&l, 16384, 16384);
-    else if (problem->signature == WB_DECODE)
-        add_decode(&l, 32, 64, 8, 1, 8192, 128, 64, WB_LENS_SAME);
-    else if (problem->on_host)
-        add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 0);
-    else if (problem->signature == WB_BLOCK_MASK)
-        add_masked(&l, 4, 16, 16, 8192, 8192, 128, WB_MASK_DOCUMENTS, 1024, 128);
-    else if (problem->window)
-        add_attention(&l, 1, 64, 8, 65536, 64, 128, 4, 0);
-    else if (problem->grouped)
-        add_attention(&l, 2, 64, 8, 4096, 128, 0, 0, problem->mask == WB_CAUSAL_OPTIONAL);
-    else
-        add_attention(&l, 4, 16, 16, 4096, 128, 0, 0, 0);
-    return cases[0];
-}
+wb_case bench_demo_shape(const wb_problem *problem, bool timed) { return one_of(problem, timed ? "d" : "e"); }
+wb_case bench_main_shape(const wb_problem *problem) { return one_of(problem, "M"); }
 
 void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size)
 {

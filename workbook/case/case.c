@@ -309,6 +309,22 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     return WB_OK;
 }
 
+wb_status wb_case_fit(const wb_problem *problem, const char *text, wb_case *c)
+{
+    const wb_status status = wb_case_parse(problem, text, c);
+    attention_shape *const s = &c->shape;
+    s->scale = 0, s->head_dim = wb_head_dim(problem, s->head_dim);
+    if (!problem->grouped) s->kv_heads = s->q_heads;
+    if (!problem->window) s->window = 0;
+    if (!problem->sinks) s->sinks = 0;
+    if (problem->mask != WB_CAUSAL_OPTIONAL) s->causal = problem->mask == WB_CAUSAL;
+    if (s->causal) s->kv_len = s->q_len;
+    if (problem->signature != WB_BLOCK_MASK) c->mask = WB_MASK_DOCUMENTS, c->masks = c->q_tile = 0;
+    if (problem->signature != WB_DECODE) c->page = c->pages = c->max_pages = 0;
+    *c = wb_case_defaults(problem, *c);
+    return status;
+}
+
 static wb_status check_arguments(const wb_problem *problem, const wb_case *c)
 {
     void *const p = (void *)(uintptr_t)(256 + c->offset), *const at = (void *)256;  // never looked into

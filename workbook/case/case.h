@@ -91,6 +91,10 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
 // From and to text; of several cases with colons between them the last. The message of WB_BAD_ARGUMENT names a word or
 // a field. A function may still have to refuse the case: wb_case_is_valid tells, and wb_last_message() why.
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c);
+
+// The same of a text for several problems: what this one does not have is dropped, and a head dimension that it does
+// not support becomes its smallest.
+wb_status wb_case_fit(const wb_problem *problem, const char *text, wb_case *c);
 bool wb_case_is_valid(const wb_problem *problem, const wb_case *c);
 void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT]);
 

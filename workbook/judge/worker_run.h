@@ -5,9 +5,8 @@
 
 #include "session.h"
 
-// WORKER_SHARED stays for the cases that follow; WORKER_SECOND is another such one, for what the first must not have
-// seen; WORKER_ALONE ends with its case.
-typedef enum worker_kind { WORKER_SHARED, WORKER_SECOND, WORKER_ALONE, WORKER_KINDS } worker_kind;
+// WORKER_SHARED stays for the cases that follow; WORKER_ALONE ends with its case.
+typedef enum worker_kind { WORKER_SHARED, WORKER_ALONE, WORKER_KINDS } worker_kind;
 
 enum { WORKER_REMEMBERED = 8 };
 

@@ -121,39 +121,47 @@ static bool parse(options *o, int argc, char **argv)
     return false;
 }
 
-static void show(const wb_picture *p, const char *title)
+// The mask of the problem, or one as data, by this name.
+static bool show(const options *o, const char *mask, FILE *f)
 {
     static char text[32768];
-    wb_picture_print(p, text, sizeof text);
+    const wb_problem *const problem = o->problem;
+    const bool named = problem->signature == WB_BLOCK_MASK;
+    char title[160], name[32] = "", window[32] = "", visible[32] = "";
+    wb_case c;
+    snprintf(text, WB_CASE_TEXT, "mask=%.100s,Nq=%d,Nk=%d,D=16,causal=1,W=%d,sinks=%d", mask, o->N, o->N, o->W,
+             o->sinks);
+    if (wb_case_fit(problem, text, &c) != WB_OK) {
+        fprintf(stderr, "mask: %s\n", wb_last_message());
+        return false;
+    }
+    const wb_picture p = {.problem = problem,
+                          .shape = &c.shape,
+                          .named = named ? &wb_case_mask_of(&c)->named : NULL,
+                          .BR = o->BR,
+                          .BC = o->BC,
+                          .indent = "  ",
+                          .max_rows = 64,
+                          .max_width = 96};
+    if (named) snprintf(name, sizeof name, "%s/%d, ", wb_mask_names[c.mask], p.named->size);
+    if (problem->window) snprintf(window, sizeof window, ", W = %d", o->W);
+    if (problem->sinks) snprintf(visible, sizeof visible, ", %d sink%s", o->sinks, o->sinks == 1 ? "" : "s");
+    snprintf(title, sizeof title, "%02d %s: %sN = %d%s%s, tiles of %d queries x %d keys", problem->number,
+             problem->name, name, o->N, window, visible, o->BR, o->BC);
+    wb_picture_print(&p, text, sizeof text);
     printf("%s\n\n%s\n  # visible   . computed, then masked away   blank: a tile that is skipped", title, text);
     bool mixed = false;
     for (const char *line = text; line && !mixed; line = strstr(line + 1, "query"))
         mixed = memchr(line, '+', strcspn(line, "\n")) != NULL;
-    if (mixed) printf("   + some of the pairs of one character are visible");
-    printf("\n");
-    print_count(p);
-}
-
-// A mask as data: of a case, which knows how its name is written.
-static bool show_named(const options *o, wb_picture *p, const char *mask, FILE *f)
-{
-    char text[WB_CASE_TEXT], title[160];
-    wb_case c;
-    if (snprintf(text, sizeof text, "Nq=%d,D=16,mask=%.100s", o->N, mask) >= (int)sizeof text ||
-        wb_case_parse(o->problem, text, &c) != WB_OK) {
-        fprintf(stderr, "mask: %s\n", wb_last_message());
-        return false;
-    }
-    p->named = &wb_case_mask_of(&c)->named;
-    snprintf(title, sizeof title, "%02d %s: %s/%d, N = %d, tiles of %d queries x %d keys", o->problem->number,
-             o->problem->name, wb_mask_names[c.mask], p->named->size, o->N, o->BR, o->BC);
-    show(p, title);
-    if (f) write_table(f, p, strchr(title, ':') + 2);
+    printf("%s\n", mixed ? "   + some of the pairs of one character are visible" : "");
+    print_count(&p);
+    if (f) write_table(f, &p, named ? strchr(title, ':') + 2 : title);
     return true;
 }
 
 int main(int argc, char **argv)
 {
+    static const char *const examples[] = {"documents/7", "prefix/10", "tree/7", "strided/16"};
     options o = {.problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL, .N = 32, .W = 12, .sinks = 3};
     if (!o.problem) return usage();
     if (o.problem->signature == WB_ROW_SUM || o.problem->signature == WB_DECODE) {
@@ -167,32 +175,11 @@ int main(int argc, char **argv)
         perror(o.table);
         return 1;
     }
-    const attention_shape shape = {.batch = 1,
-                                   .q_heads = 1,
-                                   .kv_heads = 1,
-                                   .q_len = o.N,
-                                   .kv_len = o.N,
-                                   .causal = o.problem->mask != WB_NO_MASK,
-                                   .window = o.W,
-                                   .sinks = o.sinks};
-    wb_picture p = {
-        .problem = o.problem, .shape = &shape, .BR = o.BR, .BC = o.BC, .indent = "  ", .max_rows = 64, .max_width = 96};
+    const int count = o.problem->signature == WB_BLOCK_MASK && !o.mask ? 4 : 1;
     bool shown = true;
-    if (o.problem->signature == WB_BLOCK_MASK) {
-        static const char *const examples[] = {"documents/7", "prefix/10", "tree/7", "strided/16"};
-        const int count = o.mask ? 1 : 4;
-        for (int k = 0; k < count && shown; k++) {
-            if (k > 0) printf("\n");
-            shown = show_named(&o, &p, o.mask ? o.mask : examples[k], f);
-        }
-    } else {
-        char title[160], window[32] = "", visible[32] = "";
-        if (o.problem->window) snprintf(window, sizeof window, ", W = %d", o.W);
-        if (o.problem->sinks) snprintf(visible, sizeof visible, ", %d sink%s", o.sinks, o.sinks == 1 ? "" : "s");
-        snprintf(title, sizeof title, "%02d %s: N = %d%s%s, tiles of %d queries x %d keys", o.problem->number,
-                 o.problem->name, o.N, window, visible, o.BR, o.BC);
-        show(&p, title);
-        if (f) write_table(f, &p, title);
+    for (int k = 0; k < count && shown; k++) {
+        if (k > 0) printf("\n");
+        shown = show(&o, o.mask ? o.mask : examples[k], f);
     }
     if (f) fclose(f);
     return shown ? 0 : 2;
