@@ -345,18 +345,15 @@ static int compile_with(const char *source, int at, const char *put, int length,
     return status_of(command, "/dev/null");
 }
 
-// The same of gaps that no swap serves.
+// The same of gaps that no swap serves; WB_WORKER is another program afterwards.
 static void find_gap_alone(const char *source, const char *built, const char *command)
 {
-    bool some = false;
     for (int n = 0; n < swap_count && !swapped && first >= 0 && !is_over(); n++) {
         const swap *const s = &swaps[n];
         if (!s->alone || compile_with(source, s->at, s->text, s->length, s->end, built, command)) continue;
         worker_retire(WORKER_SHARED), session_keep(worker_path());
         if (is_right()) swapped = 1ull << n;
-        some = true;
     }
-    if (some && build(built, command)) worker_retire(WORKER_SHARED), session_keep(worker_path());
 }
 
 static bool is_swapped(int at)
@@ -364,6 +361,27 @@ static bool is_swapped(int at)
     for (int n = 0; n < swap_count; n++)
         if (swapped >> n & 1 && swaps[n].at <= at && at < swaps[n].end) return true;
     return !swapped;
+}
+
+// Says the gap, or nothing; only the edits in it are left.
+static void name_gap(int count, char **given, const char *source, char **words)
+{
+    static bool keep[REPAIR_IDS];
+    find_swaps(words[1], source);
+    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
+    changes_keep(keep);
+    if (swap_count && build(words[2], words[3]) && share()) {
+        find_given_cases(count, given);
+        find_gap();
+        find_gap_alone(source, words[2], words[3]);
+        worker_retire(WORKER_SHARED);
+    }
+    printf("gap\t");
+    for (int n = 0, some = 0; n < swap_count; n++)
+        if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
+    puts(""), fflush(stdout);
+    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
+    changes_keep(keep);
 }
 
 // ------------------------ trying
@@ -390,7 +408,7 @@ static void find_order(void)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
             if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank) continue;
-            if (!is_swapped(c->at)) continue;
+            if (!is_swapped(c->at)) continue;                                                 // it is not compiled
             if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
             for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
@@ -527,26 +545,21 @@ int main(int argc, char **argv)
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
         return puts("gap\t\nnothing, because the source has too many places to change, or none"), 1;
-    if (!chosen) find_swaps(argv[1], source);
     static bool keep[REPAIR_IDS];
-    for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
-    if (chosen) changes_keep(keep);
+    if (chosen) {
+        for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
+        changes_keep(keep);
+        return build(argv[2], argv[3]) ? choose(chosen, seed, argv[2]) : 1;
+    }
+    name_gap(argc - 5, argv + 5, source, argv);
+    budget = now() + 2 * search;
     if (!build(argv[2], argv[3])) {
-        printf("gap\t\nnothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
+        printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
         return 1;
     }
-    if (chosen) return choose(chosen, seed, argv[2]);
     budget = now() + search;
     if (!share()) return 2;
-    find_given_cases(argc - 5, argv + 5);
-    find_gap();
-    const double before = now();
-    find_gap_alone(source, argv[2], argv[3]);
-    budget += now() - before;
-    printf("gap\t");
-    for (int n = 0, some = 0; n < swap_count; n++)
-        if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
-    puts(""), fflush(stdout);
+    if (!case_count) find_given_cases(argc - 5, argv + 5);
     find_other_cases();
     char lock[4200];
     snprintf(lock, sizeof lock, "%s.lock", said ? said : "");
