@@ -57,6 +57,5 @@ Test(flash_causal, same_twice) { check_same_twice(of(1, 1, 420, ONE_D)); }
 
 Test(flash_causal, memory) { check_no_memory(of(1, 1, SQUARE, 16)); }
 Test(flash_causal, shifted_tensors) { check_shifted(of(1, 2, 53, ANY_D)); }
-BAD_INPUT(flash_causal)
-Test(flash_causal, bad_input_mask) { refuses_what_is_not_causal(); }
+BAD_INPUT_CAUSAL(flash_causal)
 Test(flash_causal, bad_input_groups) { REFUSED(shape.kv_heads, 1, WB_UNSUPPORTED, "grouped"); }

@@ -62,5 +62,4 @@ Test(flash_gqa, memory_does_not_depend_on_the_group)
 }
 
 Test(flash_gqa, shifted_tensors) { check_shifted(of(1, 4, 2, 53, ANY_D)); }
-BAD_INPUT(flash_gqa)
-Test(flash_gqa, bad_input_mask) { refuses_what_is_not_causal(); }
+BAD_INPUT_CAUSAL(flash_gqa)

@@ -92,6 +92,4 @@ Test(flash_window, memory)
 }
 
 Test(flash_window, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30)); }
-BAD_INPUT(flash_window)
-Test(flash_window, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_window, bad_input_window) { refuses_windows(); }
+BAD_INPUT_WINDOW(flash_window)

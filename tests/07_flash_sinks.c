@@ -107,7 +107,5 @@ Test(flash_sinks, memory)
 }
 
 Test(flash_sinks, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30, 4)); }
-BAD_INPUT(flash_sinks)
-Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sinks, bad_input_window) { refuses_windows(); }
+BAD_INPUT_WINDOW(flash_sinks)
 Test(flash_sinks, bad_input_sinks) { refuses_sinks(); }

@@ -117,11 +117,6 @@ Test(flash_sinks_backward, memory) { check_no_memory(of(1, 4, 1, SQUARE, 16, 64,
 
 // ------------------------ bad input
 
-BAD_INPUT(flash_sinks_backward)
-Test(flash_sinks_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sinks_backward, bad_input_window)
-{
-    refuses_windows();
-    refuses_sinks();
-}
+BAD_INPUT_WINDOW(flash_sinks_backward)
+Test(flash_sinks_backward, bad_input_sinks) { refuses_sinks(); }
 Test(flash_sinks_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9, 2)); }

@@ -126,9 +126,4 @@ Test(flash_sink_logits, memory)
 
 Test(flash_sink_logits, shifted_tensors) { check_shifted(of(1, 4, 2, 73, ANY_D, 30)); }
 
-BAD_INPUT(flash_sink_logits)
-Test(flash_sink_logits, bad_input_mask)
-{
-    refuses_what_is_not_causal();
-    refuses_windows();
-}
+BAD_INPUT_WINDOW(flash_sink_logits)

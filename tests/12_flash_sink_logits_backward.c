@@ -134,7 +134,5 @@ Test(flash_sink_logits_backward, memory) { check_no_memory(of(1, 4, 1, SQUARE, 1
 
 // ------------------------ bad input
 
-BAD_INPUT(flash_sink_logits_backward)
-Test(flash_sink_logits_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sink_logits_backward, bad_input_window) { refuses_windows(); }
+BAD_INPUT_WINDOW(flash_sink_logits_backward)
 Test(flash_sink_logits_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9)); }

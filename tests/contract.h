@@ -266,3 +266,11 @@ static inline void refuses_misaligned(void)
     } \
     Test(suite, bad_input_scale) { refuses_scales(); } \
     Test(suite, bad_input_alignment) { refuses_misaligned(); }
+
+// And of a causal mask; and of one with a window.
+#define BAD_INPUT_CAUSAL(suite) \
+    BAD_INPUT(suite) \
+    Test(suite, bad_input_mask) { refuses_what_is_not_causal(); }
+#define BAD_INPUT_WINDOW(suite) \
+    BAD_INPUT_CAUSAL(suite) \
+    Test(suite, bad_input_window) { refuses_windows(); }
