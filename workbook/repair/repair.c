@@ -84,7 +84,7 @@ static bool is_wrong(int n)
     const wb_exchange *x = worker_exchange(&run);
     bool right = !run.ending[0] && x->stage == WB_STAGE_DONE && x->status == WB_OK && x->device_status == WB_OK;
     if (worker_late(&run)) now(), own.cpu = before + atof(limit);  // whether it turned or slept
-    if (x->device_status != WB_OK) worker_retire(WORKER_SHARED);   // what it leaves is no other case's
+    if (x->device_status != WB_OK) worker_retire();                // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
     for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
@@ -348,7 +348,7 @@ static void probe(int what, int from, int to)
     shared->on = 0, shared->probing = what;
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
-    worker_retire(WORKER_SHARED);
+    worker_retire();
 }
 
 // What is worth trying, in its order.
@@ -409,7 +409,7 @@ static void try_some(trials *done)
         const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
         if (last < done->last) done->last = last;
     }
-    worker_retire(WORKER_SHARED);
+    worker_retire();
 }
 
 static int tried;  // changes
