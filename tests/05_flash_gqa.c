@@ -50,7 +50,6 @@ Test(flash_gqa, hidden_tiles_are_not_computed)
 }
 
 Test(flash_gqa, hidden_tiles_are_not_loaded) { check_reads(of(1, 4, 2, 640, ONE_D)); }
-Test(flash_gqa, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa, same_twice) { check_same_twice(of(1, 2, 1, 420, ONE_D)); }
 
 // Whatever Hq / Hkv is: no copy of K or V, nothing but inputs and outputs in device memory.
@@ -61,5 +60,4 @@ Test(flash_gqa, memory_does_not_depend_on_the_group)
     check_no_memory(of(1, 1, 1, SQUARE, 16));
 }
 
-Test(flash_gqa, shifted_tensors) { check_shifted(of(1, 4, 2, 53, ANY_D)); }
-BAD_INPUT_CAUSAL(flash_gqa)
+PROMISES(flash_gqa)

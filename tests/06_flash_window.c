@@ -82,14 +82,6 @@ Test(flash_window, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, 520));
 }
 
-Test(flash_window, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 Test(flash_window, same_twice) { check_same_twice(of(1, 2, 1, 420, ONE_D, 290)); }
 
-Test(flash_window, memory)
-{
-    check_no_memory(of(1, 4, 1, SQUARE, 16, 128));
-    check_beyond_int(of(1, 64, 1, 270001, 128, 100));
-}
-
-Test(flash_window, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30)); }
-BAD_INPUT_WINDOW(flash_window)
+PROMISES_WITH_A_WINDOW(flash_window)

@@ -79,20 +79,7 @@ Test(flash_sinks_backward, every_input)
     check_every_input(of(1, 1, 1, 90, 16, 1, 1));
 }
 
-Test(flash_sinks_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30, 3)); }
-
-// No gradient comes in, none goes out. And gradients are linear in it.
-Test(flash_sinks_backward, twice_do)
-{
-    EACH_D(check_input(of(1, 1, 1, 167, D, 20, 3), WB_ZERO_DO), check_doubles(of(1, 1, 1, 167, D, 20, 3)));
-}
-
-// Forward and backward as one function: the oracle's forward changes as these gradients say.
-Test(flash_sinks_backward, descends)
-{
-    check_descends(of(2, 2, 2, 23, 16, 5, 1));
-    check_descends(of(1, 4, 1, 41, 64, 8, 3));
-}
+GRADIENTS(flash_sinks_backward)
 
 // See harness.h: neither kernel computes tiles above the diagonal, or between the sinks and the window.
 Test(flash_sinks_backward, hidden_tiles_are_not_computed)
@@ -109,14 +96,7 @@ Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 2, 1, 700, 16, 100, 130));
 }
 
-Test(flash_sinks_backward, own_stream) { check_stream(of(2, 2, 1, 150, 64, 40, 4)); }
 Test(flash_sinks_backward, same_twice) { check_same_twice(of(1, 2, 1, 210, ONE_D, 200, 4)); }
 
-// delta is the only work space, dQ until it is filled aside.
-Test(flash_sinks_backward, memory) { check_no_memory(of(1, 4, 1, SQUARE, 16, 64, 4)); }
-
-// ------------------------ bad input
-
-BAD_INPUT_WINDOW(flash_sinks_backward)
+PROMISES_WITH_A_WINDOW(flash_sinks_backward)
 Test(flash_sinks_backward, bad_input_sinks) { refuses_sinks(); }
-Test(flash_sinks_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9, 2)); }

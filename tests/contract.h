@@ -267,10 +267,43 @@ static inline void refuses_misaligned(void)
     Test(suite, bad_input_scale) { refuses_scales(); } \
     Test(suite, bad_input_alignment) { refuses_misaligned(); }
 
-// And of a causal mask; and of one with a window.
-#define BAD_INPUT_CAUSAL(suite) \
+// ------------------------ causal problems (04 to 09, 11, 12)
+
+// A case of any of them, with a window of 20 keys and 4 sinks where it has such.
+static inline wb_case any_causal(int B, int Hq, int Hkv, int N, int D)
+{
+    const wb_problem *problem = wb_find_problem(harness_problem);
+    wb_case c = {.shape = {B, Hq, problem->grouped ? Hkv : Hq, .q_len = N, .head_dim = D}};
+    if (problem->window) c.shape.window = 20;
+    if (problem->sinks) c.shape.sinks = 4;
+    return c;
+}
+
+// What all of them promise; and those with a window.
+#define PROMISES(suite) \
+    Test(suite, own_stream) { check_stream(any_causal(2, 4, 2, 150, 64)); } \
+    Test(suite, shifted_tensors) { check_shifted(any_causal(1, 4, 2, 73, ANY_D)); } \
     BAD_INPUT(suite) \
     Test(suite, bad_input_mask) { refuses_what_is_not_causal(); }
-#define BAD_INPUT_WINDOW(suite) \
-    BAD_INPUT_CAUSAL(suite) \
-    Test(suite, bad_input_window) { refuses_windows(); }
+#define PROMISES_WITH_A_WINDOW(suite) \
+    PROMISES(suite) \
+    Test(suite, bad_input_window) { refuses_windows(); } \
+    Test(suite, memory) \
+    { \
+        check_no_memory(any_causal(1, 4, 1, SQUARE, 16)); \
+        if (!wb_is_backward(wb_find_problem(harness_problem))) check_beyond_int(any_causal(1, 64, 1, 270001, 128)); \
+    }
+
+// Of a backward: a sink logit is not scaled. No gradient comes in, none goes out; and gradients are linear in it. The
+// oracle's forward changes as these gradients say, as if both were one function.
+#define GRADIENTS(suite) \
+    Test(suite, scales) { check_scales(any_causal(1, 2, 1, 81, ANY_D)); } \
+    Test(suite, twice_do) \
+    { \
+        EACH_D(check_input(any_causal(1, 1, 1, 167, D), WB_ZERO_DO), check_doubles(any_causal(1, 1, 1, 167, D))); \
+    } \
+    Test(suite, descends) \
+    { \
+        check_descends(any_causal(2, 2, 2, 23, 16)); \
+        check_descends(any_causal(1, 4, 1, 41, 64)); \
+    }
