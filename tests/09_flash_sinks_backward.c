@@ -56,21 +56,7 @@ Test(flash_sinks_backward, no_window) { EACH_D(check(1, 4, 2, 129, D, INT_MAX, 0
 
 Test(flash_sinks_backward, every_window) { EACH_N(check(1, 1, 1, 150, D, N, 4)); }
 
-// All windows and sinks over a few tokens: where they meet, overlap, and cover all.
-Test(flash_sinks_backward, every_pair_over_a_few_tokens)
-{
-    for (int W = 1; W <= 10; W++)
-        for (int S = 0; S <= 10; S += 2 + W % 2) check(1, 2, 1, 9, dim(W + S), W, S);
-}
-
-// The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its
-// edge.
-Test(flash_sinks_backward, window_meets_sinks)
-{
-    const int S[] = {4, 16, 60, 64, 130};
-    for (size_t i = 0; i < COUNT(S); i++)
-        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, dim(i), 200 - S[i] + gap, S[i]);
-}
+SINKS(flash_sinks_backward, 200)
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.
 Test(flash_sinks_backward, every_input)

@@ -307,3 +307,18 @@ static inline wb_case any_causal(int B, int Hq, int Hkv, int N, int D)
         check_descends(any_causal(2, 2, 2, 23, 16)); \
         check_descends(any_causal(1, 4, 1, 41, 64)); \
     }
+
+// Of 07 and 09. All windows and sinks over a few tokens: where they meet, overlap, and cover all. And over N the window
+// reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its edge.
+#define SINKS(suite, N) \
+    Test(suite, every_pair_over_a_few_tokens) \
+    { \
+        for (int W = 1; W <= 10; W++) \
+            for (int S = 0; S <= 10; S += 2 + W % 2) check(1, 2, 1, 9, dim(W + S), W, S); \
+    } \
+    Test(suite, window_meets_sinks) \
+    { \
+        const int sinks[] = {4, 16, 60, 64, 130}; \
+        for (size_t i = 0; i < COUNT(sinks); i++) \
+            for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, N, dim(i), N - sinks[i] + gap, sinks[i]); \
+    }
