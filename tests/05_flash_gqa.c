@@ -3,11 +3,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_gqa)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D}};
-}
+#define of(B, Hq, Hkv, N, D) causal_case(B, Hq, Hkv, N, D, 0, 0)
 
 // One token sees itself alone: O of each query head is V of its group's head, L its only logit. The lesson's six query
 // heads, two of K and V.

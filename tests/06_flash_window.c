@@ -3,11 +3,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_window)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
-}
+#define of(B, Hq, Hkv, N, D, W) causal_case(B, Hq, Hkv, N, D, W, 0)
 
 // Six tokens, two columns padded with zeros to 16. W = 1: each sees itself alone, so O is V. W = 2: the third, say,
 // sees the second and itself, with logits 0.2121 and 0.4950.

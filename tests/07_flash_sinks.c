@@ -3,11 +3,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_sinks)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W, int S)
-{
-    return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
-}
+#define of causal_case
 
 // Six tokens, two columns padded with zeros to 16, W = 1, S = 1: each sees the first key and its own. The first, whose
 // own key is the sink, sees it once: counted twice, its L would be larger by log(2). The third has the logits 0.4879

@@ -3,11 +3,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_gqa_backward)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D}};
-}
+#define of(B, Hq, Hkv, N, D) causal_case(B, Hq, Hkv, N, D, 0, 0)
 
 // ------------------------ one gap at a time
 

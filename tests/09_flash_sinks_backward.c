@@ -4,11 +4,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_sinks_backward)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W, int S)
-{
-    return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
-}
+#define of causal_case
 
 // ------------------------ one kernel at a time
 

@@ -5,11 +5,7 @@
 #include <float.h>
 
 TEST_PROBLEM(flash_sink_logits)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
-}
+#define of(B, Hq, Hkv, N, D, W) causal_case(B, Hq, Hkv, N, D, W, 0)
 
 // Six tokens, two columns padded with zeros to 16, a window of 3, as in the lesson of 06, and s = log 2. Row 0 sees one
 // key, whose score has the exponential 1.5835: its weight is 1.5835 / (1.5835 + 2), and L is the logarithm of that sum.

@@ -6,11 +6,7 @@
 #include <float.h>
 
 TEST_PROBLEM(flash_sink_logits_backward)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
-}
+#define of(B, Hq, Hkv, N, D, W) causal_case(B, Hq, Hkv, N, D, W, 0)
 
 // ------------------------ one kernel at a time
 

@@ -3,7 +3,7 @@
 //
 //   #include "contract.h"
 //   TEST_PROBLEM(flash_causal)
-//   static wb_case of(int B, int H, int N, int D) { return (wb_case){.shape = {B, H, .q_len = N, .head_dim = D}}; }
+//   #define of(B, H, N, D) causal_case(B, H, H, N, D, 0, 0)
 //
 //   Test(flash_causal, two_tiles) { check(1, 1, 256, 64); }
 //   Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
@@ -269,14 +269,17 @@ static inline void refuses_misaligned(void)
 
 // ------------------------ causal problems (04 to 09, 11, 12)
 
+// W, S: 0 where the problem has no window, no sinks.
+static inline wb_case causal_case(int B, int Hq, int Hkv, int N, int D, int W, int S)
+{
+    return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
+}
+
 // A case of any of them, with a window of 20 keys and 4 sinks where it has such.
 static inline wb_case any_causal(int B, int Hq, int Hkv, int N, int D)
 {
-    const wb_problem *problem = wb_find_problem(harness_problem);
-    wb_case c = {.shape = {B, Hq, problem->grouped ? Hkv : Hq, .q_len = N, .head_dim = D}};
-    if (problem->window) c.shape.window = 20;
-    if (problem->sinks) c.shape.sinks = 4;
-    return c;
+    const wb_problem *is = wb_find_problem(harness_problem);
+    return causal_case(B, Hq, is->grouped ? Hkv : Hq, N, D, is->window ? 20 : 0, is->sinks ? 4 : 0);
 }
 
 // What all of them promise; and those with a window.
