@@ -23,10 +23,10 @@
 static inline size_t head_dims(void)
 {
     size_t count = 0;
-    while (wb_find_problem(harness_problem)->head_dims[count]) count++;
+    while (problem()->head_dims[count]) count++;
     return count;
 }
-static inline int nth_dim(size_t n) { return wb_find_problem(harness_problem)->head_dims[n % head_dims()]; }
+static inline int nth_dim(size_t n) { return problem()->head_dims[n % head_dims()]; }
 #define dim(n) nth_dim((size_t)(n))
 
 // The same with each of them, D. Where a test of this file chooses them itself, a case says ANY_D.
@@ -97,7 +97,7 @@ static inline void check_scales(wb_case c)
     }
     // And the logits whatever they are: a million, a hundred million below 0.
     c.shape.scale = 0, c.shape.head_dim = dim(1);
-    if (wb_is_backward(wb_find_problem(harness_problem))) return;
+    if (wb_is_backward(problem())) return;
     c.input = WB_SUMMIT, CHECK_CASE(c);
     c.input = WB_TRENCH, CHECK_CASE(c);
 }
@@ -135,11 +135,10 @@ static inline void check_no_memory(wb_case c) { check_memory(c, 0, (size_t)12 <<
 // Where a problem has no window or no sinks, these fields are not read, whatever they are.
 static inline void check_unread(wb_case c)
 {
-    const wb_problem *problem = wb_find_problem(harness_problem);
     const int anything[][2] = {{-3, -3}, {5, 40}};
     for (size_t i = 0; i < COUNT(anything); i++) {
-        if (!problem->window) c.shape.window = anything[i][0];
-        if (!problem->sinks) c.shape.sinks = anything[i][1];
+        if (!problem()->window) c.shape.window = anything[i][0];
+        if (!problem()->sinks) c.shape.sinks = anything[i][1];
         CHECK_CASE(c);
     }
 }
@@ -152,7 +151,7 @@ static inline wb_case good_case(void)
     static bool called;  // that it was right before must not make it right
     static const char text[] = "Hq=2,Hkv=2,Nq=9,D=1,causal=1,W=4,sinks=1,pages=10,max_pages=10";
     wb_case c;
-    cr_assert_eq(wb_case_fit(wb_find_problem(harness_problem), text, &c), WB_OK);
+    cr_assert_eq(wb_case_fit(problem(), text, &c), WB_OK);
     if (!called) called = true, run_unjudged(c);
     return c;
 }
@@ -168,13 +167,12 @@ static inline wb_case good_case(void)
 // Every tensor of the problem, and what else it takes.
 static inline void refuses_null(void)
 {
-    const wb_problem *problem = wb_find_problem(harness_problem);
-    const bool ranks = wb_has_ranks(problem), decode = problem->signature == WB_DECODE;
+    const bool ranks = wb_has_ranks(problem()), decode = problem()->signature == WB_DECODE;
     const char *names[WB_MAX_TENSORS + 3] = {decode || ranks ? "workspace" : NULL, ranks ? "ring" : NULL,
-                                             problem->signature == WB_BLOCK_MASK ? "mask" : NULL};
+                                             problem()->signature == WB_BLOCK_MASK ? "mask" : NULL};
     wb_case c = good_case();
     wb_tensor tensors[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(problem, &c, tensors);
+    const int count = wb_case_tensors(problem(), &c, tensors);
     for (int n = 0; n < count; n++) names[3 + n] = tensors[n].name;
     for (int n = 0; n < 3 + count; n++) {
         char word[32];
@@ -249,7 +247,7 @@ static inline void refuses_misaligned(void)
 {
     wb_case c = good_case();
     wb_tensor tensors[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(wb_find_problem(harness_problem), &c, tensors);
+    const int count = wb_case_tensors(problem(), &c, tensors);
     REFUSED(offset, 8, WB_BAD_ARGUMENT, "aligned");
     for (int k = 0; k < count; k++)
         if (wb_tensor_alignment(&tensors[k]) == 16)
@@ -278,8 +276,8 @@ static inline wb_case causal_case(int B, int Hq, int Hkv, int N, int D, int W, i
 // A case of any of them, with a window of 20 keys and 4 sinks where it has such.
 static inline wb_case any_causal(int B, int Hq, int Hkv, int N, int D)
 {
-    const wb_problem *is = wb_find_problem(harness_problem);
-    return causal_case(B, Hq, is->grouped ? Hkv : Hq, N, D, is->window ? 20 : 0, is->sinks ? 4 : 0);
+    const int W = problem()->window ? 20 : 0, S = problem()->sinks ? 4 : 0;
+    return causal_case(B, Hq, problem()->grouped ? Hkv : Hq, N, D, W, S);
 }
 
 // What all of them promise; and those with a window.
@@ -294,7 +292,7 @@ static inline wb_case any_causal(int B, int Hq, int Hkv, int N, int D)
     Test(suite, memory) \
     { \
         check_no_memory(any_causal(1, 4, 1, SQUARE, 16)); \
-        if (!wb_is_backward(wb_find_problem(harness_problem))) check_beyond_int(any_causal(1, 64, 1, 270001, 128)); \
+        if (!wb_is_backward(problem())) check_beyond_int(any_causal(1, 64, 1, 270001, 128)); \
     }
 
 // Of a backward: a sink logit is not scaled. No gradient comes in, none goes out; and gradients are linear in it. The
