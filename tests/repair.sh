@@ -1,6 +1,7 @@
 #!/bin/sh
 # repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (SEED repeats) it names the
-# lines, and of several places in a line the right one; an edit that is right for one head dimension only is not named.
+# lines, and of several places in a line the right one, and its gap; an edit that is right for one head dimension only is
+# not named. Of gaps that share a convention of the student's it names both.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
@@ -11,10 +12,21 @@ repair() { # SOURCE CASE
     WB_WORKER=$out/repaired/${n}_worker "$out/repair" --seconds 3600 "$1" $out/repaired/$n.cu \
         "$MAKE --no-print-directory BACKEND=cpu $out/repaired/${n}_worker" $n "$2" 2>/dev/null
 }
+gap_of() { # LINE of SOURCE; "" if it is given code
+    awk -v line="$1" '$1 == "//{" { gap = $0; gsub(/^ *\/\/\{ *| *:.*/, "", gap) } $1 == "//}" { gap = "" }
+        NR == line { print gap }' "$2"
+}
+in_gap() { # NAMES SAID
+    [ "$(echo "$2" | head -n 1)" = "gap	$1" ] || { echo "not in $1: $2"; failed=1; }
+}
 mkdir -p $out/repaired
 said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }
 sed '/{ finalize/a l = rowwise(l, [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; });' $key >"$work/both.cu"
 said=$(repair "$work/both.cu" Nq=20,Nk=200,D=16) && { echo "l is wrong for each D: $said"; failed=1; }
+in_gap finalize "$said"
+# l is the whole row's from the beginning, and O is divided by twice as much.
+sed 's/row_sum_part(S)/row_sum(S)/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >"$work/own.cu"
+in_gap 'accumulate|finalize' "$(repair "$work/own.cu" Nq=20,Nk=200,D=16)"
 mistakes='s/e.col >= left/e.col > left/:in line
 s/scale \* 1.44269504f/scale/:in line
 s/exp2_fast(s/expf(s/:write `exp2f` instead
@@ -24,6 +36,7 @@ words=${mistake#*:} mistake=${mistake%%:*}
 sed "$mistake" $key >"$work/wrong.cu"
 said=$(repair "$work/wrong.cu" Nq=20,Nk=200,D=16)
 for line in $(diff $key "$work/wrong.cu" | sed -n 's/^\([0-9]*\)c.*/\1/p'); do
+    in_gap "$(gap_of "$line" "$work/wrong.cu")" "$said"
     case $said in
     *"in line $line, "*"$words"* | *"$words $line, "*) ;;
     *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;;

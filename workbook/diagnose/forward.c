@@ -12,10 +12,11 @@ static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv"};
     static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"};
-    static const char *const begins[] = {"", " of the first batch", ", with batches starting at b Hq"};
+    static const char *const begins[] = {"", " of the first batch", ", with batches starting at b Hq",
+                                         ", with the batch counted twice"};
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
     const int divided[] = {q, q / group, q / k};
-    const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads};
+    const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads, 2 * b * k};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
     add_form(f, forms, &n, b * k, "the first head");

@@ -28,6 +28,8 @@ static void look_at_places(void)
         find(BY_END, "stored elsewhere", "who|store", "y[%d] is the sum of row %d", first, from);
 }
 
+static bool is_whole(double x) { return fabs(x - rint(x)) < 0.02; }
+
 void look_at_rows(void)
 {
     const int rows = (int)e.c->rows, cols = (int)e.c->cols, width = cols > 128 ? 8 : 1;
@@ -46,9 +48,10 @@ void look_at_rows(void)
         int first = 0, last;
         while (first < unknowns && fabs(count[first] - 1) < 0.02) first++;
         for (last = first; last + 1 < unknowns && fabs(count[last + 1] - count[first]) < 0.02;) last++;
-        if (first == unknowns) continue;
-        bool lanes = unknowns > LANES;  // each lane's loads are off by the same
-        for (int u = LANES; u < unknowns && width > 1; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
+        // Else it is no count, but what rounding leaves.
+        if (first == unknowns || (!is_whole(count[first]) && !is_whole(1 / count[first]))) continue;
+        bool lanes = width > 1 && unknowns > LANES;  // each lane's loads are off by the same
+        for (int u = LANES; u < unknowns; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
         const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
         char columns[60], which[60] = "";
         snprintf(columns, sizeof columns, end - begin > 1 ? "columns %d to %d" : "column %d", begin, end - 1);

@@ -244,6 +244,9 @@ static int distance_of(const change *c) { return distance[c->line < LINES ? c->l
 typedef struct swap {
     int at, end;
     char *names;  // "max|rescale"
+    const char *text;
+    int length;
+    bool alone;  // the file is compiled with it, since given code uses names that the gap declares
 } swap;
 static swap swaps[64];
 static int swap_count;
@@ -283,10 +286,12 @@ static void add_swap(const char *source, const char *reference, const gap *a, co
     int mine, theirs;
     const char *const at = text_in(source, a, b, &mine), *const text = text_in(reference, a, b, &theirs);
     swap *const s = &swaps[swap_count];
-    *s = (swap){(int)(at - source), (int)(at - source) + mine, strdup(a->name)};
+    *s = (swap){(int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, .alone = false};
     for (const gap *g = a + 1; g <= b; g++)
         if (asprintf(&s->names, "%s|%s", s->names, g->name) < 0) return;
-    if (mine && theirs && swap_count < 64) swap_count += changes_swap(swap_count, s->at, s->end, text, theirs);
+    if (!mine || !theirs || swap_count == 63) return;
+    s->alone = !changes_swap(swap_count, s->at, s->end, text, theirs);
+    swap_count += !s->alone || a == b;
 }
 
 static void find_swaps(const char *file, const char *source)
@@ -329,6 +334,31 @@ static void find_gap(void)
     for (int n = 0; n < swap_count; n++)
         if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
 }
+
+static int compile_with(const char *source, int at, const char *put, int length, int end, const char *built,
+                        const char *command)
+{
+    FILE *const to = fopen(built, "w");
+    if (!to) return 2;
+    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%.*s%s", at, source, length, put, source + end);
+    fclose(to);
+    return status_of(command, "/dev/null");
+}
+
+// The same of gaps that no swap serves.
+static void find_gap_alone(const char *source, const char *built, const char *command)
+{
+    bool some = false;
+    for (int n = 0; n < swap_count && !swapped && first >= 0 && !is_over(); n++) {
+        const swap *const s = &swaps[n];
+        if (!s->alone || compile_with(source, s->at, s->text, s->length, s->end, built, command)) continue;
+        worker_retire(), session_keep(worker_path());
+        if (is_right()) swapped = 1ull << n;
+        some = true;
+    }
+    if (some && build(built, command)) worker_retire(), session_keep(worker_path());
+}
+
 static bool is_swapped(int at)
 {
     for (int n = 0; n < swap_count; n++)
@@ -373,14 +403,11 @@ static void find_order(void)
 static int try_suite(const change *c, const char *source, const char *built, const char *command)
 {
     char suite[4096];
-    FILE *const to = fopen(built, "w");
-    if (!to) return 2;
-    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s", c->at, source, changes_text(c),
-            source + c->end);
-    fclose(to);
+    const char *const text = changes_text(c);
+    if (compile_with(source, c->at, text, (int)strlen(text), c->end, built, command)) return 2;
     setenv("WB_TIMEOUT", "20", 1), setenv("WB_BACKEND", "cpu", 1), unsetenv("WB_REPAIR");
     snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j%d --fail-fast", problem->number, processes());
-    const int tests = status_of(command, "/dev/null") ? 2 : status_of(suite, "/dev/null");
+    const int tests = status_of(suite, "/dev/null");
     return tests == 0 || tests == 1 ? tests : 2;
 }
 
@@ -499,13 +526,13 @@ int main(int argc, char **argv)
     if (search <= 0) return budget = 60, try_suite(&(change){.at = 0}, source, argv[2], argv[3]);
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
-        return puts("nothing, because the source has too many places to change, or none"), 1;
+        return puts("gap\t\nnothing, because the source has too many places to change, or none"), 1;
     if (!chosen) find_swaps(argv[1], source);
     static bool keep[REPAIR_IDS];
     for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
     if (chosen) changes_keep(keep);
     if (!build(argv[2], argv[3])) {
-        printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
+        printf("gap\t\nnothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
         return 1;
     }
     if (chosen) return choose(chosen, seed, argv[2]);
@@ -513,6 +540,9 @@ int main(int argc, char **argv)
     if (!share()) return 2;
     find_given_cases(argc - 5, argv + 5);
     find_gap();
+    const double before = now();
+    find_gap_alone(source, argv[2], argv[3]);
+    budget += now() - before;
     printf("gap\t");
     for (int n = 0, some = 0; n < swap_count; n++)
         if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
