@@ -3,11 +3,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_window)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
-}
+#define of(B, Hq, Hkv, N, D, W) causal_case(B, Hq, Hkv, N, D, W, 0)
 
 // Six tokens, two columns padded with zeros to 16. W = 1: each sees itself alone, so O is V. W = 2: the third, say,
 // sees the second and itself, with logits 0.2121 and 0.4950.
@@ -82,16 +78,6 @@ Test(flash_window, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, 520));
 }
 
-Test(flash_window, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 Test(flash_window, same_twice) { check_same_twice(of(1, 2, 1, 420, ONE_D, 290)); }
 
-Test(flash_window, memory)
-{
-    check_no_memory(of(1, 4, 1, SQUARE, 16, 128));
-    check_beyond_int(of(1, 64, 1, 270001, 128, 100));
-}
-
-Test(flash_window, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30)); }
-BAD_INPUT(flash_window)
-Test(flash_window, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_window, bad_input_window) { refuses_windows(); }
+PROMISES_WITH_A_WINDOW(flash_window)

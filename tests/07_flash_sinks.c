@@ -3,11 +3,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_sinks)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W, int S)
-{
-    return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
-}
+#define of causal_case
 
 // Six tokens, two columns padded with zeros to 16, W = 1, S = 1: each sees the first key and its own. The first, whose
 // own key is the sink, sees it once: counted twice, its L would be larger by log(2). The third has the logits 0.4879
@@ -48,21 +44,7 @@ Test(flash_sinks, wide_windows)
     check_input(of(1, 1, 1, 600, 16, 520, 5), WB_RISING);
 }
 
-// All windows and sinks over a few tokens: where they meet, overlap, and cover all.
-Test(flash_sinks, every_pair_over_a_few_tokens)
-{
-    for (int W = 1; W <= 10; W++)
-        for (int S = 0; S <= 10; S += 2 + W % 2) check(1, 2, 1, 9, dim(W + S), W, S);
-}
-
-// The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its
-// edge.
-Test(flash_sinks, window_meets_sinks)
-{
-    const int S[] = {4, 16, 60, 64, 130};
-    for (size_t i = 0; i < COUNT(S); i++)
-        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 260, dim(i), 260 - S[i] + gap, S[i]);
-}
+SINKS(flash_sinks, 260)
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it;
 // the sinks tower above all, or vanish.
@@ -92,22 +74,11 @@ Test(flash_sinks, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 1024, ONE_D, 520, 4));
 }
 
-Test(flash_sinks, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
-
 Test(flash_sinks, same_twice)
 {
     check_same_twice(of(1, 2, 1, 260, ONE_D, 210, 4));
     check_same_twice(of(1, 4, 1, 260, 64, 128, 4));
 }
 
-Test(flash_sinks, memory)
-{
-    check_no_memory(of(1, 4, 1, SQUARE, 16, 128, 4));
-    check_beyond_int(of(1, 64, 1, 270001, 128, 100, 4));
-}
-
-Test(flash_sinks, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30, 4)); }
-BAD_INPUT(flash_sinks)
-Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sinks, bad_input_window) { refuses_windows(); }
+PROMISES_WITH_A_WINDOW(flash_sinks)
 Test(flash_sinks, bad_input_sinks) { refuses_sinks(); }

@@ -3,11 +3,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_gqa_backward)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D}};
-}
+#define of(B, Hq, Hkv, N, D) causal_case(B, Hq, Hkv, N, D, 0, 0)
 
 // ------------------------ one gap at a time
 
@@ -50,20 +46,8 @@ Test(flash_gqa_backward, one_key) { EACH_D(check(3, 2, 1, 1, D)); }
 // Logits of 140 and of -140, the largest in the first key and in the last, climbing so that hidden keys tower above
 // visible ones, falling, all alike: odd lengths.
 Test(flash_gqa_backward, every_input) { check_every_input(of(1, 2, 1, 99, 64)); }
-Test(flash_gqa_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D)); }
 
-// No gradient comes in, none goes out. And gradients are linear in it.
-Test(flash_gqa_backward, twice_do)
-{
-    EACH_D(check_input(of(1, 2, 1, 67, D), WB_ZERO_DO), check_doubles(of(1, 2, 1, 67, D)));
-}
-
-// Forward and backward as one function: the oracle's forward changes as these gradients say.
-Test(flash_gqa_backward, descends)
-{
-    check_descends(of(2, 2, 2, 23, 16));
-    check_descends(of(1, 4, 1, 21, 64));
-}
+GRADIENTS(flash_gqa_backward)
 
 // See harness.h: tiles above the diagonal are computed by neither kernel.
 Test(flash_gqa_backward, hidden_tiles_are_not_computed)
@@ -73,14 +57,9 @@ Test(flash_gqa_backward, hidden_tiles_are_not_computed)
 }
 
 Test(flash_gqa_backward, hidden_tiles_are_not_loaded) { check_reads(of(1, 1, 1, 560, ONE_D)); }
-Test(flash_gqa_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa_backward, same_twice) { check_same_twice(of(1, 2, 1, 210, ONE_D)); }
 
 // delta is the only work space.
 Test(flash_gqa_backward, memory) { check_no_memory(of(1, 1, 1, SQUARE, 16)); }
 
-// ------------------------ bad input
-
-BAD_INPUT(flash_gqa_backward)
-Test(flash_gqa_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_gqa_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D)); }
+PROMISES(flash_gqa_backward)

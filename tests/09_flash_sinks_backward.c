@@ -4,11 +4,7 @@
 #include "contract.h"
 
 TEST_PROBLEM(flash_sinks_backward)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W, int S)
-{
-    return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
-}
+#define of causal_case
 
 // ------------------------ one kernel at a time
 
@@ -56,21 +52,7 @@ Test(flash_sinks_backward, no_window) { EACH_D(check(1, 4, 2, 129, D, INT_MAX, 0
 
 Test(flash_sinks_backward, every_window) { EACH_N(check(1, 1, 1, 150, D, N, 4)); }
 
-// All windows and sinks over a few tokens: where they meet, overlap, and cover all.
-Test(flash_sinks_backward, every_pair_over_a_few_tokens)
-{
-    for (int W = 1; W <= 10; W++)
-        for (int S = 0; S <= 10; S += 2 + W % 2) check(1, 2, 1, 9, dim(W + S), W, S);
-}
-
-// The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its
-// edge.
-Test(flash_sinks_backward, window_meets_sinks)
-{
-    const int S[] = {4, 16, 60, 64, 130};
-    for (size_t i = 0; i < COUNT(S); i++)
-        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, dim(i), 200 - S[i] + gap, S[i]);
-}
+SINKS(flash_sinks_backward, 200)
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.
 Test(flash_sinks_backward, every_input)
@@ -79,20 +61,7 @@ Test(flash_sinks_backward, every_input)
     check_every_input(of(1, 1, 1, 90, 16, 1, 1));
 }
 
-Test(flash_sinks_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30, 3)); }
-
-// No gradient comes in, none goes out. And gradients are linear in it.
-Test(flash_sinks_backward, twice_do)
-{
-    EACH_D(check_input(of(1, 1, 1, 167, D, 20, 3), WB_ZERO_DO), check_doubles(of(1, 1, 1, 167, D, 20, 3)));
-}
-
-// Forward and backward as one function: the oracle's forward changes as these gradients say.
-Test(flash_sinks_backward, descends)
-{
-    check_descends(of(2, 2, 2, 23, 16, 5, 1));
-    check_descends(of(1, 4, 1, 41, 64, 8, 3));
-}
+GRADIENTS(flash_sinks_backward)
 
 // See harness.h: neither kernel computes tiles above the diagonal, or between the sinks and the window.
 Test(flash_sinks_backward, hidden_tiles_are_not_computed)
@@ -109,19 +78,7 @@ Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 2, 1, 700, 16, 100, 130));
 }
 
-Test(flash_sinks_backward, own_stream) { check_stream(of(2, 2, 1, 150, 64, 40, 4)); }
 Test(flash_sinks_backward, same_twice) { check_same_twice(of(1, 2, 1, 210, ONE_D, 200, 4)); }
 
-// delta is the only work space, dQ until it is filled aside.
-Test(flash_sinks_backward, memory) { check_no_memory(of(1, 4, 1, SQUARE, 16, 64, 4)); }
-
-// ------------------------ bad input
-
-BAD_INPUT(flash_sinks_backward)
-Test(flash_sinks_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sinks_backward, bad_input_window)
-{
-    refuses_windows();
-    refuses_sinks();
-}
-Test(flash_sinks_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9, 2)); }
+PROMISES_WITH_A_WINDOW(flash_sinks_backward)
+Test(flash_sinks_backward, bad_input_sinks) { refuses_sinks(); }

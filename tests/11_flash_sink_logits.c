@@ -5,11 +5,7 @@
 #include <float.h>
 
 TEST_PROBLEM(flash_sink_logits)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
-}
+#define of(B, Hq, Hkv, N, D, W) causal_case(B, Hq, Hkv, N, D, W, 0)
 
 // Six tokens, two columns padded with zeros to 16, a window of 3, as in the lesson of 06, and s = log 2. Row 0 sees one
 // key, whose score has the exponential 1.5835: its weight is 1.5835 / (1.5835 + 2), and L is the logarithm of that sum.
@@ -115,20 +111,6 @@ Test(flash_sink_logits, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 640, ONE_D, run_seed() % 2 ? 64 : 640));
 }
 
-Test(flash_sink_logits, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 Test(flash_sink_logits, same_twice) { check_same_twice(of(1, 2, 1, 220, ONE_D, run_seed() % 2 ? 90 : 220)); }
 
-Test(flash_sink_logits, memory)
-{
-    check_no_memory(of(1, 1, 1, SQUARE, 16, 128));
-    check_beyond_int(of(1, 64, 1, 270001, 128, 100));
-}
-
-Test(flash_sink_logits, shifted_tensors) { check_shifted(of(1, 4, 2, 73, ANY_D, 30)); }
-
-BAD_INPUT(flash_sink_logits)
-Test(flash_sink_logits, bad_input_mask)
-{
-    refuses_what_is_not_causal();
-    refuses_windows();
-}
+PROMISES_WITH_A_WINDOW(flash_sink_logits)

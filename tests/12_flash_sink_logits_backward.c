@@ -6,11 +6,7 @@
 #include <float.h>
 
 TEST_PROBLEM(flash_sink_logits_backward)
-
-static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
-}
+#define of(B, Hq, Hkv, N, D, W) causal_case(B, Hq, Hkv, N, D, W, 0)
 
 // ------------------------ one kernel at a time
 
@@ -86,21 +82,7 @@ Test(flash_sink_logits_backward, every_input)
     check_every_input(with_mixed_logits(of(1, 6, 2, 60, 16, 7)));
 }
 
-// The logit is not multiplied by the scale.
-Test(flash_sink_logits_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30)); }
-
-// No gradient comes in, none goes out. And gradients are linear in it.
-Test(flash_sink_logits_backward, twice_do)
-{
-    EACH_D(check_input(of(1, 1, 1, 167, D, 20), WB_ZERO_DO), check_doubles(of(1, 1, 1, 167, D, 20)));
-}
-
-// Forward and backward as one function: the oracle's forward changes as these gradients, the logits' too, say.
-Test(flash_sink_logits_backward, descends)
-{
-    check_descends(of(2, 2, 2, 23, 16, 5));
-    check_descends(of(1, 4, 1, 41, 64, 8));
-}
+GRADIENTS(flash_sink_logits_backward)
 
 Test(flash_sink_logits_backward, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 64, 20)); }
 
@@ -118,8 +100,6 @@ Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 2, 1, 900, 16, 100));
 }
 
-Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 2, 1, 150, 64, 40)); }
-
 // In the last case the sums of ds have many terms of both signs; in the others keys tower above the sink.
 Test(flash_sink_logits_backward, same_twice)
 {
@@ -129,12 +109,4 @@ Test(flash_sink_logits_backward, same_twice)
     check_same_twice(c);
 }
 
-// delta is the only work space; the sums of ds need none that grows.
-Test(flash_sink_logits_backward, memory) { check_no_memory(of(1, 4, 1, SQUARE, 16, 64)); }
-
-// ------------------------ bad input
-
-BAD_INPUT(flash_sink_logits_backward)
-Test(flash_sink_logits_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sink_logits_backward, bad_input_window) { refuses_windows(); }
-Test(flash_sink_logits_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9)); }
+PROMISES_WITH_A_WINDOW(flash_sink_logits_backward)

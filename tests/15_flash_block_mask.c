@@ -175,12 +175,7 @@ Test(flash_block_mask, shifted_tensors) { check_shifted(of(1, 4, 2, 153, 153, AN
 
 Test(flash_block_mask, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 150, 32, WB_MASK_DOCUMENTS, 0)); }
 
-Test(flash_block_mask, bad_input_null) { refuses_null(); }
-Test(flash_block_mask, bad_input_sizes)
-{
-    refuses_sizes();
-    refuses_scales();
-}
+BAD_INPUT(flash_block_mask)
 
 // Who sees whom is the mask's to say; of its tiles there are two sizes.
 Test(flash_block_mask, bad_input_mask)
@@ -194,4 +189,3 @@ Test(flash_block_mask, bad_input_mask)
     REFUSED(q_tile, 256, WB_UNSUPPORTED, "q_tile");
     REFUSED(kv_tile, 128, WB_UNSUPPORTED, "kv_tile");
 }
-Test(flash_block_mask, bad_input_alignment) { refuses_misaligned(); }

@@ -11,8 +11,7 @@ static wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D)
 // 10's numbers, four of whose rows are on each of three ranks; the first rank has the first row and the last one.
 Test(flash_ring, worked_by_hand)
 {
-    const int R = may_have_ranks(3) ? 3 : 1;
-    const wb_case c = worked(of(R, 1, 1, 2, 1, 6, 64));
+    const wb_case c = worked(of(ranks_or_one(3), 1, 1, 2, 1, 6, 64));
     check_worked(c, "O", (double[]){1, 0}, 2, 4e-3);
     check_worked(c, "L", (double[]){0.4596, 0.9211}, 2, 3e-3);
 }

@@ -12,7 +12,7 @@ static wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D)
 // 08's two queries and two keys, on two ranks.
 Test(flash_ring_backward, worked_by_hand)
 {
-    const wb_case c = worked(of(may_have_ranks(2) ? 2 : 1, 1, 1, 1, 1, 2, 64));
+    const wb_case c = worked(of(ranks_or_one(2), 1, 1, 1, 1, 2, 64));
     check_worked(c, "delta", (double[]){1, 0.1734}, 2, 4e-3);
     check_worked(c, "dV", (double[]){1.4489, -0.7245}, 2, 8e-3);
     check_worked(c, "dK", (double[]){0.2099, -0.0262}, 2, 2e-3);
@@ -39,16 +39,12 @@ Test(flash_ring_backward, dq_of_ranks)
 // No gradient comes in, none goes out. And gradients are linear in it.
 Test(flash_ring_backward, twice_do)
 {
-    const int R = may_have_ranks(3) ? 3 : 1;
-    EACH_MASK(check_input(of(R, causal, 1, 2, 1, 31, 64), WB_ZERO_DO));
-    check_doubles(of(R, 1, 1, 2, 1, 37, 64));
+    EACH_MASK(check_input(of(ranks_or_one(3), causal, 1, 2, 1, 31, 64), WB_ZERO_DO));
+    check_doubles(of(ranks_or_one(3), 1, 1, 2, 1, 37, 64));
 }
 
 // Forward and backward as one function: the oracle's forward changes as these gradients say.
-Test(flash_ring_backward, descends)
-{
-    EACH_MASK(check_descends(of(may_have_ranks(4) ? 4 : 1, causal, 1, 2, 1, 21, 64)));
-}
+Test(flash_ring_backward, descends) { EACH_MASK(check_descends(of(ranks_or_one(4), causal, 1, 2, 1, 21, 64))); }
 
 // workbook.h: 16 rows of Hkv D numbers of 2 bytes, 2 of Hq D, and half as much again for other ways.
 Test(flash_ring_backward, memory) { check_memory_of_ranks(64 * (16 * 2 + 2 * 4) * 2 * 3 / 2); }

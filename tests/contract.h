@@ -3,7 +3,7 @@
 //
 //   #include "contract.h"
 //   TEST_PROBLEM(flash_causal)
-//   static wb_case of(int B, int H, int N, int D) { return (wb_case){.shape = {B, H, .q_len = N, .head_dim = D}}; }
+//   #define of(B, H, N, D) causal_case(B, H, H, N, D, 0, 0)
 //
 //   Test(flash_causal, two_tiles) { check(1, 1, 256, 64); }
 //   Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
@@ -23,10 +23,10 @@
 static inline size_t head_dims(void)
 {
     size_t count = 0;
-    while (wb_find_problem(harness_problem)->head_dims[count]) count++;
+    while (problem()->head_dims[count]) count++;
     return count;
 }
-static inline int nth_dim(size_t n) { return wb_find_problem(harness_problem)->head_dims[n % head_dims()]; }
+static inline int nth_dim(size_t n) { return problem()->head_dims[n % head_dims()]; }
 #define dim(n) nth_dim((size_t)(n))
 
 // The same with each of them, D. Where a test of this file chooses them itself, a case says ANY_D.
@@ -97,7 +97,7 @@ static inline void check_scales(wb_case c)
     }
     // And the logits whatever they are: a million, a hundred million below 0.
     c.shape.scale = 0, c.shape.head_dim = dim(1);
-    if (wb_is_backward(wb_find_problem(harness_problem))) return;
+    if (wb_is_backward(problem())) return;
     c.input = WB_SUMMIT, CHECK_CASE(c);
     c.input = WB_TRENCH, CHECK_CASE(c);
 }
@@ -135,11 +135,10 @@ static inline void check_no_memory(wb_case c) { check_memory(c, 0, (size_t)12 <<
 // Where a problem has no window or no sinks, these fields are not read, whatever they are.
 static inline void check_unread(wb_case c)
 {
-    const wb_problem *problem = wb_find_problem(harness_problem);
     const int anything[][2] = {{-3, -3}, {5, 40}};
     for (size_t i = 0; i < COUNT(anything); i++) {
-        if (!problem->window) c.shape.window = anything[i][0];
-        if (!problem->sinks) c.shape.sinks = anything[i][1];
+        if (!problem()->window) c.shape.window = anything[i][0];
+        if (!problem()->sinks) c.shape.sinks = anything[i][1];
         CHECK_CASE(c);
     }
 }
@@ -152,7 +151,7 @@ static inline wb_case good_case(void)
     static bool called;  // that it was right before must not make it right
     static const char text[] = "Hq=2,Hkv=2,Nq=9,D=1,causal=1,W=4,sinks=1,pages=10,max_pages=10";
     wb_case c;
-    cr_assert_eq(wb_case_fit(wb_find_problem(harness_problem), text, &c), WB_OK);
+    cr_assert_eq(wb_case_fit(problem(), text, &c), WB_OK);
     if (!called) called = true, run_unjudged(c);
     return c;
 }
@@ -168,13 +167,12 @@ static inline wb_case good_case(void)
 // Every tensor of the problem, and what else it takes.
 static inline void refuses_null(void)
 {
-    const wb_problem *problem = wb_find_problem(harness_problem);
-    const bool ranks = wb_has_ranks(problem), decode = problem->signature == WB_DECODE;
+    const bool ranks = wb_has_ranks(problem()), decode = problem()->signature == WB_DECODE;
     const char *names[WB_MAX_TENSORS + 3] = {decode || ranks ? "workspace" : NULL, ranks ? "ring" : NULL,
-                                             problem->signature == WB_BLOCK_MASK ? "mask" : NULL};
+                                             problem()->signature == WB_BLOCK_MASK ? "mask" : NULL};
     wb_case c = good_case();
     wb_tensor tensors[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(problem, &c, tensors);
+    const int count = wb_case_tensors(problem(), &c, tensors);
     for (int n = 0; n < count; n++) names[3 + n] = tensors[n].name;
     for (int n = 0; n < 3 + count; n++) {
         char word[32];
@@ -249,7 +247,7 @@ static inline void refuses_misaligned(void)
 {
     wb_case c = good_case();
     wb_tensor tensors[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(wb_find_problem(harness_problem), &c, tensors);
+    const int count = wb_case_tensors(problem(), &c, tensors);
     REFUSED(offset, 8, WB_BAD_ARGUMENT, "aligned");
     for (int k = 0; k < count; k++)
         if (wb_tensor_alignment(&tensors[k]) == 16)
@@ -266,3 +264,62 @@ static inline void refuses_misaligned(void)
     } \
     Test(suite, bad_input_scale) { refuses_scales(); } \
     Test(suite, bad_input_alignment) { refuses_misaligned(); }
+
+// ------------------------ causal problems (04 to 09, 11, 12)
+
+// W, S: 0 where the problem has no window, no sinks.
+static inline wb_case causal_case(int B, int Hq, int Hkv, int N, int D, int W, int S)
+{
+    return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
+}
+
+// A case of any of them, with a window of 20 keys and 4 sinks where it has such.
+static inline wb_case any_causal(int B, int Hq, int Hkv, int N, int D)
+{
+    const int W = problem()->window ? 20 : 0, S = problem()->sinks ? 4 : 0;
+    return causal_case(B, Hq, problem()->grouped ? Hkv : Hq, N, D, W, S);
+}
+
+// What all of them promise; and those with a window.
+#define PROMISES(suite) \
+    Test(suite, own_stream) { check_stream(any_causal(2, 4, 2, 150, 64)); } \
+    Test(suite, shifted_tensors) { check_shifted(any_causal(1, 4, 2, 73, ANY_D)); } \
+    BAD_INPUT(suite) \
+    Test(suite, bad_input_mask) { refuses_what_is_not_causal(); }
+#define PROMISES_WITH_A_WINDOW(suite) \
+    PROMISES(suite) \
+    Test(suite, bad_input_window) { refuses_windows(); } \
+    Test(suite, memory) \
+    { \
+        check_no_memory(any_causal(1, 4, 1, SQUARE, 16)); \
+        if (!wb_is_backward(problem())) check_beyond_int(any_causal(1, 64, 1, 270001, 128)); \
+    }
+
+// Of a backward: a sink logit is not scaled. No gradient comes in, none goes out; and gradients are linear in it. The
+// oracle's forward changes as these gradients say, as if both were one function.
+#define GRADIENTS(suite) \
+    Test(suite, scales) { check_scales(any_causal(1, 2, 1, 81, ANY_D)); } \
+    Test(suite, twice_do) \
+    { \
+        EACH_D(check_input(any_causal(1, 1, 1, 167, D), WB_ZERO_DO), check_doubles(any_causal(1, 1, 1, 167, D))); \
+    } \
+    Test(suite, descends) \
+    { \
+        check_descends(any_causal(2, 2, 2, 23, 16)); \
+        check_descends(any_causal(1, 4, 1, 41, 64)); \
+    }
+
+// Of 07 and 09. All windows and sinks over a few tokens: where they meet, overlap, and cover all. And over N the window
+// reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its edge.
+#define SINKS(suite, N) \
+    Test(suite, every_pair_over_a_few_tokens) \
+    { \
+        for (int W = 1; W <= 10; W++) \
+            for (int S = 0; S <= 10; S += 2 + W % 2) check(1, 2, 1, 9, dim(W + S), W, S); \
+    } \
+    Test(suite, window_meets_sinks) \
+    { \
+        const int sinks[] = {4, 16, 60, 64, 130}; \
+        for (size_t i = 0; i < COUNT(sinks); i++) \
+            for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, N, dim(i), N - sinks[i] + gap, sinks[i]); \
+    }

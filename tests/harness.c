@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const wb_problem *problem(void)
+const wb_problem *problem(void)
 {
     const wb_problem *found = wb_find_problem(harness_problem);
     if (found) return found;
@@ -60,7 +60,7 @@ static void conclude(report *r, worker_run *run)
 {
     if (r->used && !*r->given) say_case(r, run);
     if (run) worker_end(run);
-    if (r->used) worker_retire(WORKER_SHARED);
+    if (r->used) worker_retire();
     if (r->used) cr_assert_fail("%s%c%s%c%s", r->given, RECORD_ABOUT, r->finding, RECORD_ABOUT, r->text);
     cr_assert(true);
 }
@@ -75,7 +75,7 @@ void run_unjudged(wb_case c)
     expect_start(&run, problem(), &c, WORKER_SHARED);
     const bool died = run.ending[0];
     worker_end(&run);
-    if (died) worker_retire(WORKER_SHARED);
+    if (died) worker_retire();
 }
 
 // What another run of a case comes to; if it is wrong, the report.
@@ -95,7 +95,7 @@ static int culprit(const worker_run *run, const refusal *wanted, int known)
 {
     for (int k = known - 1; k >= 0; k--) {
         static report r;
-        worker_retire(WORKER_SHARED);
+        worker_retire();
         run_unjudged(run->before[k]);
         if (comes_to(&r, &run->c, WORKER_SHARED, wanted) == WRONG) return k;
     }
@@ -157,7 +157,7 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
     report r = {.used = 0};
     expect_start(run, problem(), c, kind);
     if (judge(&r, run, wanted)) return;
-    worker_retire(kind);
+    worker_retire();
     const bool others = run->served > 0 && blame(&r, run, wanted);
     if (drawn && !others && !worker_not_run(run) && !worker_late(run)) shrink(*c, &r);
     conclude(&r, run);
@@ -185,7 +185,7 @@ void harness_end(void)
 {
     report r = {.used = 0};
     worker_run last;
-    if (worker_finish(WORKER_SHARED, &last)) return;
+    if (worker_finish(&last)) return;
     say(&r, "%s, when the test asked the worker to end", last.ending);
     say_case(&r, &last);
     conclude(&r, NULL);

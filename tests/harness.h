@@ -42,6 +42,7 @@
 
 extern const char *const harness_problem;
 extern const int harness_capability;
+const wb_problem *problem(void);  // of harness_problem
 void harness_end(void);
 
 // Every element of every output is within its tolerance (tolerance.h) of the oracle; guards and inputs are unchanged.
@@ -109,6 +110,7 @@ void check_ranks(wb_case c);
 
 // Whether so many ranks can be tried here; if not, that is said, once. On the cpu backend they always can.
 bool may_have_ranks(int ranks);
+static inline int ranks_or_one(int ranks) { return may_have_ranks(ranks) ? ranks : 1; }
 
 // A tensor with more than 2^31 elements, where that is asked for (make test-03 LARGE=1), on a GPU; else nothing.
 void check_beyond_int(wb_case c);

@@ -58,7 +58,7 @@ Test(SUITE, empty_chunks)
 
 Test(SUITE, every_group_size)
 {
-    const int R = may_have_ranks(3) ? 3 : 1;
+    const int R = ranks_or_one(3);
     for (int group = 1; group <= 8; group *= 2) {
         const int kv_heads = group < 8 ? 2 : 1;
         EACH_MASK(check(R, causal, 1, kv_heads * group, kv_heads, 40, dim(group % 4 / 2)));
@@ -72,12 +72,11 @@ Test(SUITE, every_group_size)
 // Partial results whose denominators are as far apart as they come.
 Test(SUITE, every_input)
 {
-    const int R = may_have_ranks(3) ? 3 : 1;
-    check_every_input(of(R, 1, 1, 2, 1, 50, 64));
-    check_every_input(of(R, 0, 1, 1, 1, 40, 128));
+    check_every_input(of(ranks_or_one(3), 1, 1, 2, 1, 50, 64));
+    check_every_input(of(ranks_or_one(3), 0, 1, 1, 1, 40, 128));
 }
 
-Test(SUITE, scales) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 45, ANY_D)); }
+Test(SUITE, scales) { check_scales(of(ranks_or_one(2), 1, 1, 2, 1, 45, ANY_D)); }
 
 // ------------------------ promises
 
@@ -93,7 +92,7 @@ Test(SUITE, bytes_and_overlap)
 }
 
 // Nor is what is hidden computed by a kernel of one's own.
-Test(SUITE, hidden_chunks_are_not_computed) { check_skips(of(may_have_ranks(2) ? 2 : 1, 1, 1, 1, 1, 560, 64), 280); }
+Test(SUITE, hidden_chunks_are_not_computed) { check_skips(of(ranks_or_one(2), 1, 1, 1, 1, 560, 64), 280); }
 
 // Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are
 // fetched there: the wire waits for the stream, and the stream for the wire. Then a call before it, in the same
@@ -103,11 +102,7 @@ Test(SUITE, own_stream)
     for (int R = 1; R <= 4 && may_have_ranks(R); R++) check_stream(of(R, R % 2, 1, 2, 1, 12 * R + 1, dim(R / 2)));
 }
 
-Test(SUITE, same_twice)
-{
-    const int R = may_have_ranks(4) ? 4 : 1;
-    EACH_MASK(check_same_twice(of(R, causal, 1, 2, 1, 43, 64)));
-}
+Test(SUITE, same_twice) { EACH_MASK(check_same_twice(of(ranks_or_one(4), causal, 1, 2, 1, 43, 64))); }
 
 // Nothing but inputs, outputs and the workspace in device memory, and that no larger for more ranks (harness.c,
 // judge_workspace). most_bytes: of the workspace for one of a rank's rows with 4 heads on 2 of D = 64.
@@ -125,7 +120,7 @@ static inline void check_memory_of_ranks(size_t most_bytes)
     });
 }
 
-Test(SUITE, shifted_tensors) { check_shifted(of(may_have_ranks(2) ? 2 : 1, 1, 1, 4, 2, 53, ANY_D)); }
+Test(SUITE, shifted_tensors) { check_shifted(of(ranks_or_one(2), 1, 1, 4, 2, 53, ANY_D)); }
 
 BAD_INPUT(SUITE)
 Test(SUITE, bad_input_lengths) { refuses_other_lengths(); }

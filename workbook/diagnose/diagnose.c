@@ -173,7 +173,7 @@ static void look_at_case(const char *text)
     } else {
         if (verbose) printf("%s: %s\n", text, run.ending[0] ? run.ending : x->message);
         hung |= worker_late(&run);
-        worker_retire(WORKER_SHARED);
+        worker_retire();
     }
     const bool redraw = e.alike && c.input != WB_NORMAL;
     worker_end(&run);

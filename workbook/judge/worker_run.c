@@ -126,24 +126,25 @@ static bool ended_well(worker_run *run, worker_kind kind, int rank)
     return !run->ending[0];
 }
 
-void worker_retire(worker_kind kind)
+void worker_retire(void)
 {
+    session *const s = workers[WORKER_SHARED].of_rank;
     session_said said = {.count = 0};
     int status, ended = 0;
     for (int r = 0; r < WB_MOST_RANKS; r++)
-        if (workers[kind].of_rank[r].pid) session_end(&workers[kind].of_rank[r], true, &said, &status), ended++;
-    if (ended) note(kind, SESSION_IN_TIME, "", NULL);
+        if (s[r].pid) session_end(&s[r], true, &said, &status), ended++;
+    if (ended) note(WORKER_SHARED, SESSION_IN_TIME, "", NULL);
 }
 
-bool worker_finish(worker_kind kind, worker_run *last)
+bool worker_finish(worker_run *last)
 {
-    const session *s = workers[kind].of_rank;
+    const session *s = workers[WORKER_SHARED].of_rank;
     memset(last, 0, sizeof *last);
     for (int r = 0; r < WB_MOST_RANKS; r++) {
         if (!s[r].pid) continue;
-        last->problem = workers[kind].problem;
-        last->c = workers[kind].served[(s->served + WORKER_REMEMBERED - 1) % WORKER_REMEMBERED];
-        if (!ended_well(last, kind, r)) return false;
+        last->problem = workers[WORKER_SHARED].problem;
+        last->c = workers[WORKER_SHARED].served[(s->served + WORKER_REMEMBERED - 1) % WORKER_REMEMBERED];
+        if (!ended_well(last, WORKER_SHARED, r)) return false;
     }
     return true;
 }

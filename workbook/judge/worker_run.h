@@ -42,11 +42,11 @@ void worker_lay_out(worker_run *run);
 void worker_start(worker_run *run, worker_kind kind);
 void worker_end(worker_run *run);  // gives the memory back
 
-// Kills the worker of this kind, if there is one.
-void worker_retire(worker_kind kind);
+// Kills the shared worker, if there is one.
+void worker_retire(void);
 
-// Tells the worker of this kind to end. False if it did not end well: `last` has its case, ending and what it printed.
-bool worker_finish(worker_kind kind, worker_run *last);
+// Tells it to end. False if it did not end well: `last` has its case, ending and what it printed.
+bool worker_finish(worker_run *last);
 
 // Whether the case was not run, or had no answer in time, which the layer may have reported.
 static inline bool worker_not_run(const worker_run *run) { return strcmp(run->said.finding, "not run") == 0; }

@@ -84,7 +84,7 @@ static bool is_wrong(int n)
     const wb_exchange *x = worker_exchange(&run);
     bool right = !run.ending[0] && x->stage == WB_STAGE_DONE && x->status == WB_OK && x->device_status == WB_OK;
     if (worker_late(&run)) now(), own.cpu = before + atof(limit);  // whether it turned or slept
-    if (x->device_status != WB_OK) worker_retire(WORKER_SHARED);   // what it leaves is no other case's
+    if (x->device_status != WB_OK) worker_retire();   // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
     for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
@@ -351,7 +351,7 @@ static void find_gap_alone(const char *source, const char *built, const char *co
     for (int n = 0; n < swap_count && !swapped && first >= 0 && !is_over(); n++) {
         const swap *const s = &swaps[n];
         if (!s->alone || compile_with(source, s->at, s->text, s->length, s->end, built, command)) continue;
-        worker_retire(WORKER_SHARED), session_keep(worker_path());
+        worker_retire(), session_keep(worker_path());
         if (is_right()) swapped = 1ull << n;
     }
 }
@@ -374,7 +374,7 @@ static void name_gap(int count, char **given, const char *source, char **words)
         find_given_cases(count, given);
         find_gap();
         find_gap_alone(source, words[2], words[3]);
-        worker_retire(WORKER_SHARED);
+        worker_retire();
     }
     printf("gap\t");
     for (int n = 0, some = 0; n < swap_count; n++)
@@ -396,7 +396,7 @@ static void probe(int what, int from, int to)
     shared->on = 0, shared->probing = what;
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
-    worker_retire(WORKER_SHARED);
+    worker_retire();
 }
 
 // What is worth trying, in its order.
@@ -454,7 +454,7 @@ static void try_some(trials *done)
         const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
         if (last < done->last) done->last = last;
     }
-    worker_retire(WORKER_SHARED);
+    worker_retire();
 }
 
 static int tried;  // changes
