@@ -48,22 +48,6 @@ printf 'k<<<1, 2>>>();\r\nint other;\rint last_line_without_newline;' | given
     cat "$scratch/out" >>"$said"
 right "lines may end with CR LF, or with CR alone, and the last one needs no newline"
 
-given <<'CUDA'
-void f()
-{
-    kernel<int>  // what
-        <<<grid,  // >>> is not the end
-           128>>>(
-            first,   // one, with a comma
-            /* two */ second,
-            0);
-    next();
-}
-CUDA
-grep -q 'kernel<int>(cudacpu_0, cudacpu_1, 0)' "$scratch/out" && sed -n 9p "$scratch/out" | grep -qx '    next();' ||
-    cat "$scratch/out" >>"$said"
-right "a launch over many lines keeps them"
-
 # What has no place is an error at its line, in the file that has it, with a sentence: WHERE|SENTENCE|what the file is
 # (for printf). The last line has two files that are filtered in their places, one in the other.
 mkdir "$scratch/beside"

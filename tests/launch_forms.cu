@@ -45,7 +45,9 @@ static int launches_in_lambdas(int *device, int D)
         put_both<next, n><<<1, 1>>>(at++);
         put_sum<s.ROWS><<<1, 1>>>(at++, s.D);
         overloaded<<<1, 1>>>(at++);
-        overloaded<<<1, 1>>>(at++, n);
+        overloaded  // over many lines, with words
+            <<<1,   // >>> is not the end
+               1>>>(at++, /* of two, */ n);
         const auto kept = put_both<s.D, s.ROWS>;
         constexpr auto known = put_both<s.D, n>;
         kept<<<1, 1>>>(at++);

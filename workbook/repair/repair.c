@@ -1,12 +1,12 @@
 // repair.c - looks for a change of a function with which all tests pass (README.md; generate and validate: Weimer,
 // Nguyen, Le Goues, Forrest 2009): repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
-// --seconds 0: tries SOURCE as it is; exit status 0: all tests pass, 1: some fail, 2: it is not known.
 //
 // BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), and there when
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
 // with all that it starts: however busy the machine is. First it has the reference solution's text, where that is at
-// hand, in one gap at a time: a line says the gap with which the cases come out right, "gap<tab>NAME". The last line
-// says what change was found, or that none was. Exit status: 0 a change was found, 1 none, 2 could not run.
+// hand, in one gap at a time, and then given code as it was: a line says with what the cases come out right,
+// "gap<tab>NAME|NAME", none if with nothing, or "given", which is all. The last line says what change was found, or that
+// none was. Exit status: 0 a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 
 #include "diagnose/cases.h"
@@ -84,7 +84,7 @@ static bool is_wrong(int n)
     const wb_exchange *x = worker_exchange(&run);
     bool right = !run.ending[0] && x->stage == WB_STAGE_DONE && x->status == WB_OK && x->device_status == WB_OK;
     if (worker_late(&run)) now(), own.cpu = before + atof(limit);  // whether it turned or slept
-    if (x->device_status != WB_OK) worker_retire();   // what it leaves is no other case's
+    if (x->device_status != WB_OK) worker_retire();                // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
     for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
@@ -335,6 +335,7 @@ static void find_gap(void)
         if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
 }
 
+// WB_WORKER is the program with this text afterwards.
 static int compile_with(const char *source, int at, const char *put, int length, int end, const char *built,
                         const char *command)
 {
@@ -345,15 +346,12 @@ static int compile_with(const char *source, int at, const char *put, int length,
     return status_of(command, "/dev/null");
 }
 
-// The same of gaps that no swap serves; WB_WORKER is another program afterwards.
-static void find_gap_alone(const char *source, const char *built, const char *command)
+static bool is_right_as(const char *source, int at, const char *put, int length, int end, const char *built,
+                        const char *command)
 {
-    for (int n = 0; n < swap_count && !swapped && first >= 0 && !is_over(); n++) {
-        const swap *const s = &swaps[n];
-        if (!s->alone || compile_with(source, s->at, s->text, s->length, s->end, built, command)) continue;
-        worker_retire(), session_keep(worker_path());
-        if (is_right()) swapped = 1ull << n;
-    }
+    if (first < 0 || is_over() || compile_with(source, at, put, length, end, built, command)) return false;
+    worker_retire(), session_keep(worker_path());
+    return is_right();
 }
 
 static bool is_swapped(int at)
@@ -363,25 +361,34 @@ static bool is_swapped(int at)
     return !swapped;
 }
 
-// Says the gap, or nothing; only the edits in it are left.
-static void name_gap(int count, char **given, const char *source, char **words)
+// Says whether it is changed given code, or the gap; only the edits in that are left. False: there is none to try.
+static bool name_gap(int count, char **texts, const char *source, char **words)
 {
     static bool keep[REPAIR_IDS];
+    const given_code given = gaps_given(problem, words[1]);
     find_swaps(words[1], source);
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
     changes_keep(keep);
-    if (swap_count && build(words[2], words[3]) && share()) {
-        find_given_cases(count, given);
+    bool restored = false;
+    if ((swap_count || *given.says) && build(words[2], words[3]) && share()) {
+        find_given_cases(count, texts);
         find_gap();
-        find_gap_alone(source, words[2], words[3]);
+        restored = *given.says && !swapped && is_right_as(given.restored, 0, "", 0, 0, words[2], words[3]);
+        for (int n = 0; n < swap_count && !swapped && !restored; n++) {
+            const swap *const s = &swaps[n];
+            if (s->alone && is_right_as(source, s->at, s->text, s->length, s->end, words[2], words[3]))
+                swapped = 1ull << n;
+        }
         worker_retire();
     }
+    if (restored) return puts("given"), false;
     printf("gap\t");
     for (int n = 0, some = 0; n < swap_count; n++)
         if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
     puts(""), fflush(stdout);
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
     changes_keep(keep);
+    return true;
 }
 
 // ------------------------ trying
@@ -408,7 +415,6 @@ static void find_order(void)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
             if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank) continue;
-            if (!is_swapped(c->at)) continue;                                                 // it is not compiled
             if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
             for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
@@ -541,7 +547,6 @@ int main(int argc, char **argv)
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
     char *const whole = strdup(source);
-    if (search <= 0) return budget = 60, try_suite(&(change){.at = 0}, source, argv[2], argv[3]);
     leave_out_head_dims(source, chosen ? NULL : argv[5]);
     if (!changes_read(source, skeleton))
         return puts("gap\t\nnothing, because the source has too many places to change, or none"), 1;
@@ -551,7 +556,7 @@ int main(int argc, char **argv)
         changes_keep(keep);
         return build(argv[2], argv[3]) ? choose(chosen, seed, argv[2]) : 1;
     }
-    name_gap(argc - 5, argv + 5, source, argv);
+    if (!name_gap(argc - 5, argv + 5, source, argv)) return 1;
     budget = now() + 2 * search;
     if (!build(argv[2], argv[3])) {
         printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");

@@ -16,17 +16,17 @@
 // What is known of a failure, and by whom.
 typedef struct cause {
     attempt *a;
-    const char *given;                   // the case; "" if it has none
-    const char *failure;                 // of the first failure, what a report is of (layer_requests.h), and
-    char found[WB_FINDING];              // of the check build; "" if there is none
-    char *steps;                         // what diagnose says
-    given_code code;                     // how given code is not as it was
-    bool told, reported, placed;         // steps, what the check build found, where a buffer is left
-    int restored;                        // with given code as it was: 1 all tests pass, 2 some fail; 0: unknown
-    pid_t checking, searching, undoing;  // 0: is not asked; undoing: the changes of given code
-    int report, tried, said;             // what comes of them, and the lock of what the search is told
-    bool asked, certain;                 // the search has said of which gap it is certain, or that it is of none
-    FILE *finding;                       // where the check build says what it is of
+    const char *given;            // the case; "" if it has none
+    const char *failure;          // of the first failure, what a report is of (layer_requests.h), and
+    char found[WB_FINDING];       // of the check build; "" if there is none
+    char *steps;                  // what diagnose says
+    given_code code;              // how given code is not as it was
+    bool told, reported, placed;  // steps, what the check build found, where a buffer is left
+    bool restored;                // with given code as it was the case is right
+    pid_t checking, searching;    // 0: is not asked
+    int report, tried, said;      // what comes of them, and the lock of what the search is told
+    bool asked, certain;          // the search has said of which gap it is certain, or that it is of none
+    FILE *finding;                // where the check build says what it is of
 } cause;
 
 static bool by_layer(const cause *c) { return strchr(c->failure, '\t'); }
@@ -51,35 +51,23 @@ static char *lines_of(const cause *c, const char *finding)
     return all;
 }
 
-static void begin_repair(cause *c);
-
-static bool has_gap(const char *gaps, const char *name, size_t size)
-{
-    const char *const all = text_of("|%s|", gaps), *const one = text_of("|%.*s|", (int)size, name);
-    return strstr(all, one);
-}
-
-// The gaps that the search has found to hold the mistake, if it has the reference solution to try: first those to which
-// the cause led.
+// What the search has found to hold the mistake: changed given code, or, if it has the reference solution to try, gaps.
 static void ask_gap(cause *c)
 {
     outcome *const o = c->a->outcome;
-    char line[400], file[64], *gaps = "";
-    size_t length = 0, size;
-    if (c->searching <= 0 || c->asked || !gaps_file_in("solutions", c->a->problem, file, sizeof file)) return;
-    say_now("  now trying the reference solution's text in one gap at a time\n");
+    char line[400], file[64];
+    size_t length = 0;
+    const bool solved = gaps_file_in("solutions", c->a->problem, file, sizeof file);
+    if (c->searching <= 0 || c->asked || (!solved && !*c->code.says)) return;
+    say_now("  now trying %s%s%s\n", *c->code.says ? "the given code as it was" : "",
+            *c->code.says && solved ? ", and " : "",
+            solved ? "the reference solution's text in one gap at a time" : "");
     while (length + 1 < sizeof line && read(c->tried, &line[length], 1) == 1 && line[length] != '\n') length++;
     line[length] = 0, c->asked = true;
     c->certain = strncmp(line, "gap\t", 4) == 0 && line[4];
-    if (!c->certain) return;
-    const char *const lists[] = {o->gaps, line + 4};
-    for (int n = 0; n < 2; n++)
-        for (const char *at = lists[n]; *at; at += size, at += *at == '|') {
-            size = strcspn(at, "|");
-            if (!has_gap(line + 4, at, size) || has_gap(gaps, at, size)) continue;
-            gaps = text_of("%s%s%.*s", gaps, *gaps ? "|" : "", (int)size, at);
-        }
-    o->gaps = gaps;
+    c->restored = strcmp(line, "given") == 0;
+    if (c->restored) o->gaps = "";
+    if (c->certain) o->gaps = strdup(line + 4);
 }
 
 // Where to look: at most so many of the gaps to which a finding leads. If all tests pass with the given code as it was,
@@ -87,24 +75,14 @@ static void ask_gap(cause *c)
 static void say_gaps(cause *c, int most, const char *behind)
 {
     outcome *const o = c->a->outcome;
-    if (c->undoing) {
-        say_now("  now trying the given code as it was\n");
-        const int tests = child_wait(c->undoing);
-        close(c->tried), c->undoing = 0;
-        c->restored = tests < 2 ? 1 + tests : 0;
-        if (tests == 0) o->gaps = "";
-        if (tests != 0) begin_repair(c);
-    }
     ask_gap(c);
-    if (c->restored == 1)
-        say("  look at the changed given code: with the skeleton's lines in its place, all tests pass\n");
+    if (c->restored)
+        say("  look at the changed given code: with the skeleton's lines in its place, the failed case is right\n");
     else if (!*o->gaps && *behind)
         say("  look at the given code, outside of the gaps%s\n", behind);
     if (!*o->gaps) return;
 
-    say(c->restored == 2               ? "  with the given code as it was, tests fail, too; look at: "
-        : *c->code.says && !c->certain ? "  look at the changed given code first, then at: "
-                                       : "  look at: ");
+    say(*c->code.says && !c->certain ? "  look at the changed given code first, then at: " : "  look at: ");
     for (const char *at = o->gaps; *at && (most-- > 0 || c->certain); at += strcspn(at, "|"), at += *at == '|')
         say("%s%.*s", at > o->gaps ? ", " : "", (int)strcspn(at, "|"), at);
     say("%s%s\n", c->certain ? ": with the reference solution's text there, the failed case is right" : "", behind);
@@ -201,18 +179,16 @@ static void nicely(void)
 }
 
 // One change that makes what is wrong right: looked for when nothing is left to be written, since what is found has
-// been tried. It compiles beside the check build, and learns later what has been said. First, where given code was
-// changed, that alone is undone.
+// been tried. It compiles beside the check build, and learns later what has been said.
 static void begin_repair(cause *c)
 {
     const char *const seconds = setting("REPAIR", "15"), *const made = "build/cpu/repaired";
     char *const program = text_of("%s/repair", run.out), *const said = text_of("%s/said", run.work);
     attempt *const a = c->a;
-    const bool undo = *c->code.says && !c->said;
     if (!run.own || *a->unwritten || !*c->given || strcmp(seconds, "0") == 0 || access(program, X_OK)) return;
     mkdir(made, 0777);
     const int lock = open(text_of("%s/%s.lock", made, a->number), O_RDWR | O_CREAT, 0666);
-    if (!c->said) c->said = open(text_of("%s.lock", said), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    c->said = open(text_of("%s.lock", said), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (c->said < 0 || lock < 0) return;
     flock(c->said, LOCK_EX);
     if (flock(lock, LOCK_EX | LOCK_NB)) {
@@ -223,21 +199,23 @@ static void begin_repair(cause *c)
     char *const worker = text_of("%s/%s_worker", made, a->number), *const to = text_of("%s/%s.cu", made, a->number);
     char *const how = text_of("%s --no-print-directory BACKEND=cpu %s build/cpu/tests/%s_test", setting("MAKE", "make"),
                               worker, a->number);
-    char *const from = undo ? "/dev/stdin" : a->file, *const limit = undo ? "0" : (char *)seconds;
-    char *const words[] = {program, "--seconds", limit,     "--said",         said, from,
-                           to,      how,         a->number, (char *)c->given, NULL};
+    char *const words[] = {program, "--seconds", (char *)seconds, "--said",         said, a->file,
+                           to,      how,         a->number,       (char *)c->given, NULL};
     char *const environment[] = {text_of("WB_WORKER=%s", worker), "WB_BUILDING=yes", "OMP_WAIT_POLICY=passive", NULL};
-    const child asked = {NULL, words, environment, undo ? c->code.restored : NULL, .error = 2, .before = nicely};
-    *(undo ? &c->undoing : &c->searching) = child_begin(&asked, &c->tried);
+    const child asked = {NULL, words, environment, NULL, .error = 2, .before = nicely};
+    c->searching = child_begin(&asked, &c->tried);
     close(lock);
 }
 
 static void end_repair(cause *c)
 {
     attempt *const a = c->a;
-    if (c->undoing) say_gaps(c, 0, "");
     if (!c->searching) return;
-    if (!c->asked && (ask_gap(c), c->certain)) say_gaps(c, 1, "");
+    if (!c->asked && (ask_gap(c), c->certain || c->restored)) say_gaps(c, 1, "");
+    if (c->restored) {
+        child_wait(c->searching);
+        return;
+    }
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
     a->outcome->lines = text_of("%s%s", lines_of(c, c->failure), lines_of(c, c->found));
