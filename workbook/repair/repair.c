@@ -335,7 +335,6 @@ static void find_gap(void)
         if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
 }
 
-// WB_WORKER is the program with this text afterwards.
 static int compile_with(const char *source, int at, const char *put, int length, int end, const char *built,
                         const char *command)
 {
@@ -352,43 +351,6 @@ static bool is_right_as(const char *source, int at, const char *put, int length,
     if (first < 0 || is_over() || compile_with(source, at, put, length, end, built, command)) return false;
     worker_retire(), session_keep(worker_path());
     return is_right();
-}
-
-static bool is_swapped(int at)
-{
-    for (int n = 0; n < swap_count; n++)
-        if (swapped >> n & 1 && swaps[n].at <= at && at < swaps[n].end) return true;
-    return !swapped;
-}
-
-// Says whether it is changed given code, or the gap; only the edits in that are left. False: there is none to try.
-static bool name_gap(int count, char **texts, const char *source, char **words)
-{
-    static bool keep[REPAIR_IDS];
-    const given_code given = gaps_given(problem, words[1]);
-    find_swaps(words[1], source);
-    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
-    changes_keep(keep);
-    bool restored = false;
-    if ((swap_count || *given.says) && build(words[2], words[3]) && share()) {
-        find_given_cases(count, texts);
-        find_gap();
-        restored = *given.says && !swapped && is_right_as(given.restored, 0, "", 0, 0, words[2], words[3]);
-        for (int n = 0; n < swap_count && !swapped && !restored; n++) {
-            const swap *const s = &swaps[n];
-            if (s->alone && is_right_as(source, s->at, s->text, s->length, s->end, words[2], words[3]))
-                swapped = 1ull << n;
-        }
-        worker_retire();
-    }
-    if (restored) return puts("given"), false;
-    printf("gap\t");
-    for (int n = 0, some = 0; n < swap_count; n++)
-        if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
-    puts(""), fflush(stdout);
-    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
-    changes_keep(keep);
-    return true;
 }
 
 // ------------------------ trying
@@ -433,6 +395,46 @@ static int try_suite(const change *c, const char *source, const char *built, con
     snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j%d --fail-fast", problem->number, processes());
     const int tests = status_of(suite, "/dev/null");
     return tests == 0 || tests == 1 ? tests : 2;
+}
+
+static bool is_swapped(int at)
+{
+    for (int n = 0; n < swap_count; n++)
+        if (swapped >> n & 1 && swaps[n].at <= at && at < swaps[n].end) return true;
+    return !swapped;
+}
+
+// Says whether it is changed given code, or the gap; only the edits in that are left. False: there is none to try.
+static bool name_gap(int count, char **texts, const char *source, char **words)
+{
+    static bool keep[REPAIR_IDS];
+    const given_code given = gaps_given(problem, words[1]);
+    find_swaps(words[1], source);
+    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
+    changes_keep(keep);
+    bool restored = false;
+    if ((swap_count || *given.says) && build(words[2], words[3]) && share()) {
+        find_given_cases(count, texts);
+        find_gap();
+        if (*given.says && !swapped && first < 0)  // calls before the failed one matter
+            restored = try_suite(&(change){.at = 0}, given.restored, words[2], words[3]) == 0;
+        else if (*given.says && !swapped)
+            restored = is_right_as(given.restored, 0, "", 0, 0, words[2], words[3]);
+        for (int n = 0; n < swap_count && !swapped && !restored; n++) {
+            const swap *const s = &swaps[n];
+            if (s->alone && is_right_as(source, s->at, s->text, s->length, s->end, words[2], words[3]))
+                swapped = 1ull << n;
+        }
+        worker_retire();
+    }
+    if (restored) return puts("given"), false;
+    printf("gap\t");
+    for (int n = 0, some = 0; n < swap_count; n++)
+        if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
+    puts(""), fflush(stdout);
+    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
+    changes_keep(keep);
+    return true;
 }
 
 // A number for a name or the reverse, no condition, a product for a quotient: what is wrong may only be out of use.

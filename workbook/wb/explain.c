@@ -212,10 +212,7 @@ static void end_repair(cause *c)
     attempt *const a = c->a;
     if (!c->searching) return;
     if (!c->asked && (ask_gap(c), c->certain || c->restored)) say_gaps(c, 1, "");
-    if (c->restored) {
-        child_wait(c->searching);
-        return;
-    }
+    if (c->restored && child_wait(c->searching)) return;  // nothing else was looked for
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
     a->outcome->lines = text_of("%s%s", lines_of(c, c->failure), lines_of(c, c->found));
