@@ -3,10 +3,10 @@
 //
 // BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), and there when
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
-// with all that it starts: however busy the machine is. First it has the reference solution's text, where that is at
-// hand, in one gap at a time, and then given code as it was: a line says with what the cases come out right,
-// "gap<tab>NAME|NAME", none if with nothing, or "given", which is all. The last line says what change was found, or that
-// none was. Exit status: 0 a change was found, 1 none, 2 could not run.
+// with all that it starts: however busy the machine is. First it has the reference solution's text, if there is one, in
+// one gap at a time, and given code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of
+// none, one or more, or "given", the last. Else that says what change was found, or that none was. Exit status: 0 a
+// change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 
 #include "diagnose/cases.h"
