@@ -1,7 +1,7 @@
 #!/bin/sh
 # repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (SEED repeats) it names the
 # lines, and of several places in a line the right one, and its gap; an edit that is right for one head dimension only is
-# not named. Of gaps that share a convention of the student's it names both.
+# not named.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
