@@ -12,20 +12,23 @@ repair() { # SOURCE CASE
     WB_WORKER=$out/repaired/${n}_worker "$out/repair" --seconds 3600 "$1" $out/repaired/$n.cu \
         "$MAKE --no-print-directory BACKEND=cpu $out/repaired/${n}_worker" $n "$2" 2>/dev/null
 }
-gap_of() { # LINE of SOURCE; "" if it is given code
-    awk -v line="$1" '$1 ~ "^//[{}]" { gap = $0; gsub(/^ *\/\/[{}] *| *:.*/, "", gap) } NR == line { print gap }' "$2"
+place_of() { # LINE of SOURCE
+    awk -v line="$1" '$1 ~ "^//[{}]" { gap = $0; gsub(/^ *\/\/[{}] *| *:.*/, "", gap) }
+        NR == line { print gap ? "gap\t" gap : "given" }' "$2"
 }
-in_gap() { # NAMES SAID: "given" where there are none, and nothing else
-    [ "$(echo "$2" | head -n 1)" = "${1:+gap	}${1:-given}" ] || { echo "not in ${1:-given code}: $2"; failed=1; }
+begins() { # LINE SAID
+    [ "$(echo "$2" | head -n 1)" = "$1" ] || { echo "not $1: $2"; failed=1; }
 }
 mkdir -p $out/repaired
 said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }
 sed '/{ finalize/a l = rowwise(l, [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; });' $key >"$work/both.cu"
 said=$(repair "$work/both.cu" Nq=20,Nk=200,D=16) && { echo "l is wrong for each D: $said"; failed=1; }
-in_gap finalize "$said"
+begins 'gap	finalize' "$said"
 # l is the whole row's from the beginning, and O is divided by twice as much.
 sed 's/row_sum_part(S)/row_sum(S)/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >"$work/own.cu"
-in_gap 'accumulate|finalize' "$(repair "$work/own.cu" Nq=20,Nk=200,D=16)"
+begins 'gap	accumulate|finalize' "$(repair "$work/own.cu" Nq=20,Nk=200,D=16)"
+sed 's/scale \* 1.44269504f/scale/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >"$work/two.cu" # not in a gap alone
+begins neither "$(repair "$work/two.cu" Nq=20,Nk=200,D=16)"
 mistakes='s/e.col >= left/e.col > left/:in line
 s/scale \* 1.44269504f/scale/:in line
 s/exp2_fast(s/expf(s/:write `exp2f` instead
@@ -35,7 +38,7 @@ words=${mistake#*:} mistake=${mistake%%:*}
 sed "$mistake" $key >"$work/wrong.cu"
 said=$(repair "$work/wrong.cu" Nq=20,Nk=200,D=16)
 for line in $(diff $key "$work/wrong.cu" | sed -n 's/^\([0-9]*\)c.*/\1/p'); do
-    in_gap "$(gap_of "$line" "$work/wrong.cu")" "$said"
+    begins "$(place_of "$line" "$work/wrong.cu")" "$said"
     case $said in
     given | *"in line $line, "*"$words"* | *"$words $line, "*) ;;
     *) echo "$mistake in line $line: ${said:-nothing is said}"; failed=1 ;;

@@ -3,10 +3,10 @@
 //
 // BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), and there when
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
-// with all that it starts: however busy the machine is. First it has the reference solution's text, if there is one, in
+// with all that it starts. First it has the reference solution's text, if there is one, in
 // one gap at a time, and given code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of
-// none, one or more, or "given", the last. Else that says what change was found, or that none was. Exit status: 0 a
-// change was found, 1 none, 2 could not run.
+// none, one or more, or "neither", which the given code is not, or "given", the last. Else that says what change was
+// found, or that none was. Exit status: 0 a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 
 #include "diagnose/cases.h"
@@ -345,12 +345,13 @@ static int compile_with(const char *source, int at, const char *put, int length,
     return status_of(command, "/dev/null");
 }
 
-static bool is_right_as(const char *source, int at, const char *put, int length, int end, const char *built,
-                        const char *command)
+// 0: the cases so far are right, 1: one is wrong, 2: it is not known.
+static int try_as(const char *source, int at, const char *put, int length, int end, const char *built,
+                  const char *command)
 {
-    if (first < 0 || is_over() || compile_with(source, at, put, length, end, built, command)) return false;
+    if (first < 0 || is_over() || compile_with(source, at, put, length, end, built, command)) return 2;
     worker_retire(), session_keep(worker_path());
-    return is_right();
+    return is_right() ? 0 : is_over() ? 2 : 1;
 }
 
 // ------------------------ trying
@@ -412,23 +413,22 @@ static bool name_gap(int count, char **texts, const char *source, char **words)
     find_swaps(words[1], source);
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
     changes_keep(keep);
-    bool restored = false;
+    int tests = 2;  // with given code as it was
     if ((swap_count || *given.says) && build(words[2], words[3]) && share()) {
         find_given_cases(count, texts);
         find_gap();
-        if (*given.says && !swapped && first < 0)  // calls before the failed one matter
-            restored = try_suite(&(change){.at = 0}, given.restored, words[2], words[3]) == 0;
-        else if (*given.says && !swapped)
-            restored = is_right_as(given.restored, 0, "", 0, 0, words[2], words[3]);
-        for (int n = 0; n < swap_count && !swapped && !restored; n++) {
+        if (*given.says && !swapped)  // no small case: calls before the failed one matter
+            tests = first < 0 ? try_suite(&(change){.at = 0}, given.restored, words[2], words[3])
+                              : try_as(given.restored, 0, "", 0, 0, words[2], words[3]);
+        for (int n = 0; n < swap_count && !swapped && tests; n++) {
             const swap *const s = &swaps[n];
-            if (s->alone && is_right_as(source, s->at, s->text, s->length, s->end, words[2], words[3]))
+            if (s->alone && try_as(source, s->at, s->text, s->length, s->end, words[2], words[3]) == 0)
                 swapped = 1ull << n;
         }
         worker_retire();
     }
-    if (restored) return puts("given"), false;
-    printf("gap\t");
+    if (tests == 0) return puts("given"), false;
+    printf(swapped || tests == 2 ? "gap\t" : "neither");
     for (int n = 0, some = 0; n < swap_count; n++)
         if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
     puts(""), fflush(stdout);

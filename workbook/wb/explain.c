@@ -22,7 +22,7 @@ typedef struct cause {
     char *steps;                  // what diagnose says
     given_code code;              // how given code is not as it was
     bool told, reported, placed;  // steps, what the check build found, where a buffer is left
-    bool restored;                // with given code as it was the case is right
+    bool restored, fails_too;     // with given code as it was the case is right; is not
     pid_t checking, searching;    // 0: is not asked
     int report, tried, said;      // what comes of them, and the lock of what the search is told
     bool asked, certain;          // the search has said of which gap it is certain, or that it is of none
@@ -59,19 +59,18 @@ static void ask_gap(cause *c)
     size_t length = 0;
     const bool solved = gaps_file_in("solutions", c->a->problem, file, sizeof file);
     if (c->searching <= 0 || c->asked || (!solved && !*c->code.says)) return;
-    say_now("  now trying %s%s%s\n", *c->code.says ? "the given code as it was" : "",
-            *c->code.says && solved ? ", and " : "",
-            solved ? "the reference solution's text in one gap at a time" : "");
+    say_now("  now trying %s\n",
+            solved ? "the reference solution's text in one gap at a time" : "the given code as it was");
     while (length + 1 < sizeof line && read(c->tried, &line[length], 1) == 1 && line[length] != '\n') length++;
     line[length] = 0, c->asked = true;
     c->certain = strncmp(line, "gap\t", 4) == 0 && line[4];
-    c->restored = strcmp(line, "given") == 0;
+    c->restored = strcmp(line, "given") == 0, c->fails_too = strcmp(line, "neither") == 0;
     if (c->restored) o->gaps = "";
     if (c->certain) o->gaps = strdup(line + 4);
 }
 
-// Where to look: at most so many of the gaps to which a finding leads. If all tests pass with the given code as it was,
-// no gap is to blame.
+// Where to look: at most so many of the gaps to which a finding leads. If the case is right with the given code as it
+// was, no gap is to blame.
 static void say_gaps(cause *c, int most, const char *behind)
 {
     outcome *const o = c->a->outcome;
@@ -81,8 +80,9 @@ static void say_gaps(cause *c, int most, const char *behind)
     else if (!*o->gaps && *behind)
         say("  look at the given code, outside of the gaps%s\n", behind);
     if (!*o->gaps) return;
-
-    say(*c->code.says && !c->certain ? "  look at the changed given code first, then at: " : "  look at: ");
+    say(c->fails_too                   ? "  with the given code as it was, the case fails, too; look at: "
+        : *c->code.says && !c->certain ? "  look at the changed given code first, then at: "
+                                       : "  look at: ");
     for (const char *at = o->gaps; *at && (most-- > 0 || c->certain); at += strcspn(at, "|"), at += *at == '|')
         say("%s%.*s", at > o->gaps ? ", " : "", (int)strcspn(at, "|"), at);
     say("%s%s\n", c->certain ? ": with the reference solution's text there, the failed case is right" : "", behind);
@@ -178,8 +178,8 @@ static void nicely(void)
     if (nice(10)) return;
 }
 
-// One change that makes what is wrong right: looked for when nothing is left to be written, since what is found has
-// been tried. It compiles beside the check build, and learns later what has been said.
+// One change that makes what is wrong right: looked for when nothing is left to be written. It compiles beside the
+// check build, and learns later what has been said.
 static void begin_repair(cause *c)
 {
     const char *const seconds = setting("REPAIR", "15"), *const made = "build/cpu/repaired";
@@ -223,8 +223,7 @@ static void end_repair(cause *c)
     } else {
         char *const tried = child_read(c->tried, NULL);
         const bool found = child_wait(c->searching) == 0;
-        // without the gap's line
-        say_plain("  tried: ", strncmp(tried, "gap\t", 4) == 0 ? next_line(tried) : tried);
+        say_plain("  tried: ", c->asked ? tried : next_line(tried));  // without the gap's line
         if (c->reported && found) say("  the check build has not tried this edit: fix what it reports first\n");
         free(tried);
     }
