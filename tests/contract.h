@@ -301,7 +301,7 @@ static inline wb_case any_causal(int B, int Hq, int Hkv, int N, int D)
     Test(suite, scales) { check_scales(any_causal(1, 2, 1, 81, ANY_D)); } \
     Test(suite, twice_do) \
     { \
-        EACH_D(check_input(any_causal(1, 1, 1, 167, D), WB_ZERO_DO), check_doubles(any_causal(1, 1, 1, 167, D))); \
+        EACH_D(check_input(any_causal(1, 2, 1, 167, D), WB_ZERO_DO), check_doubles(any_causal(1, 2, 1, 167, D))); \
     } \
     Test(suite, descends) \
     { \

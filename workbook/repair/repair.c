@@ -3,10 +3,10 @@
 //
 // BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), and there when
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
-// with all that it starts. First it has the reference solution's text, if there is one, in
-// one gap at a time, and given code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of
-// none, one or more, or "neither", which the given code is not, or "given", the last. Else that says what change was
-// found, or that none was. Exit status: 0 a change was found, 1 none, 2 could not run.
+// with all that it starts. First it has the reference solution's text, if there is one, in one gap at a time, and given
+// code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of none, one or more; "neither"
+// also of the given code; or "given", the last. Else that says what change was found, or that none was. Exit status: 0
+// a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 
 #include "diagnose/cases.h"
@@ -322,7 +322,7 @@ static bool is_right_with(uint64_t some)
     return right;
 }
 
-// Which swap makes the cases so far right; else those of all that have to be there together.
+// Which swap makes the cases right; else those of all that have to be there together.
 static void find_gap(void)
 {
     const uint64_t all = swap_count ? ~0ull >> (64 - swap_count) : 0;
