@@ -17,10 +17,10 @@ TILE_FN long long first_of(long long total, int k, int teams)
     //}
 }
 
-// m, l and O_row of eight parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is
+// m, l and O_row of some parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is
 // -infinity.
-template <int MINE> TILE_FN void
-merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], const float (&O_part)[at_once][MINE])
+template <int PARTS, int MINE> TILE_FN void
+merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[PARTS], const float (&O_part)[PARTS][MINE])
 {
     //{ merge
     // TODO(13) merge: m, l and O_row include these partial results: max, rescale, accumulate.  (about 10 lines)

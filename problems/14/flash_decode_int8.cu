@@ -11,18 +11,18 @@ TILE_FN long long first_of(long long total, int k, int teams)
     return total * k / teams;  // rounded down
 }
 
-// m, l and O_row of eight parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is
+// m, l and O_row of some parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is
 // -infinity.
-template <int MINE> TILE_FN void
-merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], const float (&O_part)[at_once][MINE])
+template <int PARTS, int MINE> TILE_FN void
+merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[PARTS], const float (&O_part)[PARTS][MINE])
 {
     float m_new = m;
-    for (int i = 0; i < at_once; i++) m_new = fmaxf(m_new, L_part[i]);
+    for (int i = 0; i < PARTS; i++) m_new = fmaxf(m_new, L_part[i]);
     const float alpha = expf(m - m_new);
     m = m_new;
     l *= alpha;
     for (int c = 0; c < MINE; c++) O_row[c] *= alpha;
-    for (int i = 0; i < at_once; i++) {
+    for (int i = 0; i < PARTS; i++) {
         const float weight = expf(L_part[i] - m);  // of a part that has seen nothing: 0
         l += weight;
         for (int c = 0; c < MINE; c++) O_row[c] += weight * O_part[i][c];

@@ -5,6 +5,8 @@
 #include "early.cuh"
 #include "tile.cuh"
 
+#include <type_traits>
+
 #define TILE_BOTH __host__ __device__ inline
 #ifdef __CUDACC__
 #define TILE_ROLLED _Pragma("unroll 1")  // a loop that stays one: its instructions have to be fetched, too
@@ -269,23 +271,21 @@ template <int Rows, int Cols> struct alignas(16) part {
     float O[Rows][Cols], L[Rows];
 };
 
-constexpr int at_once = 8;  // warps of a block of merge_kernel, and parts of a row that a lane has under way
+constexpr int at_once = 8;  // warps of a block of merge_kernel, and parts of a row that a lane has under way at most
 
 // m, l and O of these parts of a row, too: their L, and a lane's columns of their O. Problem 13 makes it.
-template <int mine> TILE_FN void merge(float &m, float &l, float (&O_row)[mine], const float (&L_part)[at_once],
-                                       const float (&O_part)[at_once][mine]);
+template <int count, int mine> TILE_FN void merge(float &m, float &l, float (&O_row)[mine],
+                                                  const float (&L_part)[count], const float (&O_part)[count][mine]);
 
-// Of a sequence that was cut the teams behind the one that has begun it share the rows to merge. With more warps than
-// rows a row has several: each has some of its columns, and so fewer lanes a part, and more parts under way.
-template <int Rows, int Cols, int BC>
-__global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
-                                                             const int *kv_len, decode_shape shape)
+// Of a sequence that was cut team k is the n-th behind the one that has begun it, of `behind`; or k begins its own, and
+// all are 0. All lanes of a warp call.
+struct cut {
+    int b, n, behind;
+};
+template <int BC> TILE_FN cut cut_of(const tile_row<BC> &all, int k, int most_teams)
 {
-    const member<Rows> me(shape);
-    const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
-    const int teams = (int)min((long long)me.teams, total), k = me.team;
-    // Which parts there are is known before any of them is written: team k is the n-th behind of `behind`.
+    const int teams = (int)min((long long)most_teams, total);
     const place p = k > 0 && k < teams ? all.find(first_of(total, k, teams)) : place{};
     int n = 0, behind = 0;
     if (p.t > 0) {
@@ -296,6 +296,23 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
         for (int more = 32; more == 32; behind += more)
             more = __popc(__ballot_sync(0xffffffffu, first_of(total, k - n + 1 + behind + lane_id(), teams) < end));
     }
+    return {p.b, n, behind};
+}
+
+// The teams behind the one that has begun a sequence share the rows to merge. With more warps than rows a row has
+// several: each has some of its columns, and so fewer lanes a part, and more parts under way.
+template <int Rows, int Cols, int BC>
+__global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
+                                                             const int *kv_len, decode_shape shape)
+{
+    __shared__ cut found;
+    const member<Rows> me(shape);
+    if (warp_id() == 0) {  // while the parts are still being written; eight warps would take longer
+        const cut mine = cut_of(tile_row<BC>(kv_len, shape), me.team, me.teams);
+        if (lane_id() == 0) found = mine;
+    }
+    __syncthreads();
+    const int n = found.n, behind = found.behind;
     const int rows = min(Rows, me.rows), most = behind * gridDim.y * at_once;  // warps
     int warps = 0;                                                             // of a row, as a power of two
     while (max(1, 128 / Cols) * at_once << warps <= behind && 4 << warps < Cols && 2 * rows << warps <= most) warps++;
@@ -306,11 +323,11 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     for (int i = ((n - 1) * gridDim.y + blockIdx.y) * at_once + warp_id(); i < rows << warps && behind > 0; i += most) {
         const int r = i >> warps, col = 4 * ((i - (r << warps)) * lanes + lane_id() % lanes);
         float m = -FLT_MAX, l = 0, O_row[4] = {};
-        TILE_ROLLED
-        for (int part0 = 0; part0 <= behind; part0 += step * at_once) {
-            float L_part[at_once], O_part[at_once][4];  // all under way before one is used
+        const auto take = [&](auto so_many, int part0) {
+            constexpr int count = decltype(so_many)::value;
+            float L_part[count], O_part[count][4];  // all under way before one is used
             TILE_UNROLL
-            for (int j = 0; j < at_once; j++) {  // the second of the block that begins it, the first of those behind
+            for (int j = 0; j < count; j++) {  // the second of the block that begins it, the first of those behind
                 const int which = part0 + lane_id() / lanes + j * step;
                 const auto &from = its[2 * which * members<Rows>(shape) + (which == 0)];
                 L_part[j] = which <= behind ? from.L[r] : -INFINITY;
@@ -322,6 +339,13 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
                 for (int c = 0; c < 4; c++) O_row[c] = O_part[0][c];
             }
             merge(m, l, O_row, L_part, O_part);
+        };
+        if (behind < 2 * step) {  // no lane has more than two
+            take(std::integral_constant<int, 2>(), 0);
+        } else {
+            TILE_ROLLED
+            for (int part0 = 0; part0 <= behind; part0 += step * at_once)
+                take(std::integral_constant<int, at_once>(), part0);
         }
         TILE_ROLLED
         for (int d = lanes; d < 32; d *= 2) {  // with the lanes that have other parts
@@ -330,8 +354,11 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
             for (float &x : O_row) x *= alpha, x += __shfl_xor_sync(0xffffffffu, x, d);
         }
         if (lane_id() >= lanes) continue;
-        const size_t row = me.row(p.b) + r;
-        for (int c = 0; c < 4; c++) O[row * Cols + col + c] = __float2bfloat16(l > 0 ? O_row[c] / l : 0);
+        const size_t row = me.row(found.b) + r;
+        const float by = l > 0 ? 1 / l : 0;
+        auto *const to = reinterpret_cast<__nv_bfloat162 *>(O + row * Cols + col);
+        to[0] = __floats2bfloat162_rn(O_row[0] * by, O_row[1] * by);
+        to[1] = __floats2bfloat162_rn(O_row[2] * by, O_row[3] * by);
         if (col == 0) L[row] = m + logf(l);
     }
 }

@@ -221,11 +221,14 @@ template <bool CONVERTS, class F> static bool with_sizes(const char *function, c
     return true;
 }
 
-// Whether a team for each sequence is done as soon as equal shares and the merge, which takes as long as six steps.
-static bool wants_whole(const decode_shape &shape, double blocks, int at_a_time, int BC)
+// Whether a team for each sequence is done as soon as equal shares and the merge, which takes as long as 448 keys. One
+// block a multiprocessor keeps memory busy, and begins late where there is no second. Of 320 drawn shapes, of all kinds
+// of lengths, the mean takes 1.7 % more than the better of both (H200, 2026-11-30).
+static bool wants_whole(const decode_shape &shape, double blocks, int processors, int together)
 {
-    const double steps = ceil((double)shape.max_pages * shape.page_size / BC);
-    return blocks <= INT_MAX && steps <= 32 && steps * ceil(blocks / at_a_time) <= steps * blocks / at_a_time + 6;
+    const double keys = (double)shape.max_pages * shape.page_size, rounds = ceil(blocks / (processors * together));
+    return blocks <= INT_MAX && keys <= 1536 &&
+           (keys + (together > 1 ? 0 : 64)) * rounds <= keys * blocks / processors + 448;
 }
 
 // How many blocks to launch, of the `most` that run at a time, and whether each team has the whole of a sequence.
@@ -236,7 +239,7 @@ struct blocks_to_launch {
 template <class Sizes> static blocks_to_launch blocks_of(const decode_shape &shape, int most)
 {
     const int team = members<Sizes::ROWS>(shape);
-    const bool whole = wants_whole(shape, (double)shape.batch * team, most, Sizes::BC);
+    const bool whole = wants_whole(shape, (double)shape.batch * team, most / Sizes::BLOCKS, Sizes::BLOCKS);
     return {whole ? shape.batch * team : blocks_of_teams<Sizes::ROWS>(shape, most), whole};
 }
 
@@ -251,7 +254,7 @@ static double microseconds(const decode_shape *shape, const wb_device *device, d
     const double members = shape->kv_heads * ceil(rows / (rows <= 64 ? 64.0 : rows <= 128 ? 128 : most));
     const double slots = (rows <= 64 ? 2.0 : 1) * device->processors, blocks = shape->batch * members;
     const double teams = fmax(1, floor(slots / members));
-    const bool whole = wants_whole(*shape, blocks, (int)slots, 64);
+    const bool whole = wants_whole(*shape, blocks, device->processors, rows <= 64 ? 2 : 1);
     const double steps = whole ? ceil(blocks / slots) * (c->beginning + ceil(keys / 64))
                                : c->beginning + ceil(all / 64 / teams) + c->more * ceil(shape->batch / teams);
     return c->launch - 4 * whole + 3 * (rows > 64) +
