@@ -52,9 +52,9 @@ run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once and pr
 ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: 17 or 18 on RANKS ranks; checks the results
 	@workbook/start/ring.sh $(BACKEND) $(IMPL) $(call given,N D HEADS CAUSAL RUNS PASS)
 sanitize-%: $B/wb FORCE  ## sanitize-03: checks every memory access: races, stray accesses, barriers
-	@$< sanitize $(BACKEND) $(IMPL) $*
+	@$< sanitize $(IMPL) $*
 sanitize: $B/wb  ## the same for all problems
-	@$< sanitize $(BACKEND) $(IMPL) $(NUMBERS)
+	@$< sanitize $(IMPL) $(NUMBERS)
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8, mask-15 mask=tree/7: which query attends to which key; also an SVG
 	@mkdir -p build/plots
 	@$B/mask $* $(call given,N W sinks mask BR BC) --table build/plots/mask_$*.tsv

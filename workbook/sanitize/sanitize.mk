@@ -1,8 +1,6 @@
-# sanitize.mk - check builds: programs that look at every access. Included by the Makefile.
-#
-#   cpu    $B/check/IMPL/NN_worker: the student's .cu, compiled to announce loads and stores, with workbook/cpu/check
-#          behind it; of problem 01 with AddressSanitizer and UBSan, and NN_threads_worker with ThreadSanitizer
-#   cuda   nothing of its own: compute-sanitizer runs the worker
+# sanitize.mk - check builds: programs that look at every access. Included by the Makefile. On the cpu backend alone:
+# $B/check/IMPL/NN_worker, the student's .cu, compiled to announce loads and stores, with workbook/cpu/check behind it;
+# of problem 01 with AddressSanitizer and UBSan, and NN_threads_worker with ThreadSanitizer.
 
 CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))

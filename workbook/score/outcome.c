@@ -34,9 +34,9 @@ static const field of_row[] = {{"test", offsetof(result, test), LINE},
     { \
 #name, offsetof(outcome, name), PLAIN \
     }
-static const field of_problem[] = {TEXT(date),     TEXT(backend), TEXT(seed),      TEXT(machine), TEXT(sum),
-                                   TEXT(step),     TEXT(gaps),    TEXT(report),    TEXT(log),     TEXT(sanitize),
-                                   TEXT(coverage), TEXT(lines),   {NULL, 0, PLAIN}};
+static const field of_problem[] = {TEXT(date),  TEXT(backend),  TEXT(seed),   TEXT(machine),   TEXT(sum),
+                                   TEXT(step),  TEXT(gaps),     TEXT(report), TEXT(log),       TEXT(sanitize),
+                                   TEXT(clean), TEXT(coverage), TEXT(lines),  {NULL, 0, PLAIN}};
 
 static char **text_at(const void *object, const field *t) { return (char **)(void *)((char *)object + t->at); }
 

@@ -72,6 +72,7 @@ typedef struct outcome {
     char *gaps;         // and what it can come from: "max|rescale"
     char *lines;        // of the source that reports name: " 19 82"
     char *sanitize;     // what the check build reports
+    char *clean;        // the sha256 of the file in which make sanitize found nothing
     char *coverage;     // lines that no case ran
     char *date, *backend, *seed, *machine;
 } outcome;

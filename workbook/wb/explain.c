@@ -37,8 +37,14 @@ static void begin_check(cause *c)
 {
     if (!(c->finding = tmpfile())) grades_give_up("a report");
     char *const finding = text_of("%d", fileno(c->finding));
-    char *const words[] = {(char *)run.backend, (char *)run.impl, c->a->number, (char *)c->given, finding, NULL};
+    char *const words[] = {(char *)run.impl, c->a->number, (char *)c->given, finding, NULL};
     c->checking = child_begin(&(child){.call = sanitize_after, .words = words, .error = CHILD_NULL}, &c->report);
+}
+
+static void read_finding(FILE *from, char finding[WB_FINDING])
+{
+    rewind(from);
+    finding[fread(finding, 1, WB_FINDING - 1, from)] = 0;
 }
 
 // Lines of the source that a finding names: " 19 82".
@@ -124,12 +130,15 @@ static void say_report(cause *c)
 // The ordinary worker shows, too, what is written outside of a buffer, while the check build compiles.
 static void say_place(cause *c, const char *looker)
 {
-    char *const words[] = {(char *)looker, (char *)c->given, NULL};
-    char *const finding = child_output(&(child){.call = sanitize_ends, .words = words}, NULL);
-    if (!*finding) return;
+    FILE *const told = tmpfile();
+    char finding[WB_FINDING];
+    if (!told) grades_give_up("a report");
+    char *const words[] = {(char *)looker, (char *)c->given, text_of("%d", fileno(told)), NULL};
+    char *const places = child_output(&(child){.call = sanitize_ends, .words = words}, NULL);
+    read_finding(told, finding), fclose(told);
+    if (!*places) return;
     say("  the access outside of the buffer:\n");
-    say_plain("", next_line(finding));
-    finding[strcspn(finding, "\n")] = 0;
+    say_plain("", places);
     say_origin(c, finding);
     c->placed = true, c->steps = "";
 }
@@ -239,8 +248,7 @@ static int end_check(cause *c)
     if (!c->checking) return 1;
     o->sanitize = child_read(c->report, NULL);
     const int looked = child_wait(c->checking);
-    rewind(c->finding);
-    c->found[fread(c->found, 1, sizeof c->found - 1, c->finding)] = 0;
+    read_finding(c->finding, c->found);
     // A gap that is not written gives no value: that is said already.
     if (*c->a->unwritten && wb_finding_is(c->found, "an uninitialised variable")) o->sanitize = "";
     // How much overlaps is judged in the ordinary build.

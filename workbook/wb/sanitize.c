@@ -2,15 +2,13 @@
 // the first report. CASE names one case instead. Exit status: 0 nothing found, 1 something found, or it does not
 // compile; 2 if CASE is none; 3 if the machine was too busy to tell, or, after a failure, it took too long.
 //
-//   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
-//   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
+// .cu: the check build of workbook/cpu, whatever the backend.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 #include "wb/wb.h"
 
 #include "judge/spent.h"
 #include "layer_requests.h"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <sha256.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,14 +62,12 @@ static int try_worker(const char *worker, const char *given)
     return try((char *[]){(char *)worker, "--report", to, "--case", (char *)given, "--guard", "0", NULL});
 }
 
-// What an awk program of this room makes of a text, with these variables.
-static char *awk(const char *program, const char *text, char *one, char *two)
+// What an awk program of this room makes of a text, with this variable.
+static char *awk(const char *program, const char *text, char *variable)
 {
-    static char path[4096];
-    if (!getcwd(path, sizeof path)) grades_give_up("a report");
     char *const record = text_of("record=/dev/fd/%d", told);
-    char *const file = text_of("workbook/sanitize/%s.awk", program), *const here = text_of("pwd=%s", path);
-    char *const words[] = {"awk", "-v", one, "-v", two, "-v", here, "-v", record, "-f", file, NULL};
+    char *const file = text_of("workbook/sanitize/%s.awk", program);
+    char *const words[] = {"awk", "-v", variable, "-v", record, "-f", file, NULL};
     char *const made = child_output(&(child){.words = words, .text = text}, NULL);
     look_what_was_told();
     return made;
@@ -96,7 +92,7 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
     try_worker(ordinary, given);
     const char *const there = printed;
     if (strcmp(here, there) == 0) return;
-    const char *unset = awk("unset", grades_read_file("%s", file), text_of("skeleton=%s", gaps_skeleton(p)), "unused=");
+    const char *unset = awk("unset", grades_read_file("%s", file), text_of("skeleton=%s", gaps_skeleton(p)));
     if (!*unset) try_worker(ordinary, given);  // the order of atomics is a matter of chance, too
     if (!*unset && strcmp(there, printed) != 0) return;
     char *places = "", *record = "an uninitialised variable\t";
@@ -140,8 +136,10 @@ static char *threads_of(const char *worker)
 
 static void look_at_c(const wb_problem *p, const char *file, const char *worker, const char *given)
 {
+    static char here[4096];
     char *const programs[] = {(char *)worker, threads_of(worker)};
     (void)p, (void)file;
+    if (!getcwd(here, sizeof here)) grades_give_up("a report");
     for (int i = 0; i < 2 && !*report; i++) {
         if (access(programs[i], X_OK)) continue;
         int status = try_worker(programs[i], given);
@@ -150,35 +148,9 @@ static void look_at_c(const wb_problem *p, const char *file, const char *worker,
             status = try((char *[]){"setarch", "-R", programs[i], "--case", (char *)given, "--guard", "0", NULL});
         busy = status == SPENT_STARVED;
         if (busy) return;
-        report = awk("report", raw, "tool=", "files=");
+        report = awk("report", raw, text_of("pwd=%s", here));
         if (status && !*report)
             report = text_of("sanitize: %s ended with status %d\n%s", strrchr(programs[i], '/') + 1, status,
-                             lines_of(raw, 20, ""));
-    }
-}
-
-static void look_at_gpu(const wb_problem *p, const char *file, const char *worker, const char *given)
-{
-    glob_t words = {0};
-    char *files = text_of("files=%s", file);
-    glob("workbook/words/*.cuh", 0, NULL, &words);
-    for (size_t i = 0; i < words.gl_pathc; i++) files = text_of("%s %s", files, words.gl_pathv[i]);
-    (void)p;
-    // initcheck does not see what Hopper's copy engine stores: it finds the outputs of a right kernel uninitialised.
-    char *const tools[] = {"memcheck", "racecheck", "synccheck",
-                           strstr(grades_read_file("%s", file), "\n#include \"hopper.cuh\"") ? NULL : "initcheck"};
-    for (int i = 0; i < 4 && tools[i] && !*report; i++) {
-        const int status = try((char *[]){"compute-sanitizer", "--tool", tools[i], (char *)worker, "--case",
-                                          (char *)given, "--guard", "0", NULL});
-        busy = status == SPENT_STARVED;
-        if (busy) return;
-        raw = text_of("%s%s", printed, raw);
-        report = awk("report", raw, text_of("tool=%s", tools[i]), files);
-        if (status == SPENT_LATE)
-            report = text_of("%ssanitize: no answer in %s s under %s: do threads wait for each other?\n", report, limit,
-                             tools[i]);
-        if (!*report && !strstr(raw, "SUMMARY: 0 "))  // it could not work, or in words that are new
-            report = text_of("sanitize: compute-sanitizer --tool %s gave no clean result:\n%s", tools[i],
                              lines_of(raw, 20, ""));
     }
 }
@@ -216,62 +188,55 @@ static int look_at_cases(const wb_problem *p, const char *file, const char *work
     return tell("  no errors in %d case%s\n", tried, tried > 1 ? "s" : ""), 0;
 }
 
-static int look_at(const char *backend, const char *impl, const wb_problem *p, const char *given)
+static int look_at(const char *impl, const wb_problem *p, const char *given)
 {
     int status;
     char file[256];
-    const char *of = "build/cpu/check";
     if (!gaps_file_in(impl, p, file, sizeof file)) return 0;  // no reference solution yet
     look_with *look = file[strlen(file) - 1] == 'c' ? look_at_c : look_at_kernel;
     if (headed) printf("\n== %02d %s\n", p->number, p->name);
     if (strcmp(impl, "problems") == 0 && !after && gaps_are_shipped(file))
         return tell("  not started: open %s, and read problems/%02d/README.md\n", file, p->number), 0;
-    if (strcmp(backend, "cuda") == 0 && look == look_at_kernel && !after) {
-        free(child_output(&(child){.words = (char *[]){"compute-sanitizer", "--version", NULL}}, &status));
-        if (status == 0) look = look_at_gpu, of = "build/cuda";
-        tell(status ? "  compute-sanitizer is not in PATH; using the check build of the CPU execution layer instead\n"
-                    : "  on the GPU, with compute-sanitizer; BACKEND=cpu checks more,"
-                      " see problems/when-it-is-wrong-but-runs.md\n");
-    }
     if (look == look_at_kernel && strstr(setting("CXX", ""), "clang"))
         tell("  clang++ instruments fewer accesses than g++, so a misaligned vector load may go unnoticed\n");
-    char *const worker = text_of("%s/%s/%02d_worker", of, impl, p->number),
+    char *const worker = text_of("build/cpu/check/%s/%02d_worker", impl, p->number),
                 *const programs[] = {worker, look == look_at_c ? threads_of(worker) : NULL, NULL};
-    char *const log = build_programs(look == look_at_gpu ? "cuda" : "cpu", programs, after, &status);
+    char *const log = build_programs("cpu", programs, after, &status);
     if (status) return tell("  %s does not compile\n%s", file, after ? "" : build_brief(log, true)), 1;
     status = look_at_cases(p, file, worker, look, given);
     if (status || given || strcmp(impl, "problems") != 0) return status;
-    char sum[SHA256_DIGEST_STRING_LENGTH] = "";
+    outcome known;
+    char sum[SHA256_DIGEST_STRING_LENGTH], *const record = text_of("%s/%02d.json", OWN_RECORDS, p->number);
     mkdir(OWN_RECORDS, 0777);
-    FILE *const clean = fopen(text_of("%s/clean.%02d", OWN_RECORDS, p->number), "w");
-    if (clean && SHA256File(file, sum)) fputs(sum, clean);
-    if (clean) fclose(clean);
+    outcome_read(record, &known);
+    known.clean = SHA256File(file, sum);
+    outcome_write(record, &known);
     return 0;
 }
 
 int sanitize_after(char **given)
 {
-    begin("10", fdopen(atoi(given[4]), "r+"));
+    begin("10", fdopen(atoi(given[3]), "r+"));
     after = true;
     setenv("CUDACPU_TIMEOUT", "5", 1);
-    return look_at(given[0], given[1], wb_problem_number(atoi(given[2])), given[3]);
+    return look_at(given[0], wb_problem_number(atoi(given[1])), given[2]);
 }
 
 int sanitize_ends(char **given)
 {
-    begin("5", tmpfile());
+    begin("5", fdopen(atoi(given[2]), "r+"));
     try_worker(given[0], given[1]);
     const char *const at = strstr(raw, "   at ");
-    if (at && wb_finding_is(found, "illegal address")) printf("%s\n%s", found, at);
+    if (at && wb_finding_is(found, "illegal address")) printf("%s", at);
     return 0;
 }
 
 int sanitize_one(char **given)
 {
-    const wb_problem *const p = wb_problem_number(atoi(given[2]));
+    const wb_problem *const p = wb_problem_number(atoi(given[1]));
     begin(setting("WB_TIMEOUT", "60"), tmpfile());
     setenv("CUDACPU_TIMEOUT", "", 1);
-    return p ? look_at(given[0], given[1], p, setting("CASE", NULL)) : 2;
+    return p ? look_at(given[0], p, setting("CASE", NULL)) : 2;
 }
 
 int wb_sanitize(char **given)
@@ -279,8 +244,8 @@ int wb_sanitize(char **given)
     int all = 0;
     headed = true;
     child_interrupted(NULL);
-    for (char **number = given + 2; *number; number++) {
-        const int one = sanitize_one((char *[]){given[0], given[1], *number});
+    for (char **number = given + 1; *number; number++) {
+        const int one = sanitize_one((char *[]){given[0], *number});
         if (one && (all == 0 || all > one)) all = one;
     }
     return all;

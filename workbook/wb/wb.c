@@ -69,7 +69,7 @@ static const struct {
 } commands[] = {
     {"test", "[--grade FOLDER BUILDER] BACKEND IMPL NN...", 2, wb_test, "builds and tests problems (test.c)"},
     {"watch", "BACKEND", 1, wb_watch_saves, "the same for one problem, at every save (watch.c)"},
-    {"sanitize", "BACKEND IMPL NN...", 2, wb_sanitize, "checks every access of problems in a few cases (sanitize.c)"},
+    {"sanitize", "IMPL NN...", 1, wb_sanitize, "checks every access of problems in a few cases (sanitize.c)"},
     {"look", "WORKER CASE", 2, wb_look, "the report of the sanitizers for a case of a check build in C"},
     {"within", "SECONDS COMMAND...", 2, spent_within, "runs it for so many seconds of its own (judge/spent.h)"},
     {"suite", "[OPTION...] TEST_PROGRAM WORKER BACKEND [OPTION...]", 1, wb_suite, "runs a suite on a worker (suite.c)"},
