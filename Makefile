@@ -96,9 +96,6 @@ plot-roofline: FORCE
 	@plots/plot.sh roofline $(BACKEND)
 plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU
 	@plots/plot.sh all $(BACKEND) $(NUMBERS)
-tune-%: FORCE  ## tune-07 TRY=FILE: times other tile sizes in edited copies (bench/tune.sh)
-	@workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* \
-	    "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
 duel: $B/lib/libworkbook_all.so  ## the library against others on random shapes: SEED= LIMIT= ONLY= PEERS= LARGEST=
 	@mkdir -p $B/results && $(PYTHON) reference/duel.py $< >$B/results/duel_seed$${SEED:-1}.tsv; status=$$?; \
 	    awk -f plots/duel.awk -v worst=10 $B/results/duel_seed$${SEED:-1}.tsv; exit $$status

@@ -35,7 +35,7 @@ chmod +x "$scratch/build/cpu/wb"
 for folder in problems solutions tests reference plots; do ln -s "$PWD/$folder" "$scratch/"; done
 cd "$scratch" || exit 1
 printf '#!/bin/sh\n' >train/train.sh
-for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope bench/tune; do
+for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope; do
     printf '#!/bin/sh\n' >"workbook/$script.sh"
 done
 called() { $MAKE --no-print-directory BACKEND=cpu "$@" >"$said" 2>&1 </dev/null; }
@@ -67,8 +67,6 @@ train STEPS,SEED,TEXT,WRONG,RESUME,TRAIN,RANKS,PARALLEL IMPL=naive
 gradescope ZIP
 test-02 CASE,SEED,TEST
 run-02 CASE
-tune-02 TRY
-tune-02 SOURCE,SHAPES TRY=$scratch/none
 hint-02 GAP,LEVEL
 step-04 KEYS,COMMENTS
 predict-04 GUESS

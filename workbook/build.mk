@@ -218,6 +218,6 @@ variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_wo
   $B/variants/$v/$(firstword $(subst /, ,$v)).so)
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
-# Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
+# Edited copies of a source: build/BACKEND/tune/NN/NAME/source.cu (loop/reset.sh).
 $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval \
   $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))

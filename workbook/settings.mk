@@ -2,7 +2,7 @@
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by
 # a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST UPTO ZIP NAME FROM CASES SEED CASE TEST JOBS TRY SOURCE SHAPES \
+GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST UPTO ZIP NAME FROM CASES SEED CASE TEST JOBS \
   PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE TERM STEPS TEXT WRONG RESUME TRAIN \
   WITH_VARIANTS LIMIT ONLY PEERS LARGEST PREFIX DESTDIR RANKS PARALLEL D HEADS CAUSAL RUNS PASS STAGE \
   DRAW ALL LARGE KEYS COMMENTS GUESS SAY COVERAGE REPLACE ROSTER
@@ -58,7 +58,7 @@ endif
 # A copy for a class has no reference solutions (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
 OF_KEYS := demo lib install uninstall torch wheel bench-host duel record tables check check-all class-test \
-  everything variants tune-% diff-% new-problem
+  everything variants diff-% new-problem
 KEYLESS := $(filter $(OF_KEYS),$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 ifneq ($(strip $(KEYLESS)),)
 $(error make $(strip $(KEYLESS)) needs the reference solutions, and this copy of the workbook has none. make help \

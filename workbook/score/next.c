@@ -51,23 +51,9 @@ static bool is_open(int number)
 int score_cases(char **given)
 {
     const question q = question_must(score_problem(given[0]));
-    printf("--case %s\n", q.of);
+    printf("--count %s\n--case %s\n", q.counter, q.of);
     if (strchr(q.per, '=')) printf("--case %s\n", q.per);
     return 0;
-}
-
-// Of what a worker has written (--count).
-static double counted_in(const question *q, const char *file)
-{
-    static const char *const names[] = {"blocks", "multiplied", "products", "sent", "fetches"};
-    enum { NAMES = sizeof names / sizeof *names };
-    char *const counts = grades_read_file("%s", file), *row = counts;
-    double value[2] = {NAN, strtod(q->per, NULL)}, of[NAMES];
-    for (int n = 0; n < 2 && (row = strchr(row, '\n')) && *++row; n++)
-        for (int k = 0; k < NAMES && sscanf(row, "%lf %lf %lf %lf %lf", of, of + 1, of + 2, of + 3, of + 4) > k; k++)
-            if (strcmp(q->counter, names[k]) == 0) value[n] = of[k];
-    free(counts);
-    return value[0] / value[1];
 }
 
 int score_predicted(char **given)
@@ -75,7 +61,7 @@ int score_predicted(char **given)
     const wb_problem *p = score_problem(given[0]);
     const question q = question_must(p);
     if (!given[1]) return printf("%s\n", q.text) < 0;
-    const double counted = counted_in(&q, given[1]);
+    const double counted = strtod(given[1], NULL) / strtod(given[2] ? given[2] : q.per, NULL);
     const char *const guess = setting("GUESS", NULL);
     char *end, number[32];
     snprintf(number, sizeof number, "%.4g", counted);

@@ -87,9 +87,10 @@ static const struct {
     {"standing", "NN", 1, score_standing, "the state and the points of problem NN; exit status 0 if it has passed"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
     {"gaps", "NN", 1, score_gaps, "its untouched gaps, and where given code was changed"},
-    {"cases", "NN", 1, score_cases, "the cases in which the worker counts the answer to the question of make predict"},
-    {"predicted", "NN [COUNTS]", 1, score_predicted,
-     "the question of make predict; with COUNTS, stores GUESS and compares it with the count"},
+    {"cases", "NN", 1, score_cases,
+     "what a worker is told to count, and in which cases, for the question of make predict"},
+    {"predicted", "NN [COUNT...]", 1, score_predicted,
+     "the question of make predict; with what the worker has counted, stores GUESS and compares both"},
     {"from", "NN", 1, score_from, "the number of the problem that NN continues, if there is one"},
     {"untouched", "FILE", 1, score_untouched, "exit status 0 if FILE is an unmodified skeleton"},
 };

@@ -5,7 +5,7 @@
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7    also under gdb, compute-sanitizer, a profiler
 //   ... --case A:B              one after the other in one process: does a call leave anything that changes the next?
 //   --guard 0 ...               buffers end with their tensors, outputs are left unwritten: for tools that see accesses
-//   --count FILE ...            what the layer counts in each case, as a row of that file (layer_requests.h)
+//   --count NAME ...            what the layer counts of this in each case (layer_requests.h), on descriptor 3
 //   --report N ...              a report, or an error, says to descriptor N what it is of
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (random_case.c)
@@ -68,8 +68,24 @@ int try_run(wb_run *r, int board_file)
     return 3;
 }
 
-static FILE *counts;   // --count: a row a case, read by score/next.c
-static int told = -1;  // --report
+static const char *counter;  // --count
+static int told = -1;        // --report
+
+// What was asked for of it, on descriptor 3, so that nothing that the function prints comes in between.
+static void print_count(const wb_asked *a)
+{
+    enum { COUNTS_FILE = 3 };
+    const struct {
+        const char *name;
+        uint64_t count;
+    } all[] = {{"blocks", a->blocks},
+               {"multiplied", a->multiplied},
+               {"products", a->products},
+               {"sent", a->sent},
+               {"fetches", a->fetches}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(counter, all[i].name) == 0) dprintf(COUNTS_FILE, "%llu\n", (unsigned long long)all[i].count);
+}
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
 static int try_case(const wb_problem *problem, const char *text, int file, int board, bool exact)
@@ -89,11 +105,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
     const int status = by_hand && wb_has_ranks(problem) ? by_hand_run_ranks(&run) : try_run(&run, board);
     if (status) return status;
     const wb_exchange *x = (wb_exchange *)run.shared;
-    const wb_asked *a = &x->asked;
-    if (counts)
-        fprintf(counts, "%llu\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks,
-                (unsigned long long)a->multiplied, (unsigned long long)a->products, (unsigned long long)a->sent,
-                (unsigned long long)a->fetches);
+    if (counter) print_count(&x->asked);
     if (by_hand) by_hand_print(&run, told);
     munmap(run.shared, run.shared_bytes);
     return 0;
@@ -191,10 +203,9 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
             record = argv[i + 1];
         else if (strcmp(argv[i], "--block") == 0)
             block = atol(argv[i + 1]);
-        else if (strcmp(argv[i], "--count") == 0) {
-            if (!(counts = fopen(argv[i + 1], "w"))) return perror(argv[i + 1]), 2;
-            fprintf(counts, "blocks\tmultiplied\tproducts\tsent\tfetches\n");
-        } else if (strcmp(argv[i], "--report") == 0) {
+        else if (strcmp(argv[i], "--count") == 0)
+            counter = argv[i + 1];
+        else if (strcmp(argv[i], "--report") == 0) {
             told = atoi(argv[i + 1]);
             if (wb_report_to) wb_report_to(told);
         } else if (strcmp(argv[i], "--guard") == 0)
