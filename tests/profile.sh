@@ -69,8 +69,8 @@ done
 [ "$(echo $right | tr ' ' '\n' | sort)" = "$(echo $names | tr ' ' '\n' | sort)" ]
 verdict $? "each letter has one answer, each slow kernel a letter:$right"
 made $(for n in $names; do echo "$out/profiling/slow/$n/03_worker" "$out/slow/$n/03_worker"; done) &&
-    workbook/profile/lab.sh record $right >"$said" && diff problems/lab.txt "$said" >"$scratch/differs"
-verdict $? "problems/lab.txt is what lab.sh record$right prints"
+    workbook/profile/lab.sh record $right >"$said" && diff plots/data/cpu/lab.txt "$said" >"$scratch/differs"
+verdict $? "plots/data/cpu/lab.txt is what lab.sh record$right prints"
 for name in $names; do
     "$out/wb" suite "$out/tests/03_test" "$out/slow/$name/03_worker" cpu >"$said" 2>&1
     verdict $? "$name passes the suite of 03"

@@ -152,9 +152,9 @@ grade_all() { # SETTING...
     env CLASS_TEST="$class" WB_MEMORY_MB=2048 "$@" $MAKE --no-print-directory grade-all \
         SUBMISSIONS="$in" OUT="$out" JOBS=2 >"$class/again" 2>&1
 }
-short() { # TABLE: without problems that nobody has started, and without what an archiver says of its own
+short() { # TABLE: without problems that nobody has started, and without what an archiver says of its own; in lines
     sed -E 's/\r$//; s/(,0,not started)+/,*/g; s/(,[0-9][0-9],[0-9][0-9] state)+/,*/
-        s/(unpacked): .*/\1/' "$1"
+        s/(unpacked): .*/\1/; s/(;| was) /\n&/g' "$1"
 }
 before() { grep -c 'graded before' "$class/again"; }
 outside >"$class/before"

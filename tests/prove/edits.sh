@@ -21,7 +21,7 @@ $out/repair --seconds 3600 --choose "$count" --seed "$seed" "$source" "$built" \
     "${MAKE:-make} --no-print-directory -s BACKEND=cpu $worker" "$n" 2>/dev/null >"$built.ids"
 grep -q '^[0-9]' "$built.ids" || { echo "not tried: $(cat "$built.ids")"; exit 1; }
 export WB_TIMEOUT=10 # of a mistake that never ends, each case
-tab=$(printf '\t') by_itself=none fair=
+by_itself=none fair=
 suite() { judge --first "$out/tests/${n}_test" "$worker" cpu --filter "$1" >/dev/null; }
 # Whether the suite rejects WB_REPAIR's edit; a test that does is tried once with none turned on.
 rejects() {
@@ -33,11 +33,11 @@ rejects() {
     done
     return 1
 }
-while IFS=$tab read -r id line of put shown; do
+while read -r id what; do
     export WB_REPAIR="$PWD/$built.$id"
     rejects && continue
     survived=$((survived + 1))
-    echo "SURVIVED: line $line of $source: \`$put\` in place of \`$of\`; $shown shows it"
+    echo "SURVIVED: $source, $what"
 done <"$built.ids"
 rm -f "$built".[0-9]*
 drawn=$(grep -c . "$built.ids")

@@ -37,7 +37,8 @@ lists() {
         ! grep -qE '(fragments|tile|paged).cuh' "$key" || echo "small $n solutions/${n}_worker"
     done
     for own in tests/[a-z]*.c tests/[a-z]*.cu; do
-        case $own in tests/harness*.c | tests/library*.c) ;; *) echo "own $(basename "${own%.*}")" ;; esac
+        case $own,$BACKEND in tests/harness*.c,* | tests/library*.c,* | tests/layer.cu,cuda | tests/ranks.cu,cuda) ;;
+        *) echo "own $(basename "${own%.*}")" ;; esac
     done
     for list in tests/sanitize/*.diff; do edits "$list" | sed "s|^|broken $(basename "$list" .diff)_|"; done
     for honest in tests/honest/*.c*; do echo "honest $(basename "${honest%.*}")"; done

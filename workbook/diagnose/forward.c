@@ -29,6 +29,21 @@ static int head_forms(const fit *f, int h, form *forms)
     return n;
 }
 
+// Of a walk whose first query is row q: whether a step's weights are multiplied by V of their own keys.
+static void look_at_keys_of_V(const step *t, const product *P, int q)
+{
+    const product *const S = t->S;
+    for (int c = 0; c < S->cols; c++)
+        if (P->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(P->b_row[c]) != key_of(S->b_row[c])) {
+            const int K = key_of(S->b_row[c]), V = key_of(P->b_row[c]), end = query_of(q) + S->rows;
+            const bool skipped = e.s->causal && has_gap("skip") && (K < end) != (V < end);
+            find(BY_HEADS + 1, "V of another key", skipped ? "skip" : "fetch|skip|overlap|first key|page lookup",
+                 "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d%s",
+                 t->first, K, name_of(q), V,
+                 skipped ? ": of a tile that is skipped, the places of K and of V must be given back" : "");
+        }
+}
+
 // K and V: which of their heads a query head reads. False if that is wrong.
 bool look_at_heads(const record *r, bool of_V)
 {
@@ -50,17 +65,8 @@ bool look_at_heads(const record *r, bool of_V)
             apart += steps[0].S->b_row[0] == right_key_head(h) * s->q_len ? 1 : -heads;
         for (int t = 0; t < step_count && h < heads && !by_keys; t++) {
             const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
-            const product *const S = steps[t].S;  // in 16, V has another order
-            for (int c = 0; p && of_V && !p->scores && e.problem->signature != WB_FP8 && c < S->cols; c++)
-                if (p->b_row[c] >= 0 && S->b_row[c] >= 0 && key_of(p->b_row[c]) != key_of(S->b_row[c])) {
-                    const int K = key_of(S->b_row[c]), V = key_of(p->b_row[c]), end = query_of(q) + S->rows;
-                    const bool skipped = s->causal && has_gap("skip") && (K < end) != (V < end);
-                    find(
-                        BY_HEADS + 1, "V of another key", skipped ? "skip" : "fetch|skip|overlap|first key|page lookup",
-                        "in the tile that starts at key %d, the weight of key %d for %s is multiplied by V of key %d%s",
-                        steps[t].first, K, name_of(q), V,
-                        skipped ? ": of a tile that is skipped, the places of K and of V must be given back" : "");
-                }
+            if (p && of_V && !p->scores && e.problem->signature != WB_FP8)  // in 16, V has another order
+                look_at_keys_of_V(&steps[t], p, q);
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);

@@ -96,6 +96,20 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     return n;
 }
 
+// Of sinks, where the mask runs: in which ways their condition may be joined with that after the query and that of keys
+// that are too old.
+static int sink_rules(const fit *f, bool runs, bool after, bool old, int j, form *forms, int n)
+{
+    const int sinks = min_int(e.s->sinks, 1 << 29);
+    RULE(runs && (after || old), "sinks are hidden, too");
+    RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
+    for (int last = 0; last < 2; last++)
+        RULE(runs && (after || old) && j >= (last ? min_int(sinks, e.s->kv_len) : sinks),
+             "it is hidden if (j > i or j <= i - W) and j >= sinks");
+    RULE(runs && (after || old || j >= sinks), "it is hidden if j > i or j <= i - W or j >= sinks");
+    return n;
+}
+
 // Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
 // has another number in it, or in which the conditions are joined in another way. Returns how many there are.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, bool right, form *forms)
@@ -157,14 +171,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         const unsigned window = (unsigned)e.s->window;  // sums with it may overflow
         RULE(after || ((int)((unsigned)j + window) <= i && no_sink), "j + W overflows");
     }
-    if (e.problem->sinks) {
-        RULE(runs && (after || old), "sinks are hidden, too");
-        RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
-        for (int last = 0; last < 2; last++)
-            RULE(runs && (after || old) && j >= (last ? min_int(sinks, N) : sinks),
-                 "it is hidden if (j > i or j <= i - W) and j >= sinks");
-        RULE(runs && (after || old || no_sink), "it is hidden if j > i or j <= i - W or j >= sinks");
-    }
+    if (e.problem->sinks) n = sink_rules(f, runs, after, old, j, forms, n);
     EACH_PAIR (k, 2, q, e.problem->window ? 3 : 0)
         RULE(right && (k1 > q0 || of_key[k].is <= of_query[q].is - W),
              "the mask is applied at the window's edge only where %s is too old for %s", of_key[k].says,

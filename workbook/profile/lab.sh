@@ -1,10 +1,10 @@
 #!/bin/sh
-# lab.sh - make lab: profiles of four slow kernels of 03 (problems/lab.txt). SAY="A NAME" answers why A is slow, with a
-# NAME of the table in problems/lab.md.
+# lab.sh - make lab: profiles of four slow kernels of 03 (plots/data/cpu/lab.txt). SAY="A NAME" answers why A is slow,
+# with a NAME of the table in problems/lab.md.
 # lab.sh record NAME... - prints that file, of these kernels (solutions/03/slow.diff), whose workers are built; not the
 # names, but a sha256 of each answer.
 set -u
-page=problems/lab.md table=problems/lab.txt given=Hq=2,Nq=256,D=64
+page=problems/lab.md table=plots/data/cpu/lab.txt given=Hq=2,Nq=256,D=64
 say() { echo "lab: $*" >&2; exit 2; }
 sum() { echo "$*" | sha256sum | cut -d' ' -f1; }
 reasons() { sed -n 's/^| `\([a-zA-Z_]*\)` | \(.*\) |$/\1: \2/p' "$page"; }

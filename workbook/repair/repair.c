@@ -495,8 +495,8 @@ static int try_all(int found[SUITES])
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
 
-// For who asks what a suite finds (tests/prove/edits.sh): so many of the changes that change a result, drawn
-// by a seed, a line each with the case, and for each a file BUILT.ID that turns it on in the worker that finds its name
+// For who asks what a suite finds (tests/prove/edits.sh): so many of the changes that change a result, drawn by a seed,
+// the number and a sentence a line, and for each a file BUILT.ID that turns it on in the worker that finds its name
 // in WB_REPAIR.
 static int choose(int count, uint64_t seed, const char *built)
 {
@@ -518,7 +518,8 @@ static int choose(int count, uint64_t seed, const char *built)
         FILE *file = fopen(name, "w");
         if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
         fclose(file);
-        printf("%d\t%d\t%s\t%s\t%s\n", id, changes[id].line, changes[id].of, changes[id].put, text);
+        printf("%d line %d: `%s` in place of `%s`; %s shows it\n", id, changes[id].line, changes[id].put,
+               changes[id].of, text);
         chosen++;
     }
     return 0;
