@@ -2,8 +2,7 @@
 # tables.sh TABLE - a recorded table as its page has it; tests/train.sh holds the pages against it.
 # Of what table.sh has measured, that of the capstone's lesson: a row for each kernels, those that training shows least
 # first. "hidden": their mean loss is no further above that of the right keys than the losses of these are apart from
-# seed to seed; "faint": up to three times as far. Of record.sh's train_context.tsv, that of train/README.md: a row for
-# each length and kind of layers.
+# seed to seed; "faint": up to three times as far. Of record.sh's train_context.tsv, that of train/README.md.
 wrong='
     $2 == "trained" { problem[$1] = $4; gradient[$1] = $6 " of layer " $5; error[$1] = $7; bound[$1] = $8; next }
     {
@@ -50,36 +49,17 @@ wrong='
         close(sorted)
     }'
 context='
+    BEGIN {
+        print "| tokens | full attention | GPUs | time of a step | tokens/s | speedup | GB per GPU |"
+        print "|---|---|---|---|---|---|---|"
+    }
     {
-        key = sprintf("%d,%d", $1, $2)
-        if (!(key in seen)) { seen[key] = 1; keys[++count] = key }
-        ms[key, $3] = $5; rate[key, $3] = $6; memory[key, $3] = $7
-        if (!($3 in known)) { known[$3] = 1; all[++different] = $3 }
-    }
-    function seconds(x) {
-        return x < 1000 ? sprintf("%.0f ms", x) : sprintf(x < 100000 ? "%.1f s" : "%.0f s", x / 1000)
-    }
-    function gpus(n) { return n == 1 ? "one GPU" : n " GPUs" }
-    END {
-        line = "| tokens | full attention |"; rule = "|---|---|"
-        for (k = 1; k <= different; k++) {
-            line = line " " gpus(all[k]) " |" (all[k] == 1 ? "" : " speedup |") " GB per GPU |"
-            rule = rule "---|---|" (all[k] == 1 ? "" : "---|")
-        }
-        print line "\n" rule
-        for (i = 1; i <= count; i++) {
-            split(keys[i], part, ",")
-            each = part[2] == 2 ? "second" : part[2] == 3 ? "third" : part[2] "th"
-            line = sprintf("| %d | %s |", part[1], part[2] ? "every " each " layer" : "no layer")
-            for (k = 1; k <= different; k++) {
-                n = all[k]
-                if (!((keys[i], n) in ms)) { line = line " | |" (n == 1 ? "" : " |"); continue }
-                line = line " " seconds(ms[keys[i], n]) ", " int(rate[keys[i], n] / 1000 + 0.5) "k tokens/s |"
-                if (n > 1) line = line ((keys[i], 1) in ms ? sprintf(" %.2f |", ms[keys[i], 1] / ms[keys[i], n]) : " |")
-                line = line sprintf(" %.0f |", memory[keys[i], n])
-            }
-            print line
-        }
+        if ($3 == 1) alone[$1, $2] = $5
+        each = $2 == 2 ? "second" : $2 == 3 ? "third" : $2 "th"
+        time = $5 < 1000 ? sprintf("%.0f ms", $5) : sprintf($5 < 100000 ? "%.1f s" : "%.0f s", $5 / 1000)
+        times = $3 > 1 && (($1, $2) in alone) ? sprintf(" %.2f", alone[$1, $2] / $5) : ""
+        printf "| %d | %s | %d | %s | %dk |%s | %.0f |\n", $1, $2 ? "every " each " layer" : "no layer", $3, time,
+            $6 / 1000 + 0.5, times, $7
     }'
 case $(grep -m 1 -v '^#' "$1") in kernels*) program=$wrong ;; *) program=$context ;; esac
 awk -F '\t' "/^#/ || /^(kernels|tokens)\t/ { next } $program" "$1"
