@@ -5,7 +5,7 @@
 # later counts as failed. Exit status: 0, 1 if anything failed, 2 if the command line is wrong.
 set -u
 . workbook/loop/source.sh
-all='suites bench peers torch gpt_oss duel sanitize'
+all='suites bench peers torch gpt_oss duel'
 [ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [PART...]; parts: $all" >&2; exit 2; }
 backend=$1 results=$2/results.txt
 mkdir -p "$2" || exit 2
@@ -185,17 +185,6 @@ duel() {
     table=duel_seed${SEED:-1}.tsv
     table_of 900 duel "$table" reference/duel.py
     say "$(awk -f plots/duel.awk -v worst=10 "$tables/$table" 2>&1)"
-}
-
-sanitize() {
-    if [ "$backend" = cuda ] && ! command -v compute-sanitizer >/dev/null; then
-        ends "not run" sanitize 0 "there is no compute-sanitizer in PATH or in CUDA_HOME/bin"
-        return
-    fi
-    for number in 02 03; do
-        step 120 "sanitize $number" env "MAKE=$MAKE" "WB_TIMEOUT=${WB_TIMEOUT:-30}" "$out/wb" sanitize \
-            "$backend" solutions "$number"
-    done
 }
 
 # Whatever does not compile fails again, under its own name, where it is missing.
