@@ -475,10 +475,26 @@ static int by_place(const void *a, const void *b)
     return p->at != q->at ? p->at - q->at : p->kind != q->kind ? (int)p->kind - (int)q->kind : p->id - q->id;
 }
 
+// Without a statement that declares nothing.
+static void vary_statements(void)
+{
+    for (int t = 1, end; t < count && !too_many; t++) {
+        const bool headed = is(t - 1, ")") && is(all[t - 1].mate - 1, "if for while");
+        if (!mine[all[t].line] || all[t].function < 0 || kind(t) != 'i' || is(t, WORDS) || is_type(t)) continue;
+        if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while")) continue;
+        const int behind = after_template(t + 1);
+        if (kind(behind) == 'i' || !is(end = declared_until(t), ";")) continue;
+        const int id = new_ids(CHANGE_CONDITION, 1, t, end + 1);
+        SAY(id, "nothing");
+        put(all[t].at, CONDITION, id, "\n{ if (!::wb_repair::decide(%d, false))\n", id);
+        put(all[end].end, END_CONDITION, id, "\n}\n");
+    }
+}
+
 bool changes_read(const char *source, const char *skeleton)
 {
     text = strdup(source);
-    change_count = 1;
+    change_count = 1, piece_count = 0, operand_count = 0, count = 0, too_many = false;
     read_tokens();
     find_blocks();
     find_mine(skeleton);
@@ -486,6 +502,7 @@ bool changes_read(const char *source, const char *skeleton)
     vary_conditions();
     vary_operators();
     vary_words();
+    vary_statements();
     vary_operands();
     return piece_count > 0 && !too_many;
 }
