@@ -416,7 +416,7 @@ static void vary_word(int t, const char *other)
 static void vary_words(void)
 {
     char words[] = "expf exp2f expf exp2_fast exp exp2 logf log2f log log2 fmaxf fminf max min "
-                   "row_max row_max_part row_sum row_sum_part = += += -=";  // two and two
+                   "row_max row_max_part row_sum row_sum_part = += += -= += *= *= /=";  // two and two
     for (char *rest = words, *a, *b; (a = strsep(&rest, " ")) && (b = strsep(&rest, " "));)
         for (int t = 1; t < count && !too_many; t++)
             if (mine[all[t].line] && all[t].function >= 0 && (is(t, a) || is(t, b))) vary_word(t, is(t, a) ? b : a);

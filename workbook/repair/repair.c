@@ -826,6 +826,6 @@ int main(int argc, char **argv)
         printf("write `%s` instead of `%s`", changes_text(c), c->of);
     else
         printf("remove `%s`", c->of);
-    printf("; it then reads `%s`\n", changes_quote(c));
+    printf(*changes_quote(c) ? "; it then reads `%s`\n" : "%s\n", changes_quote(c));
     return 0;
 }
