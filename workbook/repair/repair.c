@@ -612,7 +612,7 @@ static void say_edit(const change *c, const char *source, const char *said)
     if (name != said) printf("in its gap %.*s ", (int)strcspn(name, ":\n"), name);
     if (base && !said) printf("`%s` is always %s, and ", changes[base].of, changes[base].put);
     if (!*changes_text(c))
-        printf("`%.*s ...` is missing", (int)strcspn(c->of, "=,;"), c->of);
+        printf("`%.*s%s` is missing", (int)strcspn(c->of, "=,;"), c->of, strpbrk(c->of, "=,;") ? "..." : "");
     else
         printf("`%s` stands in place of `%s`: `%.*s`", changes_text(c), c->of,
                (int)(comment ? comment - line : (long)strlen(line)), line);
@@ -680,10 +680,11 @@ static bool say_alike(const char *source, const char *skeleton, const char *buil
             if (swapped >> n & 1) keep[id] |= at <= changes[id].at && changes[id].at < at + length;
         }
         // An operand for another that the student does not use, or beside it: these are too many.
-        const change *const c = &changes[id];
+        change *const c = &changes[id];
+        if (strcmp(c->put, "nothing") == 0) c->kind = CHANGE_OPERAND;  // what is forgotten is likelier
         if (c->as_it_is && (c->kind == CHANGE_FACTOR ||
                             (isalpha((unsigned char)*c->put) && !strchr(c->put, ' ') && !is_used(c->put, source))))
-            keep[id] = false, changes[id].odd = true;
+            keep[id] = false, c->odd = true;
     }
     changes_keep(keep);
     if (!build(built, command) || !share()) return false;
