@@ -5,7 +5,8 @@
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
 // with all that it starts. First it has the reference solution's text, if there is one, in one gap at a time, and given
 // code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of none, one or more; "neither"
-// also of the given code; or "given", the last. Else that says what change was found, or that none was. Exit status: 0
+// also of the given code; or "given", the last. Behind gaps "as<tab>SENTENCE" says with which mistake there the
+// solution gives the same results, or nothing. Else that says what change was found, or that none was. Exit status: 0
 // a change was found, 1 none, 2 could not run.
 #include "judge/expect.h"
 #include "judge/tolerance.h"
@@ -43,7 +44,7 @@ static bool wrong[MOST_CASES];                   // as the function is
 static double seconds[MOST_CASES];               // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static spent_time own;
-static double budget;  // seconds of a processor, with all that was started
+static double search = 15, budget;  // seconds of a processor, with all that was started
 static repair_shared *shared;
 
 // Seconds of a processor so far.
@@ -102,9 +103,11 @@ static void note(const worker_run *run, int n)
 static bool is_alike(const worker_run *run, int n)
 {
     double apart = 0, off = 0;
+    bool some = false;  // else it did not end well
     for (int k = 0; k < run->count; k++) {
         const expected *const e = &wanted[n][k];
         const noted *const r = &own_results[n][k];
+        some |= r->is != NULL;
         const double rounding = run->tensors[k].type == WB_BFLOAT16 ? 2 * U_BF16 : 8 * U_FLOAT;
         for (size_t i = 0; r->is && i < run->tensors[k].count; i++) {
             const double was = r->is[i], got = wb_get(run->tensors[k].type, worker_tensor(run, k), i);
@@ -114,7 +117,7 @@ static bool is_alike(const worker_run *run, int n)
             if (finite && !expected_is(e, i, was)) apart += fabs(got - was), off += fabs(was - e->want[i]);
         }
     }
-    return apart <= off / 8;
+    return some && apart <= off / 8;
 }
 
 // Whether an output of case n is wrong, or it does not end well, or the time is up.
@@ -648,7 +651,7 @@ static int find_bases(int bases[BASES])
 
 // With which mistake in the gap the reference solution gives the same wrong results: a known one, or an edit. This is
 // no claim about the text that gave them.
-static bool say_alike(const char *source, const char *skeleton, const char *built, const char *command)
+static void say_alike(const char *source, const char *skeleton, const char *built, const char *command)
 {
     static bool keep[REPAIR_IDS];
     static struct known {
@@ -669,7 +672,7 @@ static bool say_alike(const char *source, const char *skeleton, const char *buil
         wrongs++;
         if (first < 0 || seconds[n] < seconds[first]) first = n;
     }
-    if (wrongs < ALIKE_CASES || !changes_read(mended, skeleton)) return false;
+    if (wrongs < ALIKE_CASES || !changes_read(mended, skeleton)) return;
     char *names = of_known("-v tell=names", "");
     for (char *name; (name = strsep(&names, "\n")) && *name && known_count < 64;)
         if ((known[known_count].swaps = add_known(of_known("", name), mended, count))) known[known_count++].name = name;
@@ -687,7 +690,9 @@ static bool say_alike(const char *source, const char *skeleton, const char *buil
             keep[id] = false, c->odd = true;
     }
     changes_keep(keep);
-    if (!build(built, command) || !share()) return false;
+    budget = now() + 2 * search;
+    if (!build(built, command) || !share()) return;
+    budget = now() + search;
     const int base_count = find_bases(bases);
     looks = ALIKE;
     for (int n = 0; n < known_count && !found; n++) {
@@ -713,7 +718,6 @@ static bool say_alike(const char *source, const char *skeleton, const char *buil
         }
     }
     base = 0, looks = JUDGE, swap_count = count;
-    return found;
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -754,7 +758,6 @@ int main(int argc, char **argv)
 #endif
     const char *said = NULL;
     outcome known = {.gaps = "", .lines = ""};
-    double search = 15;
     int chosen = 0;
     uint64_t seed = 0;
     for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
@@ -783,13 +786,12 @@ int main(int argc, char **argv)
     }
     if (!name_gap(argc - 5, argv + 5, source, argv)) return 1;
     budget = now() + 2 * search;
-    bool explained = false;
     if (swapped) {
         bool alone = false;
         for (int n = 0; n < swap_count; n++) alone |= swapped >> n & 1 && swaps[n].alone;
         if (!alone) find_other_cases(), note_all(), worker_retire();
         printf("as\t");
-        explained = say_alike(source, skeleton, argv[2], argv[3]);
+        say_alike(source, skeleton, argv[2], argv[3]);
         puts(""), fflush(stdout);
         first = -1, find_first();
         changes_read(source, skeleton);
@@ -801,7 +803,7 @@ int main(int argc, char **argv)
         printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
         return 1;
     }
-    budget = now() + search / (explained ? 3 : 1);  // then only a line is left to be found
+    budget = now() + search;
     if (!share()) return 2;
     if (!case_count) find_given_cases(argc - 5, argv + 5);
     find_other_cases();
