@@ -79,6 +79,7 @@ typedef struct noted {
 } noted;
 static noted own_results[MOST_CASES][WB_MAX_TENSORS];
 static bool tells[MOST_CASES];             // a number there is wrong
+static double all_apart;                   // of results from what was noted, as parts of how wrong that is
 static enum { JUDGE, NOTE, ALIKE } looks;  // what a case is run for; ALIKE: wrong is what is not as noted
 
 static void note(const worker_run *run, int n)
@@ -117,6 +118,7 @@ static bool is_alike(const worker_run *run, int n)
             if (finite && !expected_is(e, i, was)) apart += fabs(got - was), off += fabs(was - e->want[i]);
         }
     }
+    if (off > 0) all_apart += apart / off;
     return some && apart <= off / 8;
 }
 
@@ -513,6 +515,7 @@ static bool may_hide(const change *c)
 typedef struct trials {
     int next, last;                             // in the order
     bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
+    double apart[REPAIR_IDS];
 } trials;
 
 static void try_some(trials *done)
@@ -522,8 +525,9 @@ static void try_some(trials *done)
     for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
         const int id = shared->on = order[n];
         if (done->fails[like[id]]) continue;
+        all_apart = 0;
         if ((done->fails[id] = is_wrong(first)) || !is_right()) continue;
-        done->mends[id] = true;
+        done->mends[id] = true, done->apart[id] = all_apart;
         const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
         if (last < done->last) done->last = last;
     }
@@ -551,9 +555,13 @@ static int try_all(int found[SUITES])
         for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
             if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
+    double least = INFINITY;
+    for (int n = 0; n < tried; n++)
+        if (done->mends[order[n]]) least = fmin(least, done->apart[order[n]]);
     for (int n = 0; n < 2 * tried && count < SUITES; n++) {
         const int id = order[n % tried];
-        if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
+        if (done->mends[id] && done->apart[id] <= 1.2 * least && (n < tried) == !may_hide(&changes[id]))
+            found[count++] = id;
     }
     return count;
 }
