@@ -620,10 +620,11 @@ static const char *gap_of(const change *c, const char *source)
 static void say_edit(const change *c, const char *source, const char *said)
 {
     const char *const name = gap_of(c, source), *const line = changes_quote(c), *const comment = strstr(line, "  //");
+    const char *const cut = strpbrk(c->of, "=,");
     if (name != said) printf("in its gap %.*s ", (int)strcspn(name, ":\n"), name);
     if (base && !said) printf("`%s` is always %s, and ", changes[base].of, changes[base].put);
     if (!*changes_text(c))
-        printf("`%.*s%s` is missing", (int)strcspn(c->of, "=,;"), c->of, strpbrk(c->of, "=,;") ? "..." : "");
+        printf("`%.*s%s` is missing", (int)(cut ? cut + 1 - c->of : (long)strlen(c->of)), c->of, cut ? " ..." : "");
     else
         printf("`%s` stands in place of `%s`: `%.*s`", changes_text(c), c->of,
                (int)(comment ? comment - line : (long)strlen(line)), line);
