@@ -36,17 +36,16 @@ alike() { # WHOLE INVERSE L SAID
     sed -e "/{ finalize/,/\/\/}/{/\/\/[{}]/!d; /{ finalize/r $work/text" -e '}' $key >"$work/alike.cu"
     said=$(repair "$work/alike.cu" Nq=20,Nk=200,D=16)
     begins 'gap	finalize' "$said"
-    said=$(echo "$said" | sed -n 's/^as\t//p')
     case $said in $4) ;; *) echo "not $4: $said"; failed=1 ;; esac
 }
 alike 'row_sum_whole(l)' '1 / x' 'log2f(x) + y' '*in its gap finalize *\* 0.69314718f*'
 alike l '1 / x' '0.69314718f * y + logf(x)' '*known mistake: l is never completed *'
-alike 'row_sum_whole(l)' '1 / (x + 0.37f)' '0.69314718f * y + logf(x)' ''
+alike 'row_sum_whole(l)' '1 / (x + 0.37f)' '0.69314718f * y + logf(x) + 0.2f' '*none of the edits*'
 # A class's copy has no reference solutions: no gap is named, and no mistake.
 mkdir "$work/class" && for file in *; do [ "$file" = solutions ] || ln -s "$PWD/$file" "$work/class"; done
 said=$(cd "$work/class" && repair "$work/alike.cu" Nq=20,Nk=200,D=16)
 begins 'gap	' "$said"
-case $said in *'as	'* | *'reference solution'*) echo "without solutions: $said"; failed=1 ;; esac
+case $said in *'reference solution'*) echo "without solutions: $said"; failed=1 ;; esac
 mistakes='s/e.col >= left/e.col > left/:in line
 s/scale \* 1.44269504f/scale/:in line
 s/exp2_fast(s/expf(s/:write `exp2f` instead

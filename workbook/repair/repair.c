@@ -5,9 +5,9 @@
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
 // with all that it starts. First it has the reference solution's text, if there is one, in one gap at a time, and given
 // code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of none, one or more; "neither"
-// also of the given code; or "given", the last. Behind gaps "as<tab>SENTENCE" says with which mistake there the
-// solution gives the same results, or nothing. Else that says what change was found, or that none was. Exit status: 0
-// a change was found, 1 none, 2 could not run.
+// also of the given code; or "given", the last. Else a sentence says what change was found; or with which mistake in
+// the gap the solution gives the same results; or that there was none. Exit status: 0 a change was found, 1 none, 2
+// could not run.
 #include "judge/expect.h"
 #include "judge/tolerance.h"
 
@@ -483,8 +483,6 @@ static bool name_gap(int count, char **texts, const char *source, char **words)
     if ((swap_count || *given.says) && build(words[2], words[3]) && share()) {
         find_given_cases(count, texts);
         find_gap();
-        if (first >= 0 && !swapped) find_other_cases();  // while the worker has the student's text
-        note_all();
         if (*given.says && !swapped)  // no small case: calls before the failed one matter
             tests = first < 0 ? try_suite(&(change){.at = 0}, given.restored, words[2], words[3])
                               : try_as(given.restored, 0, "", 0, 0, words[2], words[3]);
@@ -659,8 +657,8 @@ static int find_bases(int bases[BASES])
 }
 
 // With which mistake in the gap the reference solution gives the same wrong results: a known one, or an edit. This is
-// no claim about the text that gave them.
-static void say_alike(const char *source, const char *skeleton, const char *built, const char *command)
+// no claim about the text that gave them. False, and nothing is said, where there is none.
+static bool say_alike(const char *source, const char *skeleton, const char *built, const char *command)
 {
     static bool keep[REPAIR_IDS];
     static struct known {
@@ -681,7 +679,7 @@ static void say_alike(const char *source, const char *skeleton, const char *buil
         wrongs++;
         if (first < 0 || seconds[n] < seconds[first]) first = n;
     }
-    if (wrongs < ALIKE_CASES || !changes_read(mended, skeleton)) return;
+    if (wrongs < ALIKE_CASES || !changes_read(mended, skeleton)) return false;
     char *names = of_known("-v tell=names", "");
     for (char *name; (name = strsep(&names, "\n")) && *name && known_count < 64;)
         if ((known[known_count].swaps = add_known(of_known("", name), mended, count))) known[known_count++].name = name;
@@ -700,23 +698,26 @@ static void say_alike(const char *source, const char *skeleton, const char *buil
     }
     changes_keep(keep);
     budget = now() + 2 * search;
-    if (!build(built, command) || !share()) return;
+    if (!build(built, command) || !share()) return false;
     budget = now() + search;
+    memset(distance, 0, sizeof distance);  // they are of another text
     const int base_count = find_bases(bases);
     looks = ALIKE;
     for (int n = 0; n < known_count && !found; n++) {
         if (!is_right_with(known[n].swaps)) continue;
         found++;
         char *const sentence = of_known("-v tell=sentence", known[n].name);
-        printf("in all %d cases tried, the results are those of a known mistake: %.*s", case_count,
-               (int)strcspn(sentence, "\n"), sentence);
+        printf("no edit of one place fixes it; in all %d cases tried, its results are those of a known mistake: %.*s",
+               case_count, (int)strcspn(sentence, "\n"), sentence);
     }
     worker_retire();
     for (int n = 0; n < base_count && !found; n++) {
         base = bases[n];
         found = try_all(likely);
         if (!found) continue;
-        printf("in all %d cases tried, the results are those of the reference solution, if ", case_count);
+        printf("no edit of one place fixes it; in all %d cases tried, its results are those of the reference solution, "
+               "if ",
+               case_count);
         say_edit(&changes[*likely], mended, NULL);
         for (int k = 1; k < found; k++) {
             const change *const one = &changes[*likely], *const c = &changes[likely[k]];
@@ -726,7 +727,8 @@ static void say_alike(const char *source, const char *skeleton, const char *buil
             }
         }
     }
-    base = 0, looks = JUDGE, swap_count = count;
+    if (found) puts("");
+    return found;
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -794,17 +796,6 @@ int main(int argc, char **argv)
         return build(argv[2], argv[3]) ? choose(chosen, seed, argv[2]) : 1;
     }
     if (!name_gap(argc - 5, argv + 5, source, argv)) return 1;
-    budget = now() + 2 * search;
-    if (swapped) {
-        bool alone = false;
-        for (int n = 0; n < swap_count; n++) alone |= swapped >> n & 1 && swaps[n].alone;
-        if (!alone) find_other_cases(), note_all(), worker_retire();
-        printf("as\t");
-        say_alike(source, skeleton, argv[2], argv[3]);
-        puts(""), fflush(stdout);
-        first = -1, find_first();
-        changes_read(source, skeleton);
-    }
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
@@ -824,8 +815,10 @@ int main(int argc, char **argv)
     int likely[SUITES], found = 0;
     const int count = try_all(likely);
     budget = now() + 2 * search;
+    if (swapped) note_all();
     for (int n = 0; n < count && !found; n++)
         if (try_suite(&changes[likely[n]], whole, argv[2], argv[3]) == 0) found = likely[n];
+    if (!found && swapped && say_alike(source, skeleton, argv[2], argv[3])) return 1;
     if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)

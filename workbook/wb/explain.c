@@ -51,26 +51,18 @@ static char *lines_of(const cause *c, const char *finding)
     return all;
 }
 
-static char *line_from(int file)
-{
-    static char line[2000];
-    size_t length = 0;
-    while (length + 1 < sizeof line && read(file, &line[length], 1) == 1 && line[length] != '\n') length++;
-    line[length] = 0;
-    return line;
-}
-
 // What the search has found to hold the mistake: changed given code, or, if it has the reference solution to try, gaps.
 static void ask_gap(cause *c)
 {
     outcome *const o = c->a->outcome;
-    char file[64];
+    char line[400], file[64];
+    size_t length = 0;
     const bool solved = gaps_file_in("solutions", c->a->problem, file, sizeof file);
     if (c->searching <= 0 || c->asked || (!solved && !*c->code.says)) return;
     say_now("  now trying %s\n",
             solved ? "the reference solution's text in one gap at a time" : "the given code as it was");
-    const char *const line = line_from(c->tried);
-    c->asked = true;
+    while (length + 1 < sizeof line && read(c->tried, &line[length], 1) == 1 && line[length] != '\n') length++;
+    line[length] = 0, c->asked = true;
     c->certain = strncmp(line, "gap\t", 4) == 0 && line[4];
     c->restored = strcmp(line, "given") == 0, c->fails_too = strcmp(line, "neither") == 0;
     if (c->restored) o->gaps = "";
@@ -221,11 +213,6 @@ static void end_repair(cause *c)
     if (!c->searching) return;
     if (!c->asked && (ask_gap(c), c->certain || c->restored)) say_gaps(c, 1, "");
     if (c->restored && child_wait(c->searching)) return;  // nothing else was looked for
-    if (c->certain) {
-        say_now("  now trying mistakes in the reference solution's text of it, for one with the same results\n");
-        const char *const line = line_from(c->tried);
-        if (strncmp(line, "as\t", 3) == 0 && line[3]) say("  %s\n", line + 3);
-    }
     say_now("  now searching for an edit that fixes it: %s CPU seconds, after compiling (REPAIR=0 omits the search)\n",
             setting("REPAIR", "15"));
     a->outcome->lines = text_of("%s%s", lines_of(c, c->failure), lines_of(c, c->found));
