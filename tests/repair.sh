@@ -1,7 +1,7 @@
 #!/bin/sh
 # repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (SEED repeats) it names the
 # lines, and of several places in a line the right one, and its gap; an edit that is right for one head dimension only is
-# not named.
+# not named. Of a text that is unlike the key's it says which mistake in the key gives the same wrong results.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
@@ -21,7 +21,7 @@ begins() { # LINE SAID
 }
 mkdir -p $out/repaired
 said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }
-sed '/{ finalize/a l = rowwise(l, [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; });' $key >"$work/both.cu"
+sed 's/l = row_sum_whole(l)/l = rowwise(row_sum_whole(l), [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; })/' $key >"$work/both.cu"
 said=$(repair "$work/both.cu" Nq=20,Nk=200,D=16) && { echo "l is wrong for each D: $said"; failed=1; }
 begins 'gap	finalize' "$said"
 # l is the whole row's from the beginning, and O is divided by twice as much.
@@ -29,6 +29,23 @@ sed 's/row_sum_part(S)/row_sum(S)/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >
 begins 'gap	accumulate|finalize' "$(repair "$work/own.cu" Nq=20,Nk=200,D=16)"
 sed 's/scale \* 1.44269504f/scale/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >"$work/two.cu" # not in a gap alone
 begins neither "$(repair "$work/two.cu" Nq=20,Nk=200,D=16)"
+# Another text of `finalize`, and what is said of a mistake in it: an edit of the key, a known one, or nothing.
+alike() { # WHOLE INVERSE L SAID
+    printf '%s\n' "const row_vec<ROWS> whole = $1;" "scale_rows(O_reg, rowwise(whole, [](float x) { return $2; }));" \
+        "L_row = rowwise(whole, m, [](float x, float y) { return $3; });" >"$work/text"
+    sed -e "/{ finalize/,/\/\/}/{/\/\/[{}]/!d; /{ finalize/r $work/text" -e '}' $key >"$work/alike.cu"
+    said=$(repair "$work/alike.cu" Nq=20,Nk=200,D=16)
+    begins 'gap	finalize' "$said"
+    case $said in $4) ;; *) echo "not $4: $said"; failed=1 ;; esac
+}
+alike 'row_sum_whole(l)' '1 / x' 'log2f(x) + y' '*in its gap finalize *\* 0.69314718f*'
+alike l '1 / x' '0.69314718f * y + logf(x)' '*known mistake: l is never completed *'
+alike 'row_sum_whole(l)' '1 / (x + 0.37f)' '0.69314718f * y + logf(x) + 0.2f' '*none of the edits*'
+# A class's copy has no reference solutions: no gap is named, and no mistake.
+mkdir "$work/class" && for file in *; do [ "$file" = solutions ] || ln -s "$PWD/$file" "$work/class"; done
+said=$(cd "$work/class" && repair "$work/alike.cu" Nq=20,Nk=200,D=16)
+begins 'gap	' "$said"
+case $said in *'reference solution'*) echo "without solutions: $said"; failed=1 ;; esac
 mistakes='s/e.col >= left/e.col > left/:in line
 s/scale \* 1.44269504f/scale/:in line
 s/exp2_fast(s/expf(s/:write `exp2f` instead

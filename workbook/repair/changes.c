@@ -397,7 +397,9 @@ static void vary_word(int t, const char *other)
     const int to = is(t + 1, "{") ? 0 : !calls ? declared_until(t) : is(t + 1, "(") ? all[t + 1].mate + 1 : 0;
     int from = t - 1;
     while (is(from, "]") || is(from - 1, ". ->")) from = is(from, "]") ? all[from].mate - 1 : from - 2;
-    if (to <= t + 1 || (calls ? is(t - 1, ". -> ::") : !is(from - 1, "; { } ) else") || is(all[t].block, "("))) return;
+    if (to <= t + 1 || (is(t, "=") && *other != '+') ||
+        (calls ? is(t - 1, ". -> ::") : !is(from - 1, "; { } ) else") || is(all[t].block, "(")))
+        return;
     const int id = new_ids(calls ? CHANGE_OPERAND : CHANGE_NEAR, 1, t, t + 1);
     const char *const rest = plain(t + 1, to), *const begin = plain(from, t);
     if (is(t, "="))
@@ -416,7 +418,7 @@ static void vary_word(int t, const char *other)
 static void vary_words(void)
 {
     char words[] = "expf exp2f expf exp2_fast exp exp2 logf log2f log log2 fmaxf fminf max min "
-                   "row_max row_max_part row_sum row_sum_part = += += -=";  // two and two
+                   "row_max row_max_part row_sum row_sum_part = += += -= += *= *= /= *= =";  // two and two
     for (char *rest = words, *a, *b; (a = strsep(&rest, " ")) && (b = strsep(&rest, " "));)
         for (int t = 1; t < count && !too_many; t++)
             if (mine[all[t].line] && all[t].function >= 0 && (is(t, a) || is(t, b))) vary_word(t, is(t, a) ? b : a);
@@ -475,10 +477,26 @@ static int by_place(const void *a, const void *b)
     return p->at != q->at ? p->at - q->at : p->kind != q->kind ? (int)p->kind - (int)q->kind : p->id - q->id;
 }
 
+// Without a statement that declares nothing.
+static void vary_statements(void)
+{
+    for (int t = 1, end; t < count && !too_many; t++) {
+        const bool headed = is(t - 1, ")") && is(all[t - 1].mate - 1, "if for while");
+        if (!mine[all[t].line] || all[t].function < 0 || kind(t) != 'i' || is(t, WORDS) || is_type(t)) continue;
+        if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while")) continue;
+        const int behind = after_template(t + 1);
+        if (kind(behind) == 'i' || !is(end = declared_until(t), ";")) continue;
+        const int id = new_ids(CHANGE_CONDITION, 1, t, end + 1);
+        SAY(id, "nothing");
+        put(all[t].at, CONDITION, id, "\n{ if (!::wb_repair::decide(%d, false))\n", id);
+        put(all[end].end, END_CONDITION, id, "\n}\n");
+    }
+}
+
 bool changes_read(const char *source, const char *skeleton)
 {
     text = strdup(source);
-    change_count = 1;
+    change_count = 1, piece_count = 0, operand_count = 0, count = 0, too_many = false;
     read_tokens();
     find_blocks();
     find_mine(skeleton);
@@ -486,6 +504,7 @@ bool changes_read(const char *source, const char *skeleton)
     vary_conditions();
     vary_operators();
     vary_words();
+    vary_statements();
     vary_operands();
     return piece_count > 0 && !too_many;
 }

@@ -5,9 +5,11 @@
 // FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
 // with all that it starts. First it has the reference solution's text, if there is one, in one gap at a time, and given
 // code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of none, one or more; "neither"
-// also of the given code; or "given", the last. Else that says what change was found, or that none was. Exit status: 0
-// a change was found, 1 none, 2 could not run.
+// also of the given code; or "given", the last. Else a sentence says what change was found; or with which mistake in
+// the gap the solution gives the same results; or that there was none. Exit status: 0 a change was found, 1 none, 2
+// could not run.
 #include "judge/expect.h"
+#include "judge/tolerance.h"
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
@@ -31,6 +33,7 @@ enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES 
 enum { RANDOM = 24, SUITES = 4 };  // cases that a change has to pass as well; changes for the suite
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
 enum { FAR = 2 };
+enum { BASES = 4, ALIKE_CASES = 2 };
 enum { DRAWN = 10, FEW = 6 };     // edits drawn for each chosen: some are never reached, or equal; cases of each
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
@@ -41,7 +44,7 @@ static bool wrong[MOST_CASES];                   // as the function is
 static double seconds[MOST_CASES];               // of a case
 static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static spent_time own;
-static double budget;  // seconds of a processor, with all that was started
+static double search = 15, budget;  // seconds of a processor, with all that was started
 static repair_shared *shared;
 
 // Seconds of a processor so far.
@@ -70,6 +73,55 @@ static int processes(void)
     return jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
 }
 
+// What the function's own outputs are, noted once; `wide`: how much larger their errors may be than the oracle's.
+typedef struct noted {
+    double *is, wide;
+} noted;
+static noted own_results[MOST_CASES][WB_MAX_TENSORS];
+static bool tells[MOST_CASES];             // a number there is wrong
+static double all_apart;                   // of results from what was noted, as parts of how wrong that is
+static enum { JUDGE, NOTE, ALIKE } looks;  // what a case is run for; ALIKE: wrong is what is not as noted
+
+static void note(const worker_run *run, int n)
+{
+    for (int k = 0; k < run->count; k++) {
+        const expected *const e = &wanted[n][k];
+        double is = 1e-30, should = 1e-30;
+        if (!e->want || own_results[n][k].is) continue;
+        double *const all = own_results[n][k].is = malloc(run->tensors[k].count * sizeof(double));
+        wb_get_all(run->tensors[k].type, worker_tensor(run, k), run->tensors[k].count, all);
+        for (size_t i = 0; i < run->tensors[k].count; i++) {
+            if (!isfinite(all[i]) || !isfinite(e->want[i])) continue;
+            is += all[i] * all[i], should += e->want[i] * e->want[i];
+            tells[n] |= !expected_is(e, i, all[i]);
+        }
+        own_results[n][k].wide = is > should ? 2 * sqrt(is / should) : 2;
+    }
+}
+
+// Whether outputs are those that were noted: each within the rounding of both, and, of what is wrong, all together
+// within an eighth of how wrong it is.
+static bool is_alike(const worker_run *run, int n)
+{
+    double apart = 0, off = 0;
+    bool some = false;  // else it did not end well
+    for (int k = 0; k < run->count; k++) {
+        const expected *const e = &wanted[n][k];
+        const noted *const r = &own_results[n][k];
+        some |= r->is != NULL;
+        const double rounding = run->tensors[k].type == WB_BFLOAT16 ? 2 * U_BF16 : 8 * U_FLOAT;
+        for (size_t i = 0; r->is && i < run->tensors[k].count; i++) {
+            const double was = r->is[i], got = wb_get(run->tensors[k].type, worker_tensor(run, k), i);
+            const bool finite = isfinite(was) && isfinite(e->want[i]), same = isnan(was) ? isnan(got) : got == was;
+            if (isnan(e->tolerance[i])) continue;
+            if (!same && !(fabs(got - was) <= r->wide * e->tolerance[i] + rounding * fabs(was))) return false;
+            if (finite && !expected_is(e, i, was)) apart += fabs(got - was), off += fabs(was - e->want[i]);
+        }
+    }
+    if (off > 0) all_apart += apart / off;
+    return some && apart <= off / 8;
+}
+
 // Whether an output of case n is wrong, or it does not end well, or the time is up.
 static bool is_wrong(int n)
 {
@@ -86,7 +138,9 @@ static bool is_wrong(int n)
     if (worker_late(&run)) now(), own.cpu = before + atof(limit);  // whether it turned or slept
     if (x->device_status != WB_OK) worker_retire();                // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
-    for (int k = 0; k < run.count; k++)
+    if (right && looks == NOTE) note(&run, n);
+    if (right && looks == ALIKE) right = is_alike(&run, n);
+    for (int k = 0; k < run.count && looks != ALIKE; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
             right = expected_is(&wanted[n][k], i, wb_get(run.tensors[k].type, worker_tensor(&run, k), i));
     worker_end(&run);
@@ -201,6 +255,9 @@ static void find_given_cases(int count, char **given)
 
 static void find_other_cases(void)
 {
+    static bool found;
+    if (found) return;
+    found = true;
     char texts[MAX_CASES][WB_CASE_TEXT];
     wb_case c;
     const int listed = diagnose_cases(problem, texts);
@@ -242,12 +299,14 @@ static int distance_of(const change *c) { return distance[c->line < LINES ? c->l
 
 // The reference solution's text in place of a gap, and of gaps without a line between them, which may share names.
 typedef struct swap {
+    const gap *from, *to;
     int at, end;
     char *names;  // "max|rescale"
     const char *text;
     int length;
     bool alone;  // the file is compiled with it, since given code uses names that the gap declares
 } swap;
+static char solution[64], *reference;  // its file, and what that holds
 static swap swaps[64];
 static int swap_count;
 static uint64_t swapped;  // those that make cases right; 0: it is not known
@@ -281,12 +340,12 @@ static int followers(const char *source, const gap *gaps, int count)
     return n;
 }
 
-static void add_swap(const char *source, const char *reference, const gap *a, const gap *b)
+static void add_swap(const char *source, const gap *a, const gap *b)
 {
     int mine, theirs;
     const char *const at = text_in(source, a, b, &mine), *const text = text_in(reference, a, b, &theirs);
     swap *const s = &swaps[swap_count];
-    *s = (swap){(int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, .alone = false};
+    *s = (swap){a, b, (int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, .alone = false};
     for (const gap *g = a + 1; g <= b; g++)
         if (asprintf(&s->names, "%s|%s", s->names, g->name) < 0) return;
     if (!mine || !theirs || swap_count == 63) return;
@@ -296,15 +355,14 @@ static void add_swap(const char *source, const char *reference, const gap *a, co
 
 static void find_swaps(const char *file, const char *source)
 {
-    char path[64];
-    gap gaps[MAX_GAPS];
-    if (!gaps_file_in("solutions", problem, path, sizeof path)) return;
-    const char *const reference = grades_read_file("%s", path);
+    static gap gaps[MAX_GAPS];
+    if (!gaps_file_in("solutions", problem, solution, sizeof solution)) return;
+    reference = grades_read_file("%s", solution);
     const int count = gaps_in(problem, file, gaps);
     qsort(gaps, (size_t)count, sizeof *gaps, by_line);
     for (int n = 0, more; n < count; n += more + 1)
-        if ((more = followers(source, gaps + n, count - n))) add_swap(source, reference, &gaps[n], &gaps[n + more]);
-    for (int n = 0; n < count; n++) add_swap(source, reference, &gaps[n], &gaps[n]);
+        if ((more = followers(source, gaps + n, count - n))) add_swap(source, &gaps[n], &gaps[n + more]);
+    for (int n = 0; n < count; n++) add_swap(source, &gaps[n], &gaps[n]);
 }
 
 static bool is_right(void)
@@ -313,6 +371,12 @@ static bool is_right(void)
     for (int k = 0; k < case_count; k++)
         if (k != first && is_wrong(k)) return false;
     return true;
+}
+static void note_all(void)
+{
+    looks = NOTE;
+    for (int n = 0; n < case_count; n++) is_wrong(n);
+    looks = JUDGE;
 }
 static bool is_right_with(uint64_t some)
 {
@@ -356,6 +420,7 @@ static int try_as(const char *source, int at, const char *put, int length, int e
 
 // ------------------------ trying
 
+static int base;  // a condition that is always or never met, and with which the cases are right
 static int order[REPAIR_IDS], order_count;
 static int like[REPAIR_IDS];  // the first in the order with the same values there; 0: it is not in the order
 
@@ -363,7 +428,7 @@ static int like[REPAIR_IDS];  // the first in the order with the same values the
 static void probe(int what, int from, int to)
 {
     memset(shared->values, 0, sizeof shared->values);
-    shared->on = 0, shared->probing = what;
+    shared->on = 0, shared->also = base, shared->probing = what;
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
     worker_retire();
@@ -374,6 +439,7 @@ static void find_order(void)
 {
     probe(REPAIR_VALUES, first, first + 1);
     const uint64_t *const values = shared->values;
+    order_count = 0, memset(like, 0, sizeof like);
     for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
@@ -405,7 +471,7 @@ static bool is_swapped(int at)
     return !swapped;
 }
 
-// Says whether it is changed given code, or the gap; only the edits in that are left. False: there is none to try.
+// Says whether it is changed given code, or the gap. False: there is no edit to try.
 static bool name_gap(int count, char **texts, const char *source, char **words)
 {
     static bool keep[REPAIR_IDS];
@@ -432,8 +498,6 @@ static bool name_gap(int count, char **texts, const char *source, char **words)
     for (int n = 0, some = 0; n < swap_count; n++)
         if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
     puts(""), fflush(stdout);
-    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
-    changes_keep(keep);
     return true;
 }
 
@@ -449,16 +513,19 @@ static bool may_hide(const change *c)
 typedef struct trials {
     int next, last;                             // in the order
     bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
+    double apart[REPAIR_IDS];
 } trials;
 
 static void try_some(trials *done)
 {
     if (!share()) return;
+    shared->also = base;
     for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
         const int id = shared->on = order[n];
         if (done->fails[like[id]]) continue;
+        all_apart = 0;
         if ((done->fails[id] = is_wrong(first)) || !is_right()) continue;
-        done->mends[id] = true;
+        done->mends[id] = true, done->apart[id] = all_apart;
         const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
         if (last < done->last) done->last = last;
     }
@@ -486,11 +553,182 @@ static int try_all(int found[SUITES])
         for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
             if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
+    double least = INFINITY;
+    for (int n = 0; n < tried; n++)
+        if (done->mends[order[n]]) least = fmin(least, done->apart[order[n]]);
     for (int n = 0; n < 2 * tried && count < SUITES; n++) {
         const int id = order[n % tried];
-        if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
+        if (done->mends[id] && done->apart[id] <= 1.2 * least && (n < tried) == !may_hide(&changes[id]))
+            found[count++] = id;
     }
     return count;
+}
+
+// ------------------------ the same wrong results
+
+// A text with another in place of its part from `at` to `end`.
+static char *replaced(const char *in, const char *at, int size, const char *by, int length)
+{
+    char *made;
+    if (asprintf(&made, "%.*s%.*s%s", (int)(at - in), in, length, by, at + size) < 0) abort();
+    return made;
+}
+
+// What edit.awk says of wrong.diff: "-v tell=names", or with an entry its sentence; or the solution with that mistake.
+static char *of_known(const char *tell, const char *entry)
+{
+    char command[400], *text = NULL;
+    size_t room = 0;
+    snprintf(command, sizeof command, "awk -v list=solutions/%02d/wrong.diff %s %s%s -f workbook/loop/edit.awk %s",
+             problem->number, tell, *entry ? "-v entry=" : "", entry, *tell ? "" : solution);
+    FILE *const from = popen(command, "r");
+    if (!from || getdelim(&text, &room, 0, from) < 0) text = NULL;
+    if (from) pclose(from);
+    return text ? text : strdup("");
+}
+
+// The swaps that put that mistake into what is in the gaps now; 0: it is elsewhere, too, or cannot be put there.
+static uint64_t add_known(const char *mistaken, const char *source, int count)
+{
+    char *made = strdup(reference);
+    uint64_t some = 0;
+    for (int n = 0, old, length, here; n < count; n++) {
+        const swap *const s = &swaps[n];
+        if (!(swapped >> n & 1)) continue;
+        const char *const put = text_in(mistaken, s->from, s->to, &length), *const is =
+                                                                                text_in(made, s->from, s->to, &old);
+        if (old == length && strncmp(is, put, (size_t)old) == 0) continue;
+        made = replaced(made, is, old, put, length);
+        const int at = (int)(text_in(source, s->from, s->to, &here) - source);
+        if (swap_count == 63 || !changes_swap(swap_count, at, at + here, put, length)) return 0;
+        some |= 1ull << swap_count++;
+    }
+    return strcmp(made, mistaken) == 0 ? some : 0;
+}
+
+static const char *gap_of(const change *c, const char *source)
+{
+    const char *name = "";
+    for (const char *at = source; at < source + c->at; at = next_line(at))
+        if (strncmp(at + strspn(at, " "), "//{ ", 4) == 0) name = at + strspn(at, " ") + 4;
+    return name;
+}
+
+// Of the solution no more is quoted than the edit needs: of a statement, what it begins with.
+static void say_edit(const change *c, const char *source, const char *said)
+{
+    const char *const name = gap_of(c, source), *const line = changes_quote(c), *const comment = strstr(line, "  //");
+    const char *const cut = strpbrk(c->of, "=,");
+    if (name != said) printf("in its gap %.*s ", (int)strcspn(name, ":\n"), name);
+    if (base && !said) printf("`%s` is always %s, and ", changes[base].of, changes[base].put);
+    if (!*changes_text(c))
+        printf("`%.*s%s` is missing", (int)(cut ? cut + 1 - c->of : (long)strlen(c->of)), c->of, cut ? " ..." : "");
+    else
+        printf("`%s` stands in place of `%s`: `%.*s`", changes_text(c), c->of,
+               (int)(comment ? comment - line : (long)strlen(line)), line);
+}
+
+// Whether a name that an edit puts there is one of the student's in these gaps.
+static bool is_used(const char *name, const char *source)
+{
+    for (int n = 0; n < swap_count; n++)
+        for (const char *at = source + swaps[n].at; swapped >> n & 1 && at < source + swaps[n].end; at++) {
+            const size_t size = strlen(name);
+            const bool inside = at > source && (isalnum((unsigned char)at[-1]) || at[-1] == '_');
+            if (!inside && strncmp(at, name, size) == 0 && !isalnum((unsigned char)at[size]) && at[size] != '_')
+                return true;
+        }
+    return false;
+}
+
+// Conditions that may as well always or never be met: the reference solution may put off what a student always does.
+static int find_bases(int bases[BASES])
+{
+    int n = 0;
+    bases[n++] = 0;
+    probe(REPAIR_REACHED, 0, case_count);
+    for (int id = 1; id < change_count && n < BASES; id++) {
+        if ((strcmp(changes[id].put, "true") && strcmp(changes[id].put, "false")) || !shared->values[id]) continue;
+        shared->on = id;
+        if (is_right()) bases[n++] = id;
+    }
+    shared->on = 0;
+    return n;
+}
+
+// With which mistake in the gap the reference solution gives the same wrong results: a known one, or an edit. This is
+// no claim about the text that gave them. False, and nothing is said, where there is none.
+static bool say_alike(const char *source, const char *skeleton, const char *built, const char *command)
+{
+    static bool keep[REPAIR_IDS];
+    static struct known {
+        uint64_t swaps;
+        char *name;
+    } known[64];
+    const int count = swap_count;
+    int known_count = 0, wrongs = 0, length, likely[SUITES], bases[BASES], found = 0;
+    char *mended = strdup(source);
+    for (int n = 0; n < count; n++) {
+        if (!(swapped >> n & 1)) continue;
+        const char *const at = text_in(mended, swaps[n].from, swaps[n].to, &length);
+        mended = replaced(mended, at, length, swaps[n].text, swaps[n].length);
+    }
+    first = -1;
+    for (int n = 0; n < case_count; n++) {
+        if (!wrong[n] || !tells[n]) continue;
+        wrongs++;
+        if (first < 0 || seconds[n] < seconds[first]) first = n;
+    }
+    if (wrongs < ALIKE_CASES || !changes_read(mended, skeleton)) return false;
+    char *names = of_known("-v tell=names", "");
+    for (char *name; (name = strsep(&names, "\n")) && *name && known_count < 64;)
+        if ((known[known_count].swaps = add_known(of_known("", name), mended, count))) known[known_count++].name = name;
+    for (int id = 1; id < change_count; id++) {
+        keep[id] = changes[id].kind == CHANGE_SWAP;
+        for (int n = 0; n < count; n++) {
+            const int at = (int)(text_in(mended, swaps[n].from, swaps[n].to, &length) - mended);
+            if (swapped >> n & 1) keep[id] |= at <= changes[id].at && changes[id].at < at + length;
+        }
+        // An operand for another that the student does not use, or beside it: these are too many.
+        change *const c = &changes[id];
+        if (strcmp(c->put, "nothing") == 0) c->kind = CHANGE_OPERAND;  // what is forgotten is likelier
+        if (c->as_it_is && (c->kind == CHANGE_FACTOR ||
+                            (isalpha((unsigned char)*c->put) && !strchr(c->put, ' ') && !is_used(c->put, source))))
+            keep[id] = false, c->odd = true;
+    }
+    changes_keep(keep);
+    budget = now() + 2 * search;
+    if (!build(built, command) || !share()) return false;
+    budget = now() + search;
+    memset(distance, 0, sizeof distance);  // they are of another text
+    const int base_count = find_bases(bases);
+    looks = ALIKE;
+    for (int n = 0; n < known_count && !found; n++) {
+        if (!is_right_with(known[n].swaps)) continue;
+        found++;
+        char *const sentence = of_known("-v tell=sentence", known[n].name);
+        printf("no edit of one place fixes it; in all %d cases tried, its results are those of a known mistake: %.*s",
+               case_count, (int)strcspn(sentence, "\n"), sentence);
+    }
+    worker_retire();
+    for (int n = 0; n < base_count && !found; n++) {
+        base = bases[n];
+        found = try_all(likely);
+        if (!found) continue;
+        printf("no edit of one place fixes it; in all %d cases tried, its results are those of the reference solution, "
+               "if ",
+               case_count);
+        say_edit(&changes[*likely], mended, NULL);
+        for (int k = 1; k < found; k++) {
+            const change *const one = &changes[*likely], *const c = &changes[likely[k]];
+            if (c->end <= one->at || one->end <= c->at) {
+                printf(", or "), say_edit(c, mended, gap_of(one, mended));
+                break;
+            }
+        }
+    }
+    if (found) puts("");
+    return found;
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -532,7 +770,6 @@ int main(int argc, char **argv)
 #endif
     const char *said = NULL;
     outcome known = {.gaps = "", .lines = ""};
-    double search = 15;
     int chosen = 0;
     uint64_t seed = 0;
     for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argc -= 2, argv += 2) {
@@ -560,6 +797,8 @@ int main(int argc, char **argv)
         return build(argv[2], argv[3]) ? choose(chosen, seed, argv[2]) : 1;
     }
     if (!name_gap(argc - 5, argv + 5, source, argv)) return 1;
+    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
+    changes_keep(keep);
     budget = now() + 2 * search;
     if (!build(argv[2], argv[3])) {
         printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
@@ -577,8 +816,10 @@ int main(int argc, char **argv)
     int likely[SUITES], found = 0;
     const int count = try_all(likely);
     budget = now() + 2 * search;
+    if (swapped) note_all();
     for (int n = 0; n < count && !found; n++)
         if (try_suite(&changes[likely[n]], whole, argv[2], argv[3]) == 0) found = likely[n];
+    if (!found && swapped && say_alike(source, skeleton, argv[2], argv[3])) return 1;
     if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)
@@ -591,6 +832,6 @@ int main(int argc, char **argv)
         printf("write `%s` instead of `%s`", changes_text(c), c->of);
     else
         printf("remove `%s`", c->of);
-    printf("; it then reads `%s`\n", changes_quote(c));
+    printf(*changes_quote(c) ? "; it then reads `%s`\n" : "%s\n", changes_quote(c));
     return 0;
 }
