@@ -1,7 +1,7 @@
 #!/bin/sh
 # repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (SEED repeats) it names the
-# lines, and of several places in a line the right one, and its gap; an edit that is right for one head dimension only is
-# not named. Of a text that is unlike the key's it says which mistake in the key gives the same wrong results.
+# lines, and of several places in a line the right one, and its gap; an edit that is right for one head dimension only
+# is not named. Of a text that is unlike the key's it says which mistake in the key gives the same wrong results.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
@@ -21,7 +21,7 @@ begins() { # LINE SAID
 }
 mkdir -p $out/repaired
 said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }
-sed 's/l = row_sum_whole(l)/l = rowwise(row_sum_whole(l), [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; })/' $key >"$work/both.cu"
+sed 's/= row_sum_whole(l)/= rowwise(row_sum_whole(l), [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; })/' $key >"$work/both.cu"
 said=$(repair "$work/both.cu" Nq=20,Nk=200,D=16) && { echo "l is wrong for each D: $said"; failed=1; }
 begins 'gap	finalize' "$said"
 # l is the whole row's from the beginning, and O is divided by twice as much.

@@ -1,13 +1,10 @@
 // repair.c - looks for a change of a function with which all tests pass (README.md; generate and validate: Weimer,
 // Nguyen, Le Goues, Forrest 2009): repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]
 //
-// BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), and there when
-// FILE.lock can be locked, while this compiles. When all changes are compiled it has n seconds of a processor (15),
-// with all that it starts. First it has the reference solution's text, if there is one, in one gap at a time, and given
-// code as it was. A line says with what the cases come out right: "gap<tab>NAME|NAME" of none, one or more; "neither"
-// also of the given code; or "given", the last. Else a sentence says what change was found; or with which mistake in
-// the gap the solution gives the same results; or that there was none. Exit status: 0 a change was found, 1 none, 2
-// could not run.
+// BUILT is written, and the command BUILD makes WB_WORKER of it. FILE is an outcome (score/outcome.h), there when
+// FILE.lock can be locked. n: seconds of a processor (15), with all that it starts, when all changes are compiled. A
+// line says with what the cases come out right: "gap<tab>NAME|NAME" of none, one or more; "neither" also of the given
+// code; or "given", the last. Else a sentence says what was found. Exit status: 0 a change, 1 none, 2 could not run.
 #include "judge/expect.h"
 #include "judge/tolerance.h"
 
@@ -46,6 +43,7 @@ static int case_count, wrong_count, first = -1;  // the cheapest wrong one
 static spent_time own;
 static double search = 15, budget;  // seconds of a processor, with all that was started
 static repair_shared *shared;
+static const char *source, *built, *command;  // the text, what is written of it, and what compiles that
 
 // Seconds of a processor so far.
 static double now(void)
@@ -150,18 +148,18 @@ static bool is_wrong(int n)
 // ------------------------ building
 
 // The status with which a command ends; what it says goes into a file.
-static int status_of(const char *command, const char *log)
+static int status_of(const char *line, const char *log)
 {
     char left[40], text[9000];
     snprintf(left, sizeof left, "%g", budget - now());
-    snprintf(text, sizeof text, "{ %s\n} >%s 2>&1", command, log);
+    snprintf(text, sizeof text, "{ %s\n} >%s 2>&1", line, log);
     const int status = spent_within((char *[]){left, "sh", "-c", text, NULL});
     if (status == SPENT_LATE) spent_add(&own, budget);
     return status;
 }
 
 // Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
-static bool build(const char *built, const char *command)
+static bool build(void)
 {
     char mark[300], log[4096];
     snprintf(mark, sizeof mark, "%s:", strrchr(built, '/') ? strrchr(built, '/') + 1 : built);
@@ -189,7 +187,7 @@ static bool build(const char *built, const char *command)
 static int head_dim;  // of the case that failed; others may be left out
 
 // Leaves out the lines that choose a kernel of another head dimension than that case's: each is compiled for itself.
-static void leave_out_head_dims(char *source, const char *given)
+static void leave_out_head_dims(char *text, const char *given)
 {
     wb_case c;
     if (!given || wb_case_parse(problem, given, &c) != WB_OK || !c.shape.head_dim) return;
@@ -199,8 +197,8 @@ static void leave_out_head_dims(char *source, const char *given)
         regmatch_t at;
         snprintf(form, sizeof form, "^ *(if \\(|case ).* %d.*<%d, .*;$", *D, *D);
         if (*D == c.shape.head_dim || regcomp(&line, form, REG_EXTENDED | REG_NEWLINE)) continue;
-        for (; regexec(&line, source, 1, &at, 0) == 0; head_dim = c.shape.head_dim)
-            memset(source + at.rm_so, ' ', (size_t)(at.rm_eo - at.rm_so));
+        for (; regexec(&line, text, 1, &at, 0) == 0; head_dim = c.shape.head_dim)
+            memset(text + at.rm_so, ' ', (size_t)(at.rm_eo - at.rm_so));
         regfree(&line);
     }
 }
@@ -239,10 +237,13 @@ static void add_like(const wb_case *given)
     }
 }
 
-static void find_first(void)
+// The quickest wrong case of these; their number.
+static int find_first(const bool *of)
 {
+    int some = 0;
     for (int n = 0; n < case_count; n++)
-        if (wrong[n] && (first < 0 || seconds[n] < seconds[first])) first = n;
+        if (wrong[n] && of[n] && ++some && (first < 0 || seconds[n] < seconds[first])) first = n;
+    return some;
 }
 
 static void find_given_cases(int count, char **given)
@@ -250,7 +251,7 @@ static void find_given_cases(int count, char **given)
     wb_case c;
     for (int n = 0; n < count; n++)
         if (wb_case_parse(problem, given[n], &c) == WB_OK) add_case(&c, true), add_like(&c);
-    find_first();
+    find_first(wrong);
 }
 
 static void find_other_cases(void)
@@ -269,7 +270,7 @@ static void find_other_cases(void)
         if (head_dim) c.shape.head_dim = head_dim;
         add_case(&c, false);
     }
-    find_first();
+    find_first(wrong);
 }
 
 // ------------------------ where
@@ -277,7 +278,7 @@ static void find_other_cases(void)
 static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothing to do with what was said
 
 // lines: of a report, "19 82"; gaps: "max|rescale".
-static void find_distances(const char *source, const char *lines, const char *gaps)
+static void find_distances(const char *text, const char *lines, const char *gaps)
 {
     char named[400], name[400], *end;
     for (int n = 0; n < LINES; n++) distance[n] = FAR;
@@ -285,8 +286,8 @@ static void find_distances(const char *source, const char *lines, const char *ga
         for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
     snprintf(named, sizeof named, "|%s|", gaps);
     bool blamed = false;  // the gap: by its name, or it holds a line that was
-    for (int line = 1, begin = 0; *source && line < LINES; line++, source = next_line(source)) {
-        const char *const at = source + strspn(source, " ");
+    for (int line = 1, begin = 0; *text && line < LINES; line++, text = next_line(text)) {
+        const char *const at = text + strspn(text, " ");
         if (strncmp(at, "//{ ", 4) == 0) {
             snprintf(name, sizeof name, "|%.*s|", (int)strcspn(at + 4, ":\n"), at + 4);
             begin = line, blamed = strstr(named, name);
@@ -314,14 +315,14 @@ static uint64_t swapped;  // those that make cases right; 0: it is not known
 static int by_line(const void *a, const void *b) { return ((const gap *)a)->line - ((const gap *)b)->line; }
 
 // The text of gap a; or, if b is another, from the line above a to the one behind b.
-static const char *text_in(const char *source, const gap *a, const gap *b, int *length)
+static const char *text_in(const char *in, const gap *a, const gap *b, int *length)
 {
     size_t size;
     int line;
-    const char *begin = gaps_text(source, a->name, &size, &line), *end = begin + size;
+    const char *begin = gaps_text(in, a->name, &size, &line), *end = begin + size;
     if (a != b) {
-        while (begin > source && strncmp(begin, "//{", 3) != 0) begin--;
-        const char *const last = gaps_text(source, b->name, &size, &line);
+        while (begin > in && strncmp(begin, "//{", 3) != 0) begin--;
+        const char *const last = gaps_text(in, b->name, &size, &line);
         end = next_line(last + size);
     }
     *length = line ? (int)(end - begin) : 0;
@@ -329,7 +330,7 @@ static const char *text_in(const char *source, const gap *a, const gap *b, int *
 }
 
 // How many gaps follow another without a line between them.
-static int followers(const char *source, const gap *gaps, int count)
+static int followers(const gap *gaps, int count)
 {
     int n = 0, length;
     while (n + 1 < count) {
@@ -340,7 +341,7 @@ static int followers(const char *source, const gap *gaps, int count)
     return n;
 }
 
-static void add_swap(const char *source, const gap *a, const gap *b)
+static void add_swap(const gap *a, const gap *b)
 {
     int mine, theirs;
     const char *const at = text_in(source, a, b, &mine), *const text = text_in(reference, a, b, &theirs);
@@ -353,7 +354,7 @@ static void add_swap(const char *source, const gap *a, const gap *b)
     swap_count += !s->alone || a == b;
 }
 
-static void find_swaps(const char *file, const char *source)
+static void find_swaps(const char *file)
 {
     static gap gaps[MAX_GAPS];
     if (!gaps_file_in("solutions", problem, solution, sizeof solution)) return;
@@ -361,8 +362,8 @@ static void find_swaps(const char *file, const char *source)
     const int count = gaps_in(problem, file, gaps);
     qsort(gaps, (size_t)count, sizeof *gaps, by_line);
     for (int n = 0, more; n < count; n += more + 1)
-        if ((more = followers(source, gaps + n, count - n))) add_swap(source, &gaps[n], &gaps[n + more]);
-    for (int n = 0; n < count; n++) add_swap(source, &gaps[n], &gaps[n]);
+        if ((more = followers(gaps + n, count - n))) add_swap(&gaps[n], &gaps[n + more]);
+    for (int n = 0; n < count; n++) add_swap(&gaps[n], &gaps[n]);
 }
 
 static bool is_right(void)
@@ -371,12 +372,6 @@ static bool is_right(void)
     for (int k = 0; k < case_count; k++)
         if (k != first && is_wrong(k)) return false;
     return true;
-}
-static void note_all(void)
-{
-    looks = NOTE;
-    for (int n = 0; n < case_count; n++) is_wrong(n);
-    looks = JUDGE;
 }
 static bool is_right_with(uint64_t some)
 {
@@ -399,21 +394,19 @@ static void find_gap(void)
         if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
 }
 
-static int compile_with(const char *source, int at, const char *put, int length, int end, const char *built,
-                        const char *command)
+static int compile_with(const char *text, int at, const char *put, int length, int end)
 {
     FILE *const to = fopen(built, "w");
     if (!to) return 2;
-    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%.*s%s", at, source, length, put, source + end);
+    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%.*s%s", at, text, length, put, text + end);
     fclose(to);
     return status_of(command, "/dev/null");
 }
 
 // 0: the cases so far are right, 1: one is wrong, 2: it is not known.
-static int try_as(const char *source, int at, const char *put, int length, int end, const char *built,
-                  const char *command)
+static int try_as(const char *text, int at, const char *put, int length, int end)
 {
-    if (first < 0 || is_over() || compile_with(source, at, put, length, end, built, command)) return 2;
+    if (first < 0 || is_over() || compile_with(text, at, put, length, end)) return 2;
     worker_retire(), session_keep(worker_path());
     return is_right() ? 0 : is_over() ? 2 : 1;
 }
@@ -453,11 +446,11 @@ static void find_order(void)
 
 // Tries this edit of the whole source: other head dimensions, other numbers, and what no case shows, such as tiles that
 // are read in vain. 0: all tests pass, 1: some fail, 2: it is not known.
-static int try_suite(const change *c, const char *source, const char *built, const char *command)
+static int try_suite(const change *c, const char *whole)
 {
     char suite[4096];
     const char *const text = changes_text(c);
-    if (compile_with(source, c->at, text, (int)strlen(text), c->end, built, command)) return 2;
+    if (compile_with(whole, c->at, text, (int)strlen(text), c->end)) return 2;
     setenv("WB_TIMEOUT", "20", 1), setenv("WB_BACKEND", "cpu", 1), unsetenv("WB_REPAIR");
     snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j%d --fail-fast", problem->number, processes());
     const int tests = status_of(suite, "/dev/null");
@@ -472,25 +465,21 @@ static bool is_swapped(int at)
 }
 
 // Says whether it is changed given code, or the gap. False: there is no edit to try.
-static bool name_gap(int count, char **texts, const char *source, char **words)
+static bool name_gap(int count, char **texts, const char *file)
 {
     static bool keep[REPAIR_IDS];
-    const given_code given = gaps_given(problem, words[1]);
-    find_swaps(words[1], source);
+    const given_code given = gaps_given(problem, file);
+    find_swaps(file);
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
     changes_keep(keep);
     int tests = 2;  // with given code as it was
-    if ((swap_count || *given.says) && build(words[2], words[3]) && share()) {
+    if ((swap_count || *given.says) && build() && share()) {
         find_given_cases(count, texts);
         find_gap();
         if (*given.says && !swapped)  // no small case: calls before the failed one matter
-            tests = first < 0 ? try_suite(&(change){.at = 0}, given.restored, words[2], words[3])
-                              : try_as(given.restored, 0, "", 0, 0, words[2], words[3]);
-        for (int n = 0; n < swap_count && !swapped && tests; n++) {
-            const swap *const s = &swaps[n];
-            if (s->alone && try_as(source, s->at, s->text, s->length, s->end, words[2], words[3]) == 0)
-                swapped = 1ull << n;
-        }
+            tests = first < 0 ? try_suite(&(change){.at = 0}, given.restored) : try_as(given.restored, 0, "", 0, 0);
+        for (const swap *s = swaps; s < swaps + swap_count && !swapped && tests; s++)
+            if (s->alone && try_as(source, s->at, s->text, s->length, s->end) == 0) swapped = 1ull << (s - swaps);
         worker_retire();
     }
     if (tests == 0) return puts("given"), false;
@@ -566,58 +555,57 @@ static int try_all(int found[SUITES])
 
 // ------------------------ the same wrong results
 
-// A text with another in place of its part from `at` to `end`.
-static char *replaced(const char *in, const char *at, int size, const char *by, int length)
+// Puts other text into the gaps of a swap.
+static void put_in(char **in, const swap *s, const char *by, int length)
 {
-    char *made;
-    if (asprintf(&made, "%.*s%.*s%s", (int)(at - in), in, length, by, at + size) < 0) abort();
-    return made;
+    int size;
+    const char *const at = text_in(*in, s->from, s->to, &size);
+    if (asprintf(in, "%.*s%.*s%s", (int)(at - *in), *in, length, by, at + size) < 0) abort();
 }
 
 // What edit.awk says of wrong.diff: "-v tell=names", or with an entry its sentence; or the solution with that mistake.
 static char *of_known(const char *tell, const char *entry)
 {
-    char command[400], *text = NULL;
+    char line[400], *text = NULL;
     size_t room = 0;
-    snprintf(command, sizeof command, "awk -v list=solutions/%02d/wrong.diff %s %s%s -f workbook/loop/edit.awk %s",
+    snprintf(line, sizeof line, "awk -v list=solutions/%02d/wrong.diff %s %s%s -f workbook/loop/edit.awk %s",
              problem->number, tell, *entry ? "-v entry=" : "", entry, *tell ? "" : solution);
-    FILE *const from = popen(command, "r");
+    FILE *const from = popen(line, "r");
     if (!from || getdelim(&text, &room, 0, from) < 0) text = NULL;
     if (from) pclose(from);
     return text ? text : strdup("");
 }
 
 // The swaps that put that mistake into what is in the gaps now; 0: it is elsewhere, too, or cannot be put there.
-static uint64_t add_known(const char *mistaken, const char *source, int count)
+static uint64_t add_known(const char *mistaken, const char *mended, int count)
 {
     char *made = strdup(reference);
     uint64_t some = 0;
-    for (int n = 0, old, length, here; n < count; n++) {
+    for (int n = 0, length, here; n < count; n++) {
         const swap *const s = &swaps[n];
         if (!(swapped >> n & 1)) continue;
-        const char *const put = text_in(mistaken, s->from, s->to, &length), *const is =
-                                                                                text_in(made, s->from, s->to, &old);
-        if (old == length && strncmp(is, put, (size_t)old) == 0) continue;
-        made = replaced(made, is, old, put, length);
-        const int at = (int)(text_in(source, s->from, s->to, &here) - source);
+        const char *const put = text_in(mistaken, s->from, s->to, &length);
+        if (s->length == length && strncmp(s->text, put, (size_t)length) == 0) continue;
+        put_in(&made, s, put, length);
+        const int at = (int)(text_in(mended, s->from, s->to, &here) - mended);
         if (swap_count == 63 || !changes_swap(swap_count, at, at + here, put, length)) return 0;
         some |= 1ull << swap_count++;
     }
     return strcmp(made, mistaken) == 0 ? some : 0;
 }
 
-static const char *gap_of(const change *c, const char *source)
+static const char *gap_of(const change *c, const char *in)
 {
     const char *name = "";
-    for (const char *at = source; at < source + c->at; at = next_line(at))
+    for (const char *at = in; at < in + c->at; at = next_line(at))
         if (strncmp(at + strspn(at, " "), "//{ ", 4) == 0) name = at + strspn(at, " ") + 4;
     return name;
 }
 
 // Of the solution no more is quoted than the edit needs: of a statement, what it begins with.
-static void say_edit(const change *c, const char *source, const char *said)
+static void say_edit(const change *c, const char *in, const char *said)
 {
-    const char *const name = gap_of(c, source), *const line = changes_quote(c), *const comment = strstr(line, "  //");
+    const char *const name = gap_of(c, in), *const line = changes_quote(c), *const comment = strstr(line, "  //");
     const char *const cut = strpbrk(c->of, "=,");
     if (name != said) printf("in its gap %.*s ", (int)strcspn(name, ":\n"), name);
     if (base && !said) printf("`%s` is always %s, and ", changes[base].of, changes[base].put);
@@ -628,15 +616,15 @@ static void say_edit(const change *c, const char *source, const char *said)
                (int)(comment ? comment - line : (long)strlen(line)), line);
 }
 
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
 // Whether a name that an edit puts there is one of the student's in these gaps.
-static bool is_used(const char *name, const char *source)
+static bool is_used(const char *name)
 {
     for (int n = 0; n < swap_count; n++)
         for (const char *at = source + swaps[n].at; swapped >> n & 1 && at < source + swaps[n].end; at++) {
             const size_t size = strlen(name);
-            const bool inside = at > source && (isalnum((unsigned char)at[-1]) || at[-1] == '_');
-            if (!inside && strncmp(at, name, size) == 0 && !isalnum((unsigned char)at[size]) && at[size] != '_')
-                return true;
+            if (strncmp(at, name, size) == 0 && !is_word(at[-1]) && !is_word(at[size])) return true;
         }
     return false;
 }
@@ -658,7 +646,7 @@ static int find_bases(int bases[BASES])
 
 // With which mistake in the gap the reference solution gives the same wrong results: a known one, or an edit. This is
 // no claim about the text that gave them. False, and nothing is said, where there is none.
-static bool say_alike(const char *source, const char *skeleton, const char *built, const char *command)
+static bool say_alike(const char *skeleton)
 {
     static bool keep[REPAIR_IDS];
     static struct known {
@@ -666,20 +654,12 @@ static bool say_alike(const char *source, const char *skeleton, const char *buil
         char *name;
     } known[64];
     const int count = swap_count;
-    int known_count = 0, wrongs = 0, length, likely[SUITES], bases[BASES], found = 0;
+    int known_count = 0, length, likely[SUITES], bases[BASES], found = 0;
     char *mended = strdup(source);
-    for (int n = 0; n < count; n++) {
-        if (!(swapped >> n & 1)) continue;
-        const char *const at = text_in(mended, swaps[n].from, swaps[n].to, &length);
-        mended = replaced(mended, at, length, swaps[n].text, swaps[n].length);
-    }
+    for (int n = 0; n < count; n++)
+        if (swapped >> n & 1) put_in(&mended, &swaps[n], swaps[n].text, swaps[n].length);
     first = -1;
-    for (int n = 0; n < case_count; n++) {
-        if (!wrong[n] || !tells[n]) continue;
-        wrongs++;
-        if (first < 0 || seconds[n] < seconds[first]) first = n;
-    }
-    if (wrongs < ALIKE_CASES || !changes_read(mended, skeleton)) return false;
+    if (find_first(tells) < ALIKE_CASES || !changes_read(mended, skeleton)) return false;
     char *names = of_known("-v tell=names", "");
     for (char *name; (name = strsep(&names, "\n")) && *name && known_count < 64;)
         if ((known[known_count].swaps = add_known(of_known("", name), mended, count))) known[known_count++].name = name;
@@ -692,39 +672,39 @@ static bool say_alike(const char *source, const char *skeleton, const char *buil
         // An operand for another that the student does not use, or beside it: these are too many.
         change *const c = &changes[id];
         if (strcmp(c->put, "nothing") == 0) c->kind = CHANGE_OPERAND;  // what is forgotten is likelier
-        if (c->as_it_is && (c->kind == CHANGE_FACTOR ||
-                            (isalpha((unsigned char)*c->put) && !strchr(c->put, ' ') && !is_used(c->put, source))))
+        if (c->as_it_is &&
+            (c->kind == CHANGE_FACTOR || (isalpha((unsigned char)*c->put) && !strchr(c->put, ' ') && !is_used(c->put))))
             keep[id] = false, c->odd = true;
     }
     changes_keep(keep);
     budget = now() + 2 * search;
-    if (!build(built, command) || !share()) return false;
+    if (!build() || !share()) return false;
     budget = now() + search;
     memset(distance, 0, sizeof distance);  // they are of another text
     const int base_count = find_bases(bases);
     looks = ALIKE;
+    char said[100];
+    snprintf(said, sizeof said, "no edit of one place fixes it; in all %d cases tried, its results are those of",
+             case_count);
     for (int n = 0; n < known_count && !found; n++) {
         if (!is_right_with(known[n].swaps)) continue;
         found++;
-        char *const sentence = of_known("-v tell=sentence", known[n].name);
-        printf("no edit of one place fixes it; in all %d cases tried, its results are those of a known mistake: %.*s",
-               case_count, (int)strcspn(sentence, "\n"), sentence);
+        const char *const sentence = of_known("-v tell=sentence", known[n].name);
+        printf("%s a known mistake: %.*s", said, (int)strcspn(sentence, "\n"), sentence);
     }
     worker_retire();
     for (int n = 0; n < base_count && !found; n++) {
         base = bases[n];
         found = try_all(likely);
         if (!found) continue;
-        printf("no edit of one place fixes it; in all %d cases tried, its results are those of the reference solution, "
-               "if ",
-               case_count);
-        say_edit(&changes[*likely], mended, NULL);
+        const change *const one = &changes[*likely];
+        printf("%s the reference solution, if ", said);
+        say_edit(one, mended, NULL);
         for (int k = 1; k < found; k++) {
-            const change *const one = &changes[*likely], *const c = &changes[likely[k]];
-            if (c->end <= one->at || one->end <= c->at) {
-                printf(", or "), say_edit(c, mended, gap_of(one, mended));
-                break;
-            }
+            const change *const c = &changes[likely[k]];
+            if (c->end > one->at && one->end > c->at) continue;
+            printf(", or "), say_edit(c, mended, gap_of(one, mended));
+            break;
         }
     }
     if (found) puts("");
@@ -736,7 +716,7 @@ static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint
 // For who asks what a suite finds (tests/prove/edits.sh): so many of the changes that change a result, drawn by a seed,
 // the number and a sentence a line, and for each a file BUILT.ID that turns it on in the worker that finds its name
 // in WB_REPAIR.
-static int choose(int count, uint64_t seed, const char *built)
+static int choose(int count, uint64_t seed)
 {
     static bool seen[REPAIR_IDS];
     if (!share()) return 2;
@@ -785,22 +765,23 @@ int main(int argc, char **argv)
     }
     unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
-    char *source = grades_read_file("%s", argv[1]), *skeleton = grades_read_file("build/shipped/%02d", problem->number);
-    char *const whole = strdup(source);
-    leave_out_head_dims(source, chosen ? NULL : argv[5]);
+    char *const whole = grades_read_file("%s", argv[1]), *const text = strdup(whole);
+    const char *const skeleton = grades_read_file("build/shipped/%02d", problem->number);
+    leave_out_head_dims(text, chosen ? NULL : argv[5]);
+    source = text, built = argv[2], command = argv[3];
     if (!changes_read(source, skeleton))
         return puts("gap\t\nnothing, because the source has too many places to change, or none"), 1;
     static bool keep[REPAIR_IDS];
     if (chosen) {
         for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
         changes_keep(keep);
-        return build(argv[2], argv[3]) ? choose(chosen, seed, argv[2]) : 1;
+        return build() ? choose(chosen, seed) : 1;
     }
-    if (!name_gap(argc - 5, argv + 5, source, argv)) return 1;
+    if (!name_gap(argc - 5, argv + 5, argv[1])) return 1;
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
-    if (!build(argv[2], argv[3])) {
+    if (!build()) {
         printf("nothing, because the edits %s\n", is_over() ? "take too long to compile" : "do not compile");
         return 1;
     }
@@ -816,10 +797,12 @@ int main(int argc, char **argv)
     int likely[SUITES], found = 0;
     const int count = try_all(likely);
     budget = now() + 2 * search;
-    if (swapped) note_all();
+    looks = NOTE;
+    for (int n = 0; swapped && n < case_count; n++) is_wrong(n);
+    looks = JUDGE;
     for (int n = 0; n < count && !found; n++)
-        if (try_suite(&changes[likely[n]], whole, argv[2], argv[3]) == 0) found = likely[n];
-    if (!found && swapped && say_alike(source, skeleton, argv[2], argv[3])) return 1;
+        if (try_suite(&changes[likely[n]], whole) == 0) found = likely[n];
+    if (!found && swapped && say_alike(skeleton)) return 1;
     if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)
