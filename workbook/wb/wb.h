@@ -126,8 +126,8 @@ char *build_brief(const char *log, bool failed);
 // After a failure: says its cause, if it can be named, and a change that fixes it.
 void explain(attempt *a);
 
-// What the check build finds of a case; given: IMPL, NN, CASE, and a descriptor for what it is of (layer_requests.h). In
-// a process of its own.
+// What the check build finds of a case; given: IMPL, NN, CASE, and a descriptor for what it is of (layer_requests.h).
+// In a process of its own.
 int sanitize_after(char **given);  // sanitize.c
 // Where WORKER, the ordinary one, leaves a buffer in CASE; given: both, and such a descriptor.
 int sanitize_ends(char **given);
