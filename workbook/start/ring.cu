@@ -323,16 +323,9 @@ static wb_status time_it(const wb_ring &ring, const ring_pass &pass, const atten
 
 static wb_status attend(const wb_ring &ring, bool *right)
 {
-    const attention_shape shape = {(int)ask.B,
-                                   (int)ask.Hq,
-                                   (int)ask.Hkv,
-                                   (int)ask.N,
-                                   (int)ask.N,
-                                   (int)ask.D,
-                                   1 / sqrtf((float)ask.D),
-                                   (int)ask.CAUSAL,
-                                   0,
-                                   0};
+    const int N = (int)ask.N, D = (int)ask.D;
+    attention_shape shape = {(int)ask.B, (int)ask.Hq, (int)ask.Hkv, N, N, D, 1 / sqrtf((float)D), 0, 0, 0};
+    shape.causal = (int)ask.CAUSAL;
     wb_stream stream;
     WB_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     ring_pass pass;
