@@ -21,7 +21,7 @@ begins() { # LINE SAID
 }
 mkdir -p $out/repaired
 said=$(repair $key Nq=20,Nk=13,D=16) && { echo "of the reference solution: $said"; failed=1; }
-sed 's/= row_sum_whole(l)/= rowwise(row_sum_whole(l), [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; })/' $key >"$work/both.cu"
+sed 's/row_sum_whole(l)/rowwise(&, [](float x) { return (D == 16 ? 2.0f : 3.0f) * x; })/' $key >"$work/both.cu"
 said=$(repair "$work/both.cu" Nq=20,Nk=200,D=16) && { echo "l is wrong for each D: $said"; failed=1; }
 begins 'gap	finalize' "$said"
 # l is the whole row's from the beginning, and O is divided by twice as much.
