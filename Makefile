@@ -131,10 +131,6 @@ torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); needs
 wheel:  ## dist/*.whl: the library for PyTorch, for GPUs of 80, 90a and 120, or ARCH="80 90a"
 	@BACKEND=$(if $(NVCC),$(if $(filter file,$(origin BACKEND)),cuda,$(BACKEND)),$(BACKEND)) \
 	    $(PYTHON) reference/pip_wheel.py
-bench-host: lib  ## host time of a call from PyTorch, compared with SDPA; needs a GPU
-	@mkdir -p $B/results
-	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) reference/bench_host.py >$B/results/bench_host.tsv
-	@cat $B/results/bench_host.tsv
 
 # ----------------------------------------------------------- run a class (workbook/class/README.md)
 
@@ -170,6 +166,6 @@ clean:  ## remove build/
 
 FORCE:
 .PHONY: FORCE help setup demo progress next book test watch ring sanitize lab report handin bench plot \
-  duel record bundle compile-gpu train which gpt-oss lib install uninstall torch wheel bench-host class-copy \
+  duel record bundle compile-gpu train which gpt-oss lib install uninstall torch wheel class-copy \
   grade grade-all gradescope check check-all class-test new-problem tables format lib-takes \
   check-format clean

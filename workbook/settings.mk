@@ -57,7 +57,7 @@ endif
 
 # A copy for a class has no reference solutions (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-OF_KEYS := demo lib install uninstall torch wheel bench-host duel record tables check check-all class-test \
+OF_KEYS := demo lib install uninstall torch wheel duel record tables check check-all class-test \
   everything variants diff-% new-problem
 KEYLESS := $(filter $(OF_KEYS),$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 ifneq ($(strip $(KEYLESS)),)
