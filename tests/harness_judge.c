@@ -154,7 +154,7 @@ static void say_range(report *r, const char *what, const int *flags, int count)
     else if (first == last)
         say(r, " %s %d (counted from 0) of %d", what, first, count);
     else
-        say(r, " %s %d to %d%s (counted from 0) of %d", what, first, last, set == last - first + 1 ? "" : ", some,",
+        say(r, "%s %s %d to %d (counted from 0) of %d", set == last - first + 1 ? "" : " some of", what, first, last,
             count);
 }
 

@@ -346,7 +346,7 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s %.2g times rank %d's contribution%s", *text ? "," : ": it contains",
+            APPEND(text, "%s %.2g times rank %d's contribution%s", *text ? "," : " contains",
                    fabs(share[n]) < 0.02 ? 0 : share[n], modulo(of + way * n),
                    n % ranks() ? ""
                    : n         ? " from the last step"

@@ -79,9 +79,10 @@ static double subtracted(const step *t, int i, int *weights)
         const bool seen = is_seen(S, i, c);
         if (!isfinite(P) && seen) {
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "rescale|max|accumulate|softmax",
-                 "%s has a weight that is %s in the tile that starts at key %d: the number subtracted from its "
-                 "scores is not their maximum",
-                 q, isnan(P) ? "NaN" : "infinite", t->first);
+                 "%s has a weight that is %s in the tile that starts at key %d%s", q, isnan(P) ? "NaN" : "infinite",
+                 t->first,
+                 isnan(P) ? "; infinity minus infinity is NaN, and so is 0 times infinity"
+                          : ": the number subtracted from its scores is not their maximum");
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;

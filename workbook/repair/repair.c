@@ -607,7 +607,7 @@ static void say_edit(const change *c, const char *in, const char *said)
 {
     const char *const name = gap_of(c, in), *const line = changes_quote(c), *const comment = strstr(line, "  //");
     const char *const cut = strpbrk(c->of, "=,");
-    if (name != said) printf("in its gap %.*s ", (int)strcspn(name, ":\n"), name);
+    if (name != said) printf("in its gap %.*s, ", (int)strcspn(name, ":\n"), name);
     if (base && !said) printf("`%s` is always %s, and ", changes[base].of, changes[base].put);
     if (!*changes_text(c))
         printf("`%.*s%s` is missing", (int)(cut ? cut + 1 - c->of : (long)strlen(c->of)), c->of, cut ? " ..." : "");
@@ -684,7 +684,7 @@ static bool say_alike(const char *skeleton)
     const int base_count = find_bases(bases);
     looks = ALIKE;
     char said[100];
-    snprintf(said, sizeof said, "no edit of one place fixes it; in all %d cases tried, its results are those of",
+    snprintf(said, sizeof said, "no edit that was tried fixes it; in all %d cases tried, its results are those of",
              case_count);
     for (int n = 0; n < known_count && !found; n++) {
         if (!is_right_with(known[n].swaps)) continue;

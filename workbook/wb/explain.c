@@ -233,7 +233,7 @@ static void end_repair(cause *c)
         char *const tried = child_read(c->tried, NULL);
         const bool found = child_wait(c->searching) == 0;
         say_plain("  tried: ", c->asked ? tried : next_line(tried));
-        if (c->reported && found) say("  the check build has not tried this edit: fix what it reports first\n");
+        if (c->reported && found) say("  the check build has not tried this edit\n");
         free(tried);
     }
     close(c->said);

@@ -105,7 +105,7 @@ static void look_at_values(const wb_problem *p, const char *file, const char *or
     if (ftruncate(told, 0) == 0 && lseek(told, 0, SEEK_SET) == 0) dprintf(told, "%s\tNobody wrote it", record);
     report = text_of("sanitize: an uninitialised variable in %s\n"
                      "   The results depend on the value of a local variable before its first assignment.\n%s"
-                     "   missing  a first value, such as = {} for a sum\n"
+                     "   missing  a first value: 0 for a sum, -infinity for a maximum\n"
                      "   read     problems/when-it-is-wrong-but-runs.md, \"Nobody wrote it\"\n",
                      p->name, places);
 }
