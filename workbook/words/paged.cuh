@@ -282,6 +282,12 @@ template <int count, int mine> TILE_FN void merge(float &m, float &l, float (&O_
 struct cut {
     int b, n, behind;
 };
+// A block's, for all of its warps; one for all kernels, since on the CPU layer each would have its own of each thread.
+TILE_FN cut &cut_of_block()
+{
+    __shared__ cut found;
+    return found;
+}
 template <int BC> TILE_FN cut cut_of(const tile_row<BC> &all, int k, int most_teams)
 {
     const long long total = all.total();
@@ -305,7 +311,7 @@ template <int Rows, int Cols, int BC>
 __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
                                                              const int *kv_len, decode_shape shape)
 {
-    __shared__ cut found;
+    cut &found = cut_of_block();
     const member<Rows> me(shape);
     if (warp_id() == 0) {  // while the parts are still being written; eight warps would take longer
         const cut mine = cut_of(tile_row<BC>(kv_len, shape), me.team, me.teams);
