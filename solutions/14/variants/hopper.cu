@@ -184,6 +184,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     const auto times_scales = [&](reg_tile<16, BC> &S, int slot) {
         col_vec<BC> scale;
         load(scale, tiles.scale[slot], BC, 0);
+        __syncwarp();  // all lanes have read it: lane 0 may release the tile
         each(S, [&](float &s, element e) { s *= scale[e]; });
     };
     const auto weigh = [&](reg_tile<16, BC> &P, position<SLOTS> V_at) {
