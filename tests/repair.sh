@@ -38,7 +38,7 @@ alike() { # WHOLE INVERSE L SAID
     begins 'gap	finalize' "$said"
     case $said in $4) ;; *) echo "not $4: $said"; failed=1 ;; esac
 }
-alike 'row_sum_whole(l)' '1 / x' 'log2f(x) + y' '*in its gap finalize *\* 0.69314718f*'
+alike 'row_sum_whole(l)' '1 / x' 'log2f(x) + y' '*in its gap finalize, *\* 0.69314718f*'
 alike l '1 / x' '0.69314718f * y + logf(x)' '*known mistake: l is never completed *'
 alike 'row_sum_whole(l)' '1 / (x + 0.37f)' '0.69314718f * y + logf(x) + 0.2f' '*none of the edits*'
 # A class's copy has no reference solutions: no gap is named, and no mistake.
