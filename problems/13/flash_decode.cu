@@ -78,17 +78,16 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
-    // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
+    // who am I: a tile of rows of one head, and of all tiles of keys those that lie in my team's share
     const member<ROWS> me(shape);
-    const tile_row<BC> all(kv_len, shape);
-    const long long total = all.total();
-    const int teams = (int)min((long long)me.teams, total);  // no team has less than a tile
-    if (me.team >= teams) return;
-    const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
-    const unsigned count = (unsigned)(to - from);
+    tile_row<BC> all(kv_len, shape);
+    all.share(me.teams);
+    if (me.team >= all.teams) return;
+    place at = all.find(first_of(all.total, me.team, all.teams), first_of(all.total, me.team + 1, all.teams)),
+          ahead = at;
+    if (!at.is_mine()) return;
     const int my_key = warp_id() * KEYS;                          // of a tile
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
-    place at = all.find(from), ahead = at;
     after_may_begin();  // the merge; launched earlier, its blocks would delay the first loads
 
     // A lane looks up the page of 16 of its warp's keys, from tile p.t on: a tile's loads would wait for its own.
@@ -110,17 +109,16 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     int pages = page_of(ahead), first = ahead.t;
     // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
     const auto send = [&]() {
-        if (sent < count) {
+        if (ahead.is_mine()) {
             const int page = __shfl_sync(0xffffffffu, pages, (ahead.t - first) * PAGES + lane_id() / (512 / KEYS));
             const int key = ahead.t * BC + sent_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
             const size_t key_row = (size_t)(unsigned)page * page_rows + row * heads + me.head;
-            key_tile<D> &keys = tiles.keys[warp_id()][sent % STAGES];
+            key_tile<D> &keys = tiles.keys[warp_id()][sent++ % STAGES];
             load_rows_async(keys.K, K + key_row * D, heads * D, rows);
             load_rows_async(keys.V, V + key_row * D, heads * D, rows);
-            if (++sent < count) {
-                all.step(ahead);
-                if (ahead.t == 0 || ahead.t == first + 32 / PAGES) pages = page_of(ahead), first = ahead.t;
-            }
+            all.step(ahead);
+            if (ahead.is_mine() && (ahead.t == 0 || ahead.t == first + 32 / PAGES))
+                pages = page_of(ahead), first = ahead.t;
         }
         loads_issued();
     };
@@ -132,7 +130,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     reg_tile<ROWS, D> O_reg;
     row_vec<ROWS> m, l;
     int begin = 0;  // the first tile of this sequence that is the team's
-    for (unsigned n = 0; n < count; n++, all.step(at)) {
+    for (unsigned n = 0; at.is_mine(); n++, all.step(at)) {
         const size_t row = me.row(at.b);
         if (n == 0 || at.t == 0) {  // another sequence
             begin = at.t;
@@ -157,8 +155,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             });
         };
         attend(O_reg, m, l, Q_reg, tiles.keys[warp_id()][n % STAGES], scale2, mask);
-        const bool ends = at.t + 1 == all.tiles_of(at.keys);
-        if (ends || n + 1 == count) {
+        if (at.t + 1 == at.end) {
             merge_warps(tiles.maxima, tiles.sums, O_reg, m, l, me.rows);
             // finalize: a row that has seen nothing has l = 0, and gets O = 0 and L = -infinity
             //{ finalize
@@ -168,7 +165,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all
             // else its first.
             part<ROWS, D> &mine = parts[2 * blockIdx.x + (begin == 0)];
-            if (warp_id() == WARPS - 1 && ends && begin == 0) {
+            if (warp_id() == WARPS - 1 && all.ends(at) && begin == 0) {
                 store(O + row * D, O_reg, me.rows);
                 store(L + row, L_row, me.rows);
             } else if (warp_id() == WARPS - 1) {
@@ -230,8 +227,8 @@ wb_status flash_decode(
         WB_CUDA(cudaGetLastError());
         const auto merge = merge_kernel<s.ROWS, s.D, keys_of<s.D> * s.WARPS>;
         const dim3 grid(blocks, (s.ROWS + 31) / 32);
-        if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
-            merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
+        if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape, INFINITY))
+            merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape, INFINITY);
         WB_CUDA(cudaGetLastError());
         return WB_OK;
     });

@@ -153,14 +153,21 @@ template <int Rows> struct member {
 
 // ------------------------ tiles in a row
 
-// The keys of a sequence are cut into tiles of BC, and the tiles of all are numbered: sequence by sequence, key by key.
+// The keys of a sequence are cut into tiles of BC. The tiles of all sequences stand in a row, sequence by sequence, key
+// by key, and behind those before it each sequence has some empty places more: for its queries, which have to be loaded,
+// and its O, which is stored. Teams share the places.
 struct place {
-    int b, t, keys;  // of which sequence, which of its tiles, and how many keys it has
+    int b, t, end,
+        keys;  // of which sequence, which of its tiles, behind the last of the team's, and how many keys it has
+    int left;  // places of the share behind these tiles
+    TILE_FN bool is_mine() const { return t < end; }
 };
 
 template <int BC> struct tile_row {
     const int *kv_len;
-    int batch, most;  // keys that a sequence may have
+    int batch, most;           // keys that a sequence may have
+    int empty = 0, teams = 0;  // places before a sequence's tiles; teams that share
+    long long total = 0;       // places
 
     TILE_FN tile_row(const int *lengths, const decode_shape &s)
         : kv_len(lengths), batch(s.batch), most(s.max_pages * s.page_size)
@@ -174,41 +181,67 @@ template <int BC> struct tile_row {
     // A sequence without keys has one tile, of which nothing is seen: so its O and L are written. ((0 - 1) / BC is 0.)
     TILE_FN int tiles_of(int keys) const { return (keys - 1) / BC + 1; }
 
-    TILE_FN long long total() const  // by all 32 lanes of a warp, as find()
+    // All 32 lanes of a warp call this, and find(). No team of at most so many has less than a place. Where lengths
+    // differ, some teams have more sequences than others, and each takes as long as 256 keys more; fewer count where
+    // shares are short. So many teams as are `enough` take as long as all: where the longest sequence is done as soon,
+    // with the merge, which takes as long as 448 keys, no team shares (teams = 0).
+    TILE_FN void share(int most_teams, float enough = INFINITY)
     {
-        long long sum = 0;
+        int longest = 0;
         TILE_ROLLED
-        for (int b = lane_id(); b < batch; b += 32) sum += tiles_of(keys_of(b));
-        for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-        return sum;
+        for (int b = lane_id(); b < batch; b += 32) {
+            const int tiles = tiles_of(keys_of(b));
+            total += tiles, longest = max(longest, tiles);
+        }
+        for (int d = 16; d > 0; d /= 2) total += __shfl_xor_sync(0xffffffffu, total, d);
+        if (enough < INFINITY && batch <= most_teams && !__any_sync(0xffffffffu, (longest - 448 / BC) * enough > total))
+            return;
+        const long long few = 256ll / BC * most_teams;
+        if (total >= few && __any_sync(0xffffffffu, longest > 0 && (long long)longest * batch != total))
+            empty = total >= 2 * few ? 256 / BC : 128 / BC;
+        total += (long long)empty * batch;
+        teams = (int)min((long long)most_teams, total);
     }
-    // Where tile n is. Looks at 32 sequences at a time, one a lane.
-    TILE_FN place find(long long n) const
+    // What is in place n of all, or the first tile behind it. The share ends before place `to`. Looks at 32 sequences at
+    // a time, one a lane.
+    TILE_FN place find(long long n, long long to) const
     {
+        const int share = (int)(to - n);
         for (int b0 = 0;; b0 += 32) {
             expect_tile(b0, batch);
             const int keys = b0 + lane_id() < batch ? keys_of(b0 + lane_id()) : 0;
-            const int mine = b0 + lane_id() < batch ? tiles_of(keys) : 0;
-            long long end = mine;  // of this lane's tiles, after b0's first
+            const int mine = b0 + lane_id() < batch ? empty + tiles_of(keys) : 0;
+            int end = mine;  // of this lane's places, after b0's first
             for (int d = 1; d < 32; d *= 2) {
-                const long long before = __shfl_up_sync(0xffffffffu, end, d);
+                const int before = __shfl_up_sync(0xffffffffu, end, d);
                 if (lane_id() >= d) end += before;
             }
-            const unsigned behind = __ballot_sync(0xffffffffu, end > n);  // lanes whose tiles end behind tile n
+            const unsigned behind = __ballot_sync(0xffffffffu, end > n);  // lanes whose places end behind place n
             if (behind) {
                 const int lane = __ffs((int)behind) - 1;
-                n -= __shfl_sync(0xffffffffu, end - mine, lane);
-                return {b0 + lane, (int)n, __shfl_sync(0xffffffffu, keys, lane)};
+                const int t = (int)n - __shfl_sync(0xffffffffu, end - mine, lane) - empty;
+                place p = {b0 + lane, max(t, 0), 0, __shfl_sync(0xffffffffu, keys, lane), share - max(-t, 0)};
+                take(p);
+                return p;
             }
             n -= __shfl_sync(0xffffffffu, end, 31);
         }
     }
+    // Of those that are left the tiles of this sequence.
+    TILE_FN void take(place &p) const
+    {
+        p.end = min(tiles_of(p.keys), p.t + p.left);
+        p.left -= p.end - p.t;
+    }
     TILE_FN void step(place &p) const
     {
-        if (++p.t < tiles_of(p.keys)) return;
-        p.t = 0;
-        if (++p.b < batch) p.keys = keys_of(p.b);
+        if (++p.t < p.end) return;
+        p.left -= empty;
+        if (p.left <= 0 || ++p.b >= batch) return;
+        p.t = 0, p.keys = keys_of(p.b);
+        take(p);
     }
+    TILE_FN bool ends(const place &p) const { return p.end == tiles_of(p.keys); }  // the team has the sequence's last
 };
 
 // ------------------------ warps merge
@@ -288,19 +321,20 @@ TILE_FN cut &cut_of_block()
     __shared__ cut found;
     return found;
 }
-template <int BC> TILE_FN cut cut_of(const tile_row<BC> &all, int k, int most_teams)
+template <int BC> TILE_FN cut cut_of(const tile_row<BC> &all, int k)
 {
-    const long long total = all.total();
-    const int teams = (int)min((long long)most_teams, total);
-    const place p = k > 0 && k < teams ? all.find(first_of(total, k, teams)) : place{};
+    const long long from = k > 0 && k < all.teams ? first_of(all.total, k, all.teams) : 0;
+    const place p = from > 0 ? all.find(from, from) : place{};
     int n = 0, behind = 0;
     if (p.t > 0) {
-        const long long begin = first_of(total, k, teams) - p.t, end = begin + all.tiles_of(p.keys);
+        const long long begin = from - p.t, end = begin + all.tiles_of(p.keys);
         for (int more = 32; more == 32; n += more)  // a team a lane
-            more = __popc(__ballot_sync(0xffffffffu, first_of(total, max(0, k - n - lane_id()), teams) > begin));
+            more =
+                __popc(__ballot_sync(0xffffffffu, first_of(all.total, max(0, k - n - lane_id()), all.teams) > begin));
         behind = n;
         for (int more = 32; more == 32; behind += more)
-            more = __popc(__ballot_sync(0xffffffffu, first_of(total, k - n + 1 + behind + lane_id(), teams) < end));
+            more = __popc(
+                __ballot_sync(0xffffffffu, first_of(all.total, k - n + 1 + behind + lane_id(), all.teams) < end));
     }
     return {p.b, n, behind};
 }
@@ -309,12 +343,14 @@ template <int BC> TILE_FN cut cut_of(const tile_row<BC> &all, int k, int most_te
 // several: each has some of its columns, and so fewer lanes a part, and more parts under way.
 template <int Rows, int Cols, int BC>
 __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
-                                                             const int *kv_len, decode_shape shape)
+                                                             const int *kv_len, decode_shape shape, float enough)
 {
     cut &found = cut_of_block();
     const member<Rows> me(shape);
     if (warp_id() == 0) {  // while the parts are still being written; eight warps would take longer
-        const cut mine = cut_of(tile_row<BC>(kv_len, shape), me.team, me.teams);
+        tile_row<BC> all(kv_len, shape);
+        all.share(me.teams, enough);
+        const cut mine = cut_of(all, me.team);
         if (lane_id() == 0) found = mine;
     }
     __syncthreads();

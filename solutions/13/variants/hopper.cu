@@ -54,7 +54,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     float *L,                            // [B, Hq, Nq]
     const int *kv_len,                   // [B]
     part<Sizes::ROWS, Sizes::D> *parts,  // [gridDim.x, 2]
-    bool whole,                          // there is a team for each sequence, and it has all of it
+    float enough,                        // as for tile_row::share; 0: each sequence has a team
     decode_shape shape,
     const bf16 *Q,          // [B, Hq, Nq, D]
     const bf16 *K,          // [pages, page_size, Hkv, D]
@@ -69,9 +69,9 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
 
     // who am I: a tile of rows of one head, and of all keys those of my team
     const member<Sizes::ROWS> me(shape);
-    const tile_row<BC> all(kv_len, shape);
-    const share mine = share_of(me, all, whole);
-    if (mine.count == 0) return;
+    tile_row<BC> all(kv_len, shape);
+    place at = first_tile(me, all, enough);
+    if (!at.is_mine()) return;
     after_may_begin();  // the merge, which waits for this kernel's end in its place
     tiles.init();
 
@@ -79,7 +79,6 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     if (warpgroup_id() == Sizes::GROUPS) {
         Sizes::registers::give();
         const unsigned heads = shape.kv_heads, page_rows = shape.page_size * heads;  // of K and V in a page
-        place at = mine.at;
         fetched<BC> its(__ffs(shape.page_size) - 1);
         position<SLOTS> sent = {0, 1}, arrived = {0, 0};  // "the phase before the first" is over: all are empty
         const auto announce = [&] {                       // the oldest that is on its way
@@ -91,7 +90,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
         };
         its.look_up(page_table, at, shape);
         TILE_ROLLED
-        for (int n = 0; n < 2 * mine.count + BEHIND; n += 2) {
+        for (int n = 0, all_sent = INT_MAX - BEHIND; n < all_sent + BEHIND; n += 2) {
             size_t key_row[BC / 64];
             const int keys = at.keys - at.t * BC - its.my_key;  // from this warp's first on
             TILE_UNROLL
@@ -99,10 +98,17 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
                 key_row[h] =
                     (size_t)(unsigned)its.page(at, h) * page_rows + (size_t)its.in_page(at, h, shape) * heads + me.head;
             // A tile early: the addresses of the loads would wait for it.
-            if (n + 2 < 2 * mine.count) all.step(at), its.look_up(page_table, at, shape);
+            const bool sends = n < all_sent;
+            if (sends) {
+                all.step(at);
+                if (at.is_mine())
+                    its.look_up(page_table, at, shape);
+                else
+                    all_sent = n + 2;
+            }
             TILE_ROLLED
             for (int i = 0; i < 2; i++) {  // the keys, the values
-                if (n < 2 * mine.count) {
+                if (sends) {
                     tiles.empty[sent.slot].wait(sent.phase);
                     auto &tile = tiles.tile[sent.slot];
                     writes(tile);
@@ -113,14 +119,14 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
                     sent.step(1);
                 }
                 loads_issued();
-                if (n + i >= BEHIND && n + i < 2 * mine.count + BEHIND) announce();
+                if (n + i >= BEHIND && n + i < all_sent + BEHIND) announce();
             }
         }
         return;
     }
     Sizes::registers::take();
     compute<Sizes>(
-        tiles, me, all, mine, O, L, Q, parts, shape, 1, [](auto &, int) {}, [](auto &, position<SLOTS>) {});
+        tiles, me, all, at, O, L, Q, parts, shape, 1, [](auto &, int) {}, [](auto &, position<SLOTS>) {});
 }
 
 template <class Sizes> static int blocks()
@@ -149,16 +155,16 @@ wb_status flash_decode(
         using sizes = decltype(s);
         status = [&] {
             const auto parts = (part<s.ROWS, s.D> *)workspace;
-            const auto blocks = hopper::blocks_of<sizes>(*shape, hopper::blocks<sizes>());
+            const auto blocks = hopper::blocks_of<sizes, false>(*shape, hopper::blocks<sizes>());
             const auto kernel = hopper::kernel<sizes>;
             kernel<<<blocks.count, s.THREADS, sizeof(hopper::tiles_of<sizes>), stream>>>(
-                O, L, kv_len, parts, blocks.whole, *shape, Q, K, V, page_table);
+                O, L, kv_len, parts, blocks.enough, *shape, Q, K, V, page_table);
             WB_CUDA(cudaGetLastError());
-            if (blocks.whole) return WB_OK;
+            if (blocks.enough == 0) return WB_OK;
             const auto merge = merge_kernel<s.ROWS, s.D, s.BC>;
             const dim3 grid(blocks.count, (s.ROWS + 31) / 32);
-            if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
-                merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
+            if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape, blocks.enough))
+                merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape, blocks.enough);
             WB_CUDA(cudaGetLastError());
             return WB_OK;
         }();

@@ -1,6 +1,6 @@
 // warpgroups.cuh - what 13's and 14's hopper.cu share: of a block one or two warpgroups fetch and one to three compute,
 // each for 64 packed rows. All use a tile of keys that was loaded once. The split and the merge are the reference
-// solution's, which stands before it. Short caches are not split where that ends no later (wants_whole).
+// solution's, which stands before it. Caches are not split where that ends no later (enough_for).
 #pragma once
 #include "hopper.cuh"
 #include "../../10/variants/online_step.cuh"
@@ -48,22 +48,17 @@ template <int SLOTS> struct position {
     }
 };
 
-// What a team does: `count` tiles from `at` on. `whole`: there is a team for each sequence, and it has all of it.
-struct share {
-    place at;
-    int count;
-};
-template <int ROWS, int BC> TILE_FN share share_of(const member<ROWS> &me, const tile_row<BC> &all, bool whole)
+// The first tile of a team's share, or of the sequence that it has alone.
+template <int ROWS, int BC> TILE_FN place first_tile(const member<ROWS> &me, tile_row<BC> &all, float enough)
 {
-    if (whole) {
-        const int keys = all.keys_of(me.team);
-        return {{me.team, 0, keys}, all.tiles_of(keys)};
-    }
-    const long long total = all.total();
-    const int teams = (int)min((long long)me.teams, total);  // no team has less than a tile
-    if (me.team >= teams) return {};
-    const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
-    return {all.find(from), (int)(to - from)};
+    if (enough > 0) all.share(me.teams, enough);
+    if (all.teams > 0)
+        return me.team < all.teams
+                   ? all.find(first_of(all.total, me.team, all.teams), first_of(all.total, me.team + 1, all.teams))
+                   : place{};
+    if (me.team >= all.batch) return {};
+    const int keys = all.keys_of(me.team);
+    return {me.team, 0, all.tiles_of(keys), keys, 0};
 }
 
 // Of each 64 keys of a tile a warp that fetches brings 16, which lie in one page: that, and the first's place there.
@@ -108,14 +103,13 @@ template <int D> TILE_FN void load(weights<D> &Q, const bf16 *src, int rows)
 // A warpgroup's rows of the team's share. scores(S, slot) is said of scores before the mask, weigh(P, position) of
 // weights when l has them. O counts in UNITs, and K as well: so many are one.
 template <class Sizes, class Tiles, class Scores, class Weigh> TILE_FN void compute(
-    Tiles &tiles, const member<Sizes::ROWS> &me, const tile_row<Sizes::BC> &all, share mine, bf16 *O, float *L,
+    Tiles &tiles, const member<Sizes::ROWS> &me, const tile_row<Sizes::BC> &all, place at, bf16 *O, float *L,
     const bf16 *Q, part<Sizes::ROWS, Sizes::D> *parts, const decode_shape &shape, float unit, Scores scores,
     Weigh weigh)
 {
     constexpr int D = Sizes::D, BC = Sizes::BC, SLOTS = Tiles::SLOTS;
     const int my_row = 64 * warpgroup_id() + 16 * warp_in_group(), rows = me.rows - my_row;  // that exist from there on
     const float scale2 = shape.scale * 1.44269504f * unit;  // times log2(e): the scores in base 2, for exp2
-    place at = mine.at;
     position<SLOTS> K_at = {0, 0}, V_at = {1, 0};
     const auto receive = [&](const position<SLOTS> &p) -> const tma_tile<BC, D> & {
         tiles.full[p.slot].wait(p.phase);
@@ -126,8 +120,8 @@ template <class Sizes, class Tiles, class Scores, class Weigh> TILE_FN void comp
         p.step(2);
     };
 
-    for (int n = 0; n < mine.count;) {  // what is the team's of a sequence
-        const int begin = at.t, steps = min(all.tiles_of(at.keys) - begin, mine.count - n);
+    while (at.is_mine()) {  // what is the team's of a sequence
+        const int begin = at.t, steps = at.end - begin;
         const size_t row = me.row(at.b) + my_row;
         weights<D> Q_reg;
         load(Q_reg, Q + row * D, rows);
@@ -158,9 +152,10 @@ template <class Sizes, class Tiles, class Scores, class Weigh> TILE_FN void comp
         }
         for (int i = 1; i < steps; i++) {
             reg_tile<16, BC> S;
-            mma_ABt_async(S, Q_reg, receive(K_at));  // S = Q K^T
-            mma_AB_async(O_reg, P, receive(V_at));   // O += P V, of the tile before
-            products_done<1>(S);                     // all but one: S is there, O is not
+            const auto &K = receive(K_at), &V = receive(V_at);
+            mma_ABt_async(S, Q_reg, K);  // S = Q K^T
+            mma_AB_async(O_reg, P, V);   // O += P V, of the tile before
+            products_done<1>(S);         // all but one: S is there, O is not
             scores(S, K_at.slot);
             release(K_at);
             mask(S, begin + i);
@@ -181,8 +176,8 @@ template <class Sizes, class Tiles, class Scores, class Weigh> TILE_FN void comp
         const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
 
         // store. A sequence begun here and not ended is the block's second part, all else its first.
-        n += steps, at.t += steps - 1;
-        if (begin == 0 && at.t + 1 == all.tiles_of(at.keys)) {
+        at.t = at.end - 1;
+        if (begin == 0 && all.ends(at)) {
             store(O + row * D, O_reg, rows);
             store(L + row, L_row, rows);
         } else {
@@ -195,7 +190,7 @@ template <class Sizes, class Tiles, class Scores, class Weigh> TILE_FN void comp
                             float2{O_reg.x[0][c][2 * i], O_reg.x[0][c][2 * i + 1]};
             store(part_of_it.L + my_row, L_row, 16);
         }
-        if (n < mine.count) all.step(at);
+        all.step(at);
     }
 }
 
@@ -221,26 +216,30 @@ template <bool CONVERTS, class F> static bool with_sizes(const char *function, c
     return true;
 }
 
-// Whether a team for each sequence is done as soon as equal shares and the merge, which takes as long as 448 keys. One
-// block a multiprocessor keeps memory busy, and begins late where there is no second. Of 320 drawn shapes, of all kinds
-// of lengths, the mean takes 1.7 % more than the better of both (H200, 2026-11-30).
-static bool wants_whole(const decode_shape &shape, double blocks, int processors, int together)
+// As for tile_row::share; 0: a team for each sequence. That is done as soon as equal shares and the merge, which takes as
+// long as 448 keys, where caches are short (of 320 drawn shapes, of all kinds of lengths, the mean takes 1.7 % more than
+// the better of both; H200, 2026-11-30). Where they are long the blocks decide, since one sequence may be the longest by
+// far: at D 128 one block a multiprocessor keeps memory busy, if it does not convert.
+template <bool CONVERTS> static float enough_for(const decode_shape &shape, double blocks, int processors, int together)
 {
     const double keys = (double)shape.max_pages * shape.page_size, rounds = ceil(blocks / (processors * together));
-    return blocks <= INT_MAX && keys <= 1536 &&
-           (keys + (together > 1 ? 0 : 64)) * rounds <= keys * blocks / processors + 448;
+    if (keys > 1536)
+        return CONVERTS || shape.head_dim < 128 || rounds > 1 ? INFINITY : (float)(processors * shape.batch / blocks);
+    const bool whole =
+        blocks <= INT_MAX && (keys + (together > 1 ? 0 : 64)) * rounds <= keys * blocks / processors + 448;
+    return whole ? 0 : INFINITY;
 }
 
-// How many blocks to launch, of the `most` that run at a time, and whether each team has the whole of a sequence.
+// How many blocks to launch, of the `most` that run at a time.
 struct blocks_to_launch {
     int count;
-    bool whole;
+    float enough;
 };
-template <class Sizes> static blocks_to_launch blocks_of(const decode_shape &shape, int most)
+template <class Sizes, bool CONVERTS> static blocks_to_launch blocks_of(const decode_shape &shape, int most)
 {
     const int team = members<Sizes::ROWS>(shape);
-    const bool whole = wants_whole(shape, (double)shape.batch * team, most / Sizes::BLOCKS, Sizes::BLOCKS);
-    return {whole ? shape.batch * team : blocks_of_teams<Sizes::ROWS>(shape, most), whole};
+    const float enough = enough_for<CONVERTS>(shape, (double)shape.batch * team, most / Sizes::BLOCKS, Sizes::BLOCKS);
+    return {enough == 0 ? shape.batch * team : blocks_of_teams<Sizes::ROWS>(shape, most), enough};
 }
 
 // A number of K or V has so many bytes. `more`: steps that end a sequence. The merge takes 4 us, and a block of two or
@@ -254,7 +253,9 @@ static double microseconds(const decode_shape *shape, const wb_device *device, d
     const double members = shape->kv_heads * ceil(rows / (rows <= 64 ? 64.0 : rows <= 128 ? 128 : most));
     const double slots = (rows <= 64 ? 2.0 : 1) * device->processors, blocks = shape->batch * members;
     const double teams = fmax(1, floor(slots / members));
-    const bool whole = wants_whole(*shape, blocks, device->processors, rows <= 64 ? 2 : 1);
+    const double enough = bytes < 2 ? enough_for<true>(*shape, blocks, device->processors, rows <= 64 ? 2 : 1)
+                                    : enough_for<false>(*shape, blocks, device->processors, rows <= 64 ? 2 : 1);
+    const bool whole = enough < INFINITY && keys - 448 <= all / enough;  // if all are of one length
     const double steps = whole ? ceil(blocks / slots) * (c->beginning + ceil(keys / 64))
                                : c->beginning + ceil(all / 64 / teams) + c->more * ceil(shape->batch / teams);
     return c->launch - 4 * whole + 3 * (rows > 64) +

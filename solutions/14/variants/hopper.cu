@@ -113,7 +113,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     float *L,                            // [B, Hq, Nq]
     const int *kv_len,                   // [B]
     part<Sizes::ROWS, Sizes::D> *parts,  // [gridDim.x, 2]
-    bool whole,                          // there is a team for each sequence, and it has all of it
+    float enough,                        // as for tile_row::share; 0: each sequence has a team
     decode_shape shape,
     const bf16 *Q,          // [B, Hq, Nq, D]
     const int8_t *K,        // [pages, page_size, Hkv, D]
@@ -129,9 +129,9 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
 
     // who am I: a tile of rows of one head, and of all keys those of my team
     const member<Sizes::ROWS> me(shape);
-    const tile_row<BC> all(kv_len, shape);
-    const share mine = share_of(me, all, whole);
-    if (mine.count == 0) return;
+    tile_row<BC> all(kv_len, shape);
+    place at = first_tile(me, all, enough);
+    if (!at.is_mine()) return;
     after_may_begin();  // the merge, which waits for this kernel's end in its place
     tiles.init();
 
@@ -139,14 +139,13 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     if (warpgroup_id() >= Sizes::GROUPS) {
         Sizes::registers::give();
         const unsigned heads = shape.kv_heads, page_rows = shape.page_size * heads;  // of K and V in a page
-        place at = mine.at;
         fetched<BC> its(__ffs(shape.page_size) - 1);
         const int first = warpgroup_id() - Sizes::GROUPS;
         position<SLOTS> made = {first, 1};  // "the phase before the first" is over: all are empty
         int slot = first;  // where the bytes of the oldest tile that is on its way lie, and the next's will
         its.look_up(page_table, at, shape);
         TILE_ROLLED
-        for (int n = 0; n < 2 * mine.count + BEHIND; n += 2) {
+        for (int n = 0, all_sent = INT_MAX - BEHIND; n < all_sent + BEHIND; n += 2) {
             size_t key_row[BC / 64], scale_row[BC / 64];
             const int keys = at.keys - at.t * BC - its.my_key;  // from this warp's first on
             TILE_UNROLL
@@ -157,10 +156,17 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
                 scale_row[h] = page + me.head * shape.page_size + in_page;
             }
             // A tile early: the addresses of the loads would wait for it.
-            if (n + 2 < 2 * mine.count) all.step(at), its.look_up(page_table, at, shape);
+            const bool sends = n < all_sent;
+            if (sends) {
+                all.step(at);
+                if (at.is_mine())
+                    its.look_up(page_table, at, shape);
+                else
+                    all_sent = n + 2;
+            }
             TILE_ROLLED
             for (int i = first; i < 2; i += FETCH) {  // the keys, the values
-                if (n + i >= BEHIND && n + i < 2 * mine.count + BEHIND) {
+                if (n + i >= BEHIND && n + i < all_sent + BEHIND) {
                     loads_arrived<BEHIND / FETCH - 1>();
                     tiles.empty[made.slot].wait(made.phase);
                     bytes::convert(tiles, slot, made.slot, its.my_key);
@@ -169,7 +175,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
                     if (lane_id() == 0) tiles.full[made.slot].arrive();
                     made.step(FETCH);
                 }
-                if (n < 2 * mine.count)
+                if (sends)
                     bytes::send(
                         tiles, slot, i == 0 ? K : V, key_row, heads * D, i == 0 ? K_scale : V_scale, scale_row,
                         its.my_key, keys);
@@ -191,7 +197,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
         tiles.full[V_at.slot].wait(V_at.phase);
         times_scales(P, V_at.slot);
     };
-    compute<Sizes>(tiles, me, all, mine, O, L, Q, parts, shape, UNIT, times_scales, weigh);
+    compute<Sizes>(tiles, me, all, at, O, L, Q, parts, shape, UNIT, times_scales, weigh);
 }
 
 template <class Sizes> static int blocks()
@@ -222,16 +228,16 @@ wb_status flash_decode_int8(
         using sizes = decltype(s);
         status = [&] {
             const auto parts = (part<s.ROWS, s.D> *)workspace;
-            const auto blocks = hopper::blocks_of<sizes>(*shape, hopper::blocks<sizes>());
+            const auto blocks = hopper::blocks_of<sizes, true>(*shape, hopper::blocks<sizes>());
             const auto kernel = hopper::kernel<sizes>;
             kernel<<<blocks.count, s.THREADS, sizeof(typename hopper::of_bytes<sizes>::tiles), stream>>>(
-                O, L, kv_len, parts, blocks.whole, *shape, Q, K, V, K_scale, V_scale, page_table);
+                O, L, kv_len, parts, blocks.enough, *shape, Q, K, V, K_scale, V_scale, page_table);
             WB_CUDA(cudaGetLastError());
-            if (blocks.whole) return WB_OK;
+            if (blocks.enough == 0) return WB_OK;
             const auto merge = merge_kernel<s.ROWS, s.D, s.BC>;
             const dim3 grid(blocks.count, (s.ROWS + 31) / 32);
-            if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
-                merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
+            if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape, blocks.enough))
+                merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape, blocks.enough);
             WB_CUDA(cudaGetLastError());
             return WB_OK;
         }();
