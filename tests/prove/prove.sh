@@ -36,6 +36,8 @@ lists() {
         n=$(echo "$key" | cut -d/ -f2)
         ! grep -qE '(fragments|tile|paged).cuh' "$key" || echo "small $n solutions/${n}_worker"
     done
+    sed -nE 's/.*"([0-9]{2})\/.*/\1/p; s/^.. exempt ([0-9]{2}_[a-z]+): .*/\1/p' solutions/kernels.h | sort -u |
+        grep -v "$([ "$BACKEND" = cuda ] && echo '^$' || echo _)" | sed 's|^|library |' # forms copy, and so wait
     for own in tests/[a-z]*.c tests/[a-z]*.cu; do
         case $own,$BACKEND in tests/harness*.c,* | tests/library*.c,* | tests/layer.cu,cuda | tests/ranks.cu,cuda) ;;
         *) echo "own $(basename "${own%.*}")" ;; esac
@@ -77,7 +79,8 @@ built=$?
 [ $built -eq 0 ] || { echo "FAIL  a prerequisite does not build:"; grep -v '^  [A-Z]*	' "$PROOFS/build.log" |
     head -n 40; }
 echo "      built in $(($(date +%s) - begun)) s"
-# make is the engine: each row that is due is a target.
+# make is the engine: each row that is due is a target. On a GPU they take turns.
+[ "$BACKEND" = cpu ] || JOBS=1
 $MAKE --no-print-directory -s -k -j"$JOBS" --output-sync=target -f - 2>"$PROOFS/make.log" <<'END'
 rows := $(shell cat $(PROOFS)/due)
 all: $(rows)
