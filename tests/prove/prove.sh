@@ -67,7 +67,6 @@ awk -F '\t' '$6 == "due" { print $1 }' "$PROOFS/plan" >"$PROOFS/due"
 
 echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") rows are due at $stage; random choices by DRAW=$DRAW"
 [ "$stage" != landing ] || [ -z "$changed" ] || echo "and all rows of problems that changed since $whole: $changed"
-find "$PROOFS" -name '*.due' -delete
 begun=$(date +%s)
 awk -F '\t' '$6 == "due" { print $5 }' "$PROOFS/plan" | tr ' ' '\n' | grep '^[B@]' |
     sort -u | sed "s|^B/|$out/|; s|^@||" >"$PROOFS/build"
@@ -91,7 +90,7 @@ END
 # The records of what was due; of a row that has none there was no end.
 tab=$(printf '\t')
 while read -r name; do
-    cat "$PROOFS/$name.due" 2>/dev/null || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
+    [ "$PROOFS/$name.row" -nt "$PROOFS/plan" ] && cat "$PROOFS/$name.row" || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
 done <"$PROOFS/due" >"$out/proofs.tsv"
 [ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tEverything needed compiles without a warning.\tsee %s\n' \
     "$PROOFS/build.log" >>"$out/proofs.tsv"
