@@ -99,8 +99,8 @@ plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU
 duel: $B/lib/libworkbook_all.so  ## the library against others on random shapes: SEED= LIMIT= ONLY= PEERS= LARGEST=
 	@mkdir -p $B/results && $(PYTHON) reference/duel.py $< >$B/results/duel_seed$${SEED:-1}.tsv; status=$$?; \
 	    awk -f plots/duel.awk -v worst=10 $B/results/duel_seed$${SEED:-1}.tsv; exit $$status
-record:  ## records the reference solutions on a GPU; PART=suites, bench, peers ... (record.sh)
-	@workbook/bench/record.sh $(BACKEND) build/record $$PART
+record:  ## measures the reference solutions on a GPU; PART=bench, peers, torch, gpt_oss, duel (record.sh)
+	@workbook/bench/record.sh $(BACKEND) $$PART
 bundle:  ## this workbook and the libraries it links, for a GPU machine that lacks them (problems/with-a-gpu.md)
 	@CC='$(CC)' workbook/bench/bundle.sh
 compile-gpu:  ## compile everything for four generations of GPUs; needs no GPU

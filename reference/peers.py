@@ -10,7 +10,7 @@ peer that is not installed, or declines, is named in a line that starts with #. 
 piece, so sequences of one length alone. Of 14 bf16 is problem 13 and library problem 14 itself, on the same keys;
 flashinfer reads a cache of float8, e4m3, which has no scales. Of 15 flex sees the masks of the bench by formulas, in
 tiles of 128 x 128; libworkbook_all.so, beside the library (WB_LIBRARY), says what is drawn of them. Of 16 library is 16
-itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10. In which shapes: shapes.txt.
+itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10. In which shapes: shapes.py.
 Columns and times as in plots/README.md.
 
 errors: how far off O of 16 is, ours and theirs, on the same inputs: |O - truth| / |truth| in the Euclidean norm, and
@@ -332,7 +332,7 @@ def prepared(problem, c):
 
 
 def measure(problem, names, N, D=128, Hq=None, Hkv=None, B=4, mask="causal", W=0, S=0, Nq=None, page=0, lens=""):
-    """Rows of a shape of shapes.txt."""
+    """Rows of a shape that shapes.py lists."""
     Hq = Hq or (64 if page else 16)
     c = SimpleNamespace(B=B, Hq=Hq, Hkv=Hkv or (8 if page else Hq), Nq=Nq or N, Nk=N, D=D, W=W, S=S, page=page,
                         lens=lens, mask="full" if problem == "03" else mask)

@@ -1,4 +1,4 @@
-"""Shapes: random ones, for duel.py, and those of shapes.txt. Wants no PyTorch."""
+"""Shapes: random ones, for duel.py, and those in which peers.py times attention. Wants no PyTorch."""
 import itertools, math, os, random
 from types import SimpleNamespace
 
@@ -70,6 +70,43 @@ def shape_of(c):
 
 
 # ------------------------ listed
+# A line: problems; whom to ask, `all` of those that peers.py knows; then fields, of which one with several values
+# stands for as many shapes, and one may be reckoned from those before it. mask: full, causal, a name and a size of 15.
+# W, S: window, sink tokens. Hkv is Hq unless given. 16384 tokens of a model 2048 wide; grouped heads; the original
+# assignment's shape, and a layer of gpt-oss; a cache in pages; of 15 what the bench measures, once, and of 16 those of
+# 10 that say something of eight bits.
+TABLE = """\
+03,04 fa2,cudnn                   D=128,64 N=256,512,1024,2048,4096,8192,16384 B=16384//N Hq=2048//D
+05,08 fa2,cudnn                   D=128,64 N=256,512,1024,2048,4096,8192,16384 B=16384//N Hq=2048//D Hkv=256//D
+08    fa4,fa4_same_bits,fa2,cudnn D=128,64 N=256,512,1024,2048,4096,8192,16384 B=16384//N Hq=2048//D
+05    fa2,cudnn                   D=128,64 N=4096 B=2 Hq=64 Hkv=8
+08    fa4,fa4_same_bits,fa2,cudnn D=128,64 N=4096 B=2 Hq=64 Hkv=8
+03,04 torch,fa2,cudnn,flex        D=16 N=4096 B=1 Hq=16
+05    torch,fa2,cudnn,flex        D=16 N=4096 B=1 Hq=16 Hkv=2
+08    torch,flex                  D=16 N=4096 B=1 Hq=16 Hkv=8
+06    flex                        D=64 N=4096,16384,65536 B=1 Hq=64 Hkv=8 W=128 S=0
+07,09 flex                        D=64 N=4096,16384,65536 B=1 Hq=64 Hkv=8 W=128 S=4
+06    torch,flex                  D=16 N=4096 B=1 Hq=16 Hkv=2 W=128 S=0
+07    torch,flex                  D=16 N=4096 B=1 Hq=16 Hkv=2 W=128 S=8
+09    torch,flex                  D=16 N=4096 B=1 Hq=16 Hkv=8 W=256 S=4
+10    fa4,cudnn                   D=128,64 N=1024,4096,16384 mask=full,causal B=16384//N Hq=2048//D
+10    fa4,cudnn                   D=128,64 N=4096 mask=causal B=2 Hq=64 Hkv=8
+11    fa4,flex                    D=64 W=128,0 N=4096,16384,65536 B=1 Hq=64 Hkv=8
+12    fa4,fa4_same_bits,flex      D=64 W=128,0 N=4096,16384,65536 B=1 Hq=64 Hkv=8
+13    fa4,cudnn,fa2,flashinfer    N=1024,4096,8192,16384 B=32 Nq=1 D=128 page=64 lens=same
+14    all                         N=512,1024,2048,4096,8192,16384 B=32 Nq=1 D=128 page=64 lens=same
+13,14 fa4,cudnn,fa2,flashinfer    N=8192,32768,131072 B=1 Nq=1 D=128 page=64 lens=same
+13,14 fa4,flashinfer              N=32768 B=64 Nq=1 D=128 page=64 lens=zipf
+13,14 fa4,flashinfer              N=8192 B=32 Nq=4 D=128 page=64 lens=same
+13,14 fa4,cudnn,fa2,flashinfer    N=8192 B=32 Nq=1 D=64 page=64 lens=same
+13    fa4,flashinfer              N=8192 B=32 Nq=1 D=128 page=16,256 lens=same
+15    flex                        N=1024,2048,4096,8192,16384 Nq=N mask=documents/1024
+15    flex                        N=8192 Nq=N mask=documents/128,prefix/2048,strided/512
+15    flex                        N=8256 Nq=N,64 mask=tree/64
+16    all                         D=128,64,256 N=4096,16384 mask=full,causal B=16384//N Hq=2048//D
+16    all                         D=128,64 N=4096 mask=causal B=2 Hq=64 Hkv=8
+16    all                         D=256 N=4096 mask=causal B=2 Hq=32 Hkv=4
+"""
 
 
 def value(text, known):
@@ -80,13 +117,10 @@ def value(text, known):
         return text
 
 
-def listed(table):
-    """(names of who is to be timed, a dictionary of the shape) for each shape of `table` in shapes.txt, in its
-    order."""
-    with open(os.path.join(os.path.dirname(__file__), "shapes.txt")) as file:
-        rows = [line.split("#")[0].split() for line in file]
-    for of, names, *fields in filter(None, rows):
-        shapes = [{}] if table in of.split(",") else []
+def listed(problem):
+    """(names of who is to be timed, a dictionary of the shape) for each shape of a problem, in the table's order."""
+    for of, names, *fields in map(str.split, TABLE.splitlines()):
+        shapes = [{}] if problem in of.split(",") else []
         for name, values in (field.split("=") for field in fields):  # the first field changes slowest
             shapes = [{**known, name: value(text, known)} for known in shapes for text in values.split(",")]
         for shape in shapes:

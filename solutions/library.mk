@@ -74,5 +74,4 @@ $(foreach w,$(LIBRARY_WORKERS:$B/lib/%_worker=%),$(eval $(call library_worker,$w
 $B/lib/form_%.o: tests/library_forms.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DFORM=$*)
-library-workers:
-	@echo $(LIBRARY_WORKERS)
+library-workers: $(LIBRARY_WORKERS)

@@ -35,7 +35,6 @@ Test(flash_causal, scales) { check_scales(of(1, 2, 131, ANY_D)); }
 
 Test(flash_causal, other_fields_are_not_read) { check_unread(of(1, 2, 150, 32)); }
 
-// See harness.h: tiles right of the diagonal are not computed, nor loaded.
 Test(flash_causal, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 1, 640, ONE_D), 128);

@@ -38,7 +38,6 @@ Test(flash_gqa, scales) { check_scales(of(1, 4, 2, 131, ANY_D)); }
 
 Test(flash_gqa, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 32)); }
 
-// See harness.h: tiles right of the diagonal are not computed, nor loaded.
 Test(flash_gqa, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 2, 1, 640, 64), 128);

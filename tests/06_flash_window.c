@@ -62,7 +62,6 @@ Test(flash_window, scales) { check_scales(of(1, 2, 1, 200, ANY_D, 60)); }
 
 Test(flash_window, sinks_are_not_read) { check_unread(of(1, 4, 2, 150, 32, 20)); }
 
-// See harness.h: tiles right of the diagonal and left of the window are not computed, nor loaded.
 Test(flash_window, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 1, 1, 640, ONE_D, 32), 160);

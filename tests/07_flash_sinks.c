@@ -57,7 +57,6 @@ Test(flash_sinks, every_input)
 
 Test(flash_sinks, scales) { check_scales(of(1, 2, 1, 200, ANY_D, 60, 4)); }
 
-// See harness.h: tiles right of the diagonal, and between the sinks and the window, are not computed, nor loaded.
 Test(flash_sinks, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 1, 1, 640, ONE_D, 32, 4), 160);

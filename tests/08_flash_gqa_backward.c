@@ -49,7 +49,6 @@ Test(flash_gqa_backward, every_input) { check_every_input(of(1, 2, 1, 99, 64)); 
 
 GRADIENTS(flash_gqa_backward)
 
-// See harness.h: tiles above the diagonal are computed by neither kernel.
 Test(flash_gqa_backward, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 1, 1, 560, ONE_D), 280);

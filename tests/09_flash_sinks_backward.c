@@ -63,7 +63,6 @@ Test(flash_sinks_backward, every_input)
 
 GRADIENTS(flash_sinks_backward)
 
-// See harness.h: neither kernel computes tiles above the diagonal, or between the sinks and the window.
 Test(flash_sinks_backward, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 1, 1, 640, ONE_D, 20, 4), 210);

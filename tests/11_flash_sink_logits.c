@@ -98,7 +98,6 @@ Test(flash_sink_logits, every_window)
 
 Test(flash_sink_logits, sinks_are_not_read) { check_unread(of(1, 4, 2, 150, 32, 20)); }
 
-// See harness.h: tiles right of the diagonal and left of the window are not computed, nor loaded.
 Test(flash_sink_logits, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 1, 1, 640, 32, 32), 160);

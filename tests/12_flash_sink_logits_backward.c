@@ -86,7 +86,6 @@ GRADIENTS(flash_sink_logits_backward)
 
 Test(flash_sink_logits_backward, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 64, 20)); }
 
-// See harness.h: neither kernel computes tiles above the diagonal, or before the window.
 Test(flash_sink_logits_backward, hidden_tiles_are_not_computed)
 {
     check_skips(of(1, 1, 1, 640, ONE_D, 20), 210);

@@ -135,7 +135,6 @@ Test(flash_block_mask, every_input)
 
 Test(flash_block_mask, scales) { check_scales(of(1, 2, 1, 200, 200, ANY_D, WB_MASK_RANDOM, 0)); }
 
-// See harness.h: a tile that is in no list of a query's is not computed, nor loaded.
 Test(flash_block_mask, hidden_tiles_are_not_computed)
 {
     wb_case c = of(1, 1, 1, 512, 512, ONE_D, WB_MASK_DOCUMENTS, 0),

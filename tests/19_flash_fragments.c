@@ -6,7 +6,6 @@ TEST_PROBLEM(flash_fragments)
 #define SUITE flash_fragments
 #include "forward.h"
 
-// See harness.h: of each head dimension, for rows of 32 to 256 bytes; first of 64.
 Test(flash_fragments, fragments_without_conflicts)
 {
     for (size_t n = 0; n < head_dims(); n++) check_fetches(of(1, 1, 128, 128, dim(n + 2)));

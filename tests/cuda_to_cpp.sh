@@ -1,23 +1,12 @@
 #!/bin/sh
 # cuda_to_cpp.sh - workbook/cpu/cuda_to_cpp.awk: what is C++ already passes as it is, lines keep their numbers, each awk
-# that is here makes the same of it and of the workbook's own kernels, and what has no place on the CPU layer is an
-# error at its line, with a sentence. What launches and shared variables become is proved by what it does:
-# launch_forms.cu, layer.cu, each key. AWK='busybox awk' compares with that one alone; CXX compiles.
+# that is here makes the same of the workbook's own kernels, and what has no place on the CPU layer is an error at its
+# line, with a sentence. What launches and shared variables become is proved by what it does: launch_forms.cu, layer.cu,
+# each key.
 set -u
 . tests/prove/frame.sh
 filter=workbook/cpu/cuda_to_cpp.awk in=$scratch/in.cu
-awks=${AWK:-'mawk:gawk:gawk --posix:busybox awk:original-awk'}
-alike() { # FILE: as C++ in $scratch/all, the same by each awk
-    awk -f $filter "$1" >"$scratch/all"
-    saved=$IFS IFS=:
-    for other in $awks; do
-        IFS=$saved
-        $other 'BEGIN { exit 0 }' 2>/dev/null || continue
-        $other -f $filter "$1" 2>&1 | cmp - "$scratch/all" >>"$said" 2>&1 || echo "$other, of $1" >>"$said"
-    done
-    IFS=$saved
-}
-given() { cat >"$in" && : >"$said" && alike "$in" && tail -n +2 "$scratch/all" >"$scratch/out"; }
+given() { cat >"$in" && awk -f $filter "$in" >"$scratch/all" && tail -n +2 "$scratch/all" >"$scratch/out" && : >"$said"; }
 right() { [ ! -s "$said" ]; verdict $? "$1"; } # WHAT: nothing was said against it
 dialect='-std=c++17 -fconcepts' # as the Makefile's DIALECT; clang has no -fconcepts
 ${CXX:-c++} $dialect -fsyntax-only -x c++ /dev/null 2>/dev/null || dialect=-std=c++17
@@ -25,7 +14,14 @@ compiles() { ${CXX:-c++} $dialect -fsyntax-only -Wall -Wextra -Werror -Wno-unkno
     -Iworkbook/cpu/include -x c++ "$scratch/all" >"$scratch/messages" 2>&1; }
 
 : >"$said"
-for file in tests/*.cu solutions/[0-9][0-9]/*.cu; do alike "$file"; done
+for file in tests/*.cu solutions/[0-9][0-9]/*.cu; do
+    awk -f $filter "$file" >"$scratch/all"
+    for other in mawk gawk busybox original-awk; do
+        command -v $other >/dev/null || continue
+        [ $other != busybox ] || other="busybox awk"
+        $other -f $filter "$file" | cmp - "$scratch/all" || echo "$other, of $file"
+    done
+done >"$said" 2>&1
 right "every awk translates the workbook's kernels identically"
 
 given <<'CUDA'

@@ -7,23 +7,6 @@ BACKEND=cpu out=build/cpu timeline=build/cpu/timeline
 trap 'rm -rf "$scratch" "$out"/tune/10/of_timeline_*' EXIT
 made "$timeline" || { show; exit 1; }
 
-# ------------------------ refused
-# Rows with spaces for tabs, - for an empty field; the source is line 1, 2, ... of x.cu.
-refused() { # TEXT WHAT: of a record from standard input
-    { echo "who lanes event what amount at source phases of_a_block"; sed 's/^ *//'; } |
-        awk 'NR > 1 { $6 = $6 " x.cu:" NR - 1 } 1' | tr ' _' '\t ' | sed 's/\t-/\t/g' >"$scratch/rows"
-    ! "$timeline" "$scratch/rows" x "$scratch/written" >"$said" 2>&1 && grep -q "$1" "$said"
-    verdict $? "$2"
-}
-refused 'wait for each other' "events that wait for each other" <<'ROWS'
-    0.0 1 wait - 0 0 later#0
-    0.0 1 arrive - 0 0 never#0
-    1.0 1 wait - 0 0 never#0
-    1.0 1 arrive - 0 0 later#0
-ROWS
-for text in "32.0 1 wait - 0 0 a#1" "1.0 1 guess - 1 0 a#1" ff; do
-    echo "$text" | refused 'not a record of a block' "no row: '$text'"
-done
 ! workbook/timeline/timeline.sh solutions 03 >"$said" 2>&1 &&
     grep -q 'solutions/03/.* solutions has 10 16, and of rings 17 18$' "$said"
 verdict $? "a problem that is not for Hopper"

@@ -1,6 +1,8 @@
 // validate.c - what the suites of keys cannot see of the validator and the text of cases. That inputs are as hostile as
 // their names say, wrong solutions prove (01: no_max, m_starts_at_0, max_of_this_tile_only).
 #include "case/case.h"
+#include "memory.h"
+#include "rank.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -47,6 +49,30 @@ Test(validate, elements_are_aligned)
     refused(wb_check_row_sum("weighted_row_sum", there, memory + 1, there, 1, 1), WB_BAD_ARGUMENT, " x is not aligned");
     cr_expect(wb_check_row_sum("weighted_row_sum", there, memory + 2, memory + 2, 1, 1) == WB_OK, "%s",
               wb_last_message());
+}
+
+// What a ring calls for each pair of chunks.
+Test(validate, gradients_of_a_pair)
+{
+    attention_shape s = good();
+#define REFUSED(dQ, dV, status, word) \
+    refused(wb_check_attention_backward(dQ, there, dV, there, there, there, there, there, there, &s), status, word)
+    REFUSED(there, NULL, WB_BAD_ARGUMENT, "dV is null");
+    REFUSED(memory + 4, there, WB_BAD_ARGUMENT, "dQ is not aligned to 16 bytes");
+    s.causal = 1, s.kv_len = 6;
+    REFUSED(there, there, WB_BAD_ARGUMENT, "q_len = kv_len");
+    s.causal = 0, s.head_dim = 32;
+    REFUSED(there, there, WB_UNSUPPORTED, "head_dim");
+
+    // As a rank is asked (rank.h): how many pairs of queries and keys, in all heads.
+    void *x;
+    s = (attention_shape){2, 4, 2, 6, 6, 64, 0.1f, 0, 0, 0};
+    cr_assert(wb_device_alloc(&x, 1 << 16) == WB_OK && wb_device_fill(x, 0, 1 << 16) == WB_OK);
+    for (wb_attended(); s.causal < 2; s.causal++) {
+        cr_assert_eq(wb_attention_backward(x, x, x, x, x, x, x, x, x, &s, NULL), WB_OK);
+        cr_expect_eq(wb_attended(), 2u * 4 * (s.causal ? 21 : 36));
+    }
+    wb_device_free(x);
 }
 
 // Each case of a suite is text on its way to the worker.

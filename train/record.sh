@@ -87,25 +87,24 @@ measured() {
             printf "%s\t%.3f\t%.0f\t%s%s\n", fields, 1000 * s, tokens / s, memory, $3
         }' "$result/curve" >>"$table" || { cat "$result/log" && false; }
 }
+# A run, in the folder of a number of ranks, which says nothing unless it fails.
+run() { $out/train "$@" >"$result/log" 2>&1 || { cat "$result/log" && false; }; }
+fresh() { folder=$result/$1 && rm -rf "$folder" && mkdir "$folder"; }
 ranks() {
     several
     steps=${STEPS:-400}
     short="text=$out/lessons.txt $keys batch=8 length=0 samples=2"
     for count in $counts; do
-        folder=$result/ranks_$count && rm -rf "$folder" && mkdir "$folder"
-        by() { # CHECKPOINT WORDS...
-            name=$1
-            shift
-            $out/train $short ranks=$count checkpoint="$folder/$name" "$@" >"$result/log" 2>&1 ||
-                { cat "$result/log" && false; }
-        }
-        by first steps=1 && by last steps=20 log="$folder/curve" compare="$folder/compare" &&
+        fresh ranks_$count
+        run $short ranks=$count checkpoint="$folder/first" steps=1 && run $short ranks=$count \
+            checkpoint="$folder/last" steps=20 log="$folder/curve" compare="$folder/compare" &&
             train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
         ok $? "$count ranks train like one, with correct gradients"
-        by again steps=20 && cmp "$folder/last" "$folder/again"
+        run $short ranks=$count checkpoint="$folder/again" steps=20 && cmp "$folder/last" "$folder/again"
         ok $? "$count ranks are bitwise reproducible"
         $out/train $short ranks=1 steps=20 until=10 log="$folder/curve" checkpoint="$folder/parts" >/dev/null
-        by parts steps=20 log="$folder/curve" && train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
+        run $short ranks=$count checkpoint="$folder/parts" steps=20 log="$folder/curve" &&
+            train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
         ok $? "10 steps of one rank and 10 more of $count"
     done
     rm -rf "$result"/ranks_*
@@ -141,11 +140,11 @@ context() {
     # Alike, with attention in loops.
     short="text=$out/lessons.txt batch=2 context=1024 window=4 length=0 samples=2"
     for count in 0 $counts; do # 0: one rank, nothing split
-        folder=$result/context_$count words="ranks=1" && rm -rf "$folder" && mkdir "$folder"
-        [ $count -eq 0 ] || words="ranks=$count $split"
-        $out/train $short $words steps=1 checkpoint="$folder/first" >"$result/log" 2>&1 &&
-            $out/train $short $words steps=20 log="$folder/curve" checkpoint="$folder/last" >"$result/log" 2>&1 &&
-            train/alike.sh cuda 2048 "$result/context_0" "$folder" 2 || { cat "$result/log" && false; }
+        fresh context_$count
+        [ $count -eq 0 ] && words="ranks=1" || words="ranks=$count $split"
+        run $short $words steps=1 checkpoint="$folder/first" &&
+            run $short $words steps=20 log="$folder/curve" checkpoint="$folder/last" &&
+            train/alike.sh cuda 2048 "$result/context_0" "$folder" 2
         ok $? "$count ranks split each sequence, and train like one"
     done
     # And with kernels, whose gradients are compared with loops; the second layer sees all. The same bits twice.
@@ -153,8 +152,7 @@ context() {
     for count in $counts; do
         folder=$result/context_$count
         for again in inside again; do
-            $out/train $short $split ranks=$count checkpoint="$folder/$again" log="$folder/curve" >"$result/log" 2>&1 ||
-                cat "$result/log"
+            run $short $split ranks=$count checkpoint="$folder/$again" log="$folder/curve"
         done
         grep -q ^PASS "$result/log" && cmp "$folder/inside" "$folder/again"
         ok $? "17 and 18 inside, $count ranks: correct gradients, bitwise reproducible: $(tail -n 1 "$folder/curve")"

@@ -95,7 +95,7 @@ endif
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s) $(if \
   $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j"$$JOBS")
 BUILT := $(filter build/% everything hostile own variants judges check-machinery train-test train-layers \
-  train-ranks suites wb,$(MAKECMDGOALS))
+  train-ranks suites library-workers wb,$(MAKECMDGOALS))
 ifndef WB_BUILDING
 $(BUILT): together ;
 together: FORCE

@@ -19,7 +19,7 @@ if [ "${3:-}" = suite ]; then
         { left=$tried.spent; "$out/wb" suite --spent "$left" "$test" "$WB_WORKER" cpu >/dev/null 2>&1; }
     awk '$3 { print $3 }' "$left" >"$tried"
 fi
-awk -v n="$n" -v seed="$(cksum <"$WB_WORKER" | cut -c 1-7)" -v count=12 -f tests/diagnose/drawn.awk >>"$tried"
+"$WB_WORKER" --cases "drawn/$(cksum <"$WB_WORKER" | cut -c 1-7)" >>"$tried" || exit 1
 silent "$n"
 for given in $(sort -u "$tried"); do silent --only "$n" "$given"; done
 [ $failed -ne 0 ] || echo "silent, also on $(sort -u "$tried" | grep -c .) other cases"

@@ -36,6 +36,7 @@ lists() {
         n=$(echo "$key" | cut -d/ -f2)
         ! grep -qE '(fragments|tile|paged).cuh' "$key" || echo "small $n solutions/${n}_worker"
     done
+    sed -nE 's/.*"([0-9]{2})\/.*/library \1/p; s/^.. exempt ([0-9]{2}_[a-z]+): .*/library \1/p' solutions/kernels.h | sort -u
     for own in tests/[a-z]*.c tests/[a-z]*.cu; do
         case $own,$BACKEND in tests/harness*.c,* | tests/library*.c,* | tests/layer.cu,cuda | tests/ranks.cu,cuda) ;;
         *) echo "own $(basename "${own%.*}")" ;; esac
@@ -66,7 +67,6 @@ awk -F '\t' '$6 == "due" { print $1 }' "$PROOFS/plan" >"$PROOFS/due"
 
 echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") rows are due at $stage; random choices by DRAW=$DRAW"
 [ "$stage" != landing ] || [ -z "$changed" ] || echo "and all rows of problems that changed since $whole: $changed"
-find "$PROOFS" -name '*.due' -delete
 begun=$(date +%s)
 awk -F '\t' '$6 == "due" { print $5 }' "$PROOFS/plan" | tr ' ' '\n' | grep '^[B@]' |
     sort -u | sed "s|^B/|$out/|; s|^@||" >"$PROOFS/build"
@@ -77,7 +77,8 @@ built=$?
 [ $built -eq 0 ] || { echo "FAIL  a prerequisite does not build:"; grep -v '^  [A-Z]*	' "$PROOFS/build.log" |
     head -n 40; }
 echo "      built in $(($(date +%s) - begun)) s"
-# make is the engine: each row that is due is a target.
+# make is the engine: each row that is due is a target. On a GPU they take turns.
+[ "$BACKEND" = cpu ] || JOBS=1
 $MAKE --no-print-directory -s -k -j"$JOBS" --output-sync=target -f - 2>"$PROOFS/make.log" <<'END'
 rows := $(shell cat $(PROOFS)/due)
 all: $(rows)
@@ -89,7 +90,7 @@ END
 # The records of what was due; of a row that has none there was no end.
 tab=$(printf '\t')
 while read -r name; do
-    cat "$PROOFS/$name.due" 2>/dev/null || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
+    [ "$PROOFS/$name.row" -nt "$PROOFS/plan" ] && cat "$PROOFS/$name.row" || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
 done <"$PROOFS/due" >"$out/proofs.tsv"
 [ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tEverything needed compiles without a warning.\tsee %s\n' \
     "$PROOFS/build.log" >>"$out/proofs.tsv"

@@ -77,9 +77,10 @@ function copy_up_to(to)
     done = to - 1
 }
 
-# Prints `text` in the place of source from here to position `last`, and that part's newlines after it.
-function replace_up_to(last, text)
+# Prints `text` in the place of source from position `at` to `last`, and that part's newlines after it.
+function replace(at, last, text)
 {
+    copy_up_to(at)
     printf "%s%s", text, newlines(substr(source, done + 1, last - done)) > out
     done = last
 }
@@ -135,25 +136,14 @@ function spaces(text)
 
 function is_space(at) { return substr(code, at, 1) ~ /[ \t\n\\]/ }
 
-# The position that closes the bracket at `at`; 0 if there is none.
-function closing(at,    depth, char)
+# The position of the bracket that belongs to the one at `at`, ahead (step 1) or behind (-1); 0 if there is none.
+function partner(at, step,    depth, char)
 {
-    for (depth = 0; at <= length(code); at++) {
+    for (depth = 0; at > 0 && at <= length(code); at += step) {
         char = substr(code, at, 1)
-        if (char ~ /[({[]/) depth++
-        else if (char ~ /[])}]/ && --depth == 0) return at
-    }
-    return 0
-}
-
-# The position that opens the bracket closed at `at`, backwards; 0 if there is none.
-function opening(at,    depth, char)
-{
-    for (depth = 0; at > 0; at--) {
-        char = substr(code, at, 1)
-        if (char ~ /[])}]/) depth++
-        else if (char ~ /[({[]/ && --depth == 0) return at
-        else if (char ~ /[;{}]/) return 0
+        if (index(step > 0 ? "({[" : ")}]", char)) depth++
+        else if (index(step > 0 ? ")}]" : "({[", char) && --depth == 0) return at
+        else if (step < 0 && char ~ /[;{}]/) return 0
     }
     return 0
 }
@@ -163,7 +153,7 @@ function opening_angle(at,    depth, char)
 {
     for (depth = 0; at > 0; at--) {
         char = substr(code, at, 1)
-        if (char ~ /[])]/) at = opening(at)
+        if (char ~ /[])]/) at = partner(at, -1)
         else if (char == ">" && substr(code, at - 1, 1) != "-") depth++
         else if (char == "<" && --depth == 0) return at
         else if (char ~ /[;{}(]/) return 0
@@ -182,7 +172,7 @@ function launch(at,    first, last, end_config, open, end, kernel, config, taken
     if (first <= done || !end_config) return 0
     open = end_config + 3
     while (is_space(open)) open++
-    end = closing(open)
+    end = partner(open, 1)
     if (substr(code, open, 1) != "(" || !end) return 0
 
     last = at - 1
@@ -212,9 +202,9 @@ function callee(at)
 {
     at--
     while (is_space(at)) at--
-    if (substr(code, at, 1) == ")") return opening(at)
+    if (substr(code, at, 1) == ")") return partner(at, -1)
     if (substr(code, at, 1) == ">") at = opening_angle(at) - 1
-    while (substr(code, at, 1) == "]") at = opening(at) - 1
+    while (substr(code, at, 1) == "]") at = partner(at, -1) - 1
     while (at > 0 && is_space(at)) at--
     if (substr(code, at, 1) !~ /[A-Za-z0-9_]/) return 0
     while (at > 0 && substr(code, at, 1) ~ /[A-Za-z0-9_:.]/) at--
@@ -227,7 +217,7 @@ function end_of_config(at,    char)
     for (; at <= length(code); at++) {
         char = substr(code, at, 1)
         if (char ~ /[({[]/) {
-            at = closing(at)
+            at = partner(at, 1)
             if (!at) return 0
         } else if (char ~ /[])};]/) return 0
         else if (substr(code, at, 3) == ">>>") return at
@@ -238,33 +228,29 @@ function end_of_config(at,    char)
 # Sets `captures` and `passed` for the arguments between two brackets. Each argument is evaluated once, by the
 # launching thread, and captured by value; a constant is passed as it stands, since 0 may mean a null pointer. Returns
 # 0 if commas may not separate arguments.
-function split_arguments(open, end,    at, from, inside, text, count)
+function split_arguments(open, end,    inside, text, part, count, i, kept)
 {
     inside = substr(code, open + 1, end - open - 1)
     if ((inside ~ /</ && inside ~ />/) || inside ~ /[.][.][.]/ || inside ~ /#/) return 0
     captures = passed = ""
-    count = 0
-    from = open + 1
-    for (at = from; at <= end; at++) {
-        if (at < end && substr(code, at, 1) ~ /[({[]/) at = closing(at)
-        else if (at == end || substr(code, at, 1) == ",") {
-            inside = substr(code, from, at - from)
-            text = substr(source, from, at - from)
-            sub(/^ +/, "", text)
-            from = at + 1
-            if (inside !~ /[^ \t\n\\]/ && text !~ /["']/) {  # nothing but space and comments
-                captures = captures newlines(text)
-                continue
-            }
-            if (passed != "") passed = passed ", "
-            if (inside ~ /^[ \t\n\\]*([0-9][0-9a-zA-Z.]*|NULL|nullptr|true|false|[{].*)[ \t\n\\]*$/) {
-                passed = passed trim(one_line(text ~ /[{]/ ? text : inside))
-                captures = captures newlines(text)
-            } else {
-                captures = captures ", cudacpu_" count " = (" text ")"
-                passed = passed "cudacpu_" count
-                count++
-            }
+    kept = 0
+    count = split_list(inside, part, "[({[]", "[])}]")
+    for (i = 1; i <= count; i++) {
+        inside = part[i]
+        text = substr(source, open + 1, length(inside))
+        open += length(inside) + 1
+        sub(/^ +/, "", text)
+        if (inside !~ /[^ \t\n\\]/ && text !~ /["']/) {  # nothing but space and comments
+            captures = captures newlines(text)
+            continue
+        }
+        if (passed != "") passed = passed ", "
+        if (inside ~ /^[ \t\n\\]*([0-9][0-9a-zA-Z.]*|NULL|nullptr|true|false|[{].*)[ \t\n\\]*$/) {
+            passed = passed trim(one_line(text ~ /[{]/ ? text : inside))
+            captures = captures newlines(text)
+        } else {
+            captures = captures ", cudacpu_" kept " = (" text ")"
+            passed = passed "cudacpu_" kept++
         }
     }
     return 1
@@ -281,8 +267,7 @@ function shared(at, word,    length_, text, result)
     gsub(/[\n\t\\]/, " ", text)
     result = declare(text, word ~ /extern/, word ~ /volatile/)
     if (result == "") return 0
-    copy_up_to(at)
-    replace_up_to(at + length_ - 1, result)
+    replace(at, at + length_ - 1, result)
     return 1
 }
 
@@ -295,20 +280,15 @@ function declare(text, dynamic, volatile,    align, count, part, i, type, variab
         text = substr(text, 1, RSTART - 1) " " substr(text, RSTART + RLENGTH)
     }
     if (text ~ /[{}=#]/) return ""
-    count = split_list(text, part)
+    count = split_list(text, part, "[(<[]", "[])>]")
     result = ""
     for (i = 1; i <= count; i++) {
-        dims = ""
-        if (match(part[i], /[A-Za-z_][A-Za-z0-9_]*[ ]*(\[.*)?$/)) {
-            variable = substr(part[i], RSTART)
-            text = trim(substr(part[i], 1, RSTART - 1))
-            # a bracket may belong to the type, array<int[3]>: then the name is what follows the last angle
-            if (index(variable, "[")) {
-                dims = substr(variable, index(variable, "["))
-                variable = trim(substr(variable, 1, index(variable, "[") - 1))
-            }
-        } else return ""
-        variable = trim(variable)
+        part[i] = trim(part[i])
+        if (!match(part[i], /[A-Za-z_][A-Za-z0-9_]*[ ]*(\[.*)?$/)) return ""
+        variable = dims = substr(part[i], RSTART)
+        text = trim(substr(part[i], 1, RSTART - 1))
+        sub(/ *(\[.*)?$/, "", variable)
+        dims = trim(substr(dims, length(variable) + 1))
         if (i == 1) type = text
         else if (text != "") return ""
         if (type == "" || type ~ /&$/ || dims ~ />[^]]*$/) return ""
@@ -319,20 +299,19 @@ function declare(text, dynamic, volatile,    align, count, part, i, type, variab
     return result
 }
 
-# Splits at commas outside brackets and angles.
-function split_list(text, part,    count, at, char, depth)
+# Splits at commas outside of brackets.
+function split_list(text, part, opens, closes,    count, at, char, depth)
 {
     count = 1
     part[1] = ""
     depth = 0
     for (at = 1; at <= length(text); at++) {
         char = substr(text, at, 1)
-        if (char ~ /[(<[]/) depth++
-        else if (char ~ /[])>]/) depth--
+        if (char ~ opens) depth++
+        else if (char ~ closes) depth--
         if (char == "," && depth == 0) part[++count] = ""
         else part[count] = part[count] char
     }
-    for (at = 1; at <= count; at++) part[at] = trim(part[at])
     return count
 }
 
@@ -368,7 +347,7 @@ function dynamic_variable(variable, type, volatile)
 # The struct whose "{" is at `open`.
 function structure(open,    end, text, part, count, i, names)
 {
-    end = closing(open)
+    end = partner(open, 1)
     text = substr(code, open + 1, end - open - 1)
     if (!end || text ~ /#/) return 0
     # without the bodies of functions
@@ -388,7 +367,7 @@ function members(text,    part, count, i, result)
 {
     gsub(/[ \n]+/, " ", text)
     result = ""
-    count = split_list(text, part)
+    count = split_list(text, part, "[(<[]", "[])>]")
     for (i = 1; i <= count; i++) {
         sub(/ *(\[.*)?$/, "", part[i])
         if (part[i] ~ /[:&]/ || !match(part[i], /[A-Za-z_][A-Za-z0-9_]*$/)) continue
@@ -405,8 +384,7 @@ function cast(at, word,    name, type)
     if (!(name in dynamic_names)) return 0
     sub(/^reinterpret_cast</, "", type)
     sub(/ *[*]>[(][A-Za-z0-9_]+[)]$/, "", type)
-    copy_up_to(at)
-    replace_up_to(at + length(word) - 1, "::cudacpu::shared_as<" type ">(" name ")")
+    replace(at, at + length(word) - 1, "::cudacpu::shared_as<" type ">(" name ")")
     return 1
 }
 
@@ -415,9 +393,8 @@ function cast(at, word,    name, type)
 # asm(...) whose "(" is at `open`.
 function assembly(open, at,    end)
 {
-    end = closing(open)
+    end = partner(open, 1)
     if (!end) return 0
-    copy_up_to(at)
-    replace_up_to(end, "CUDACPU_NO_PTX()")
+    replace(at, end, "CUDACPU_NO_PTX()")
     return 1
 }

@@ -9,6 +9,7 @@
 //   --report N ...              a report, or an error, says to descriptor N what it is of
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (random_case.c)
+//   ... --cases drawn/7         prints random ones of a seed
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
 //
 // Of problems 17 and 18 a worker is a rank. By hand it starts the others, and prints the whole of what they leave;
@@ -187,6 +188,19 @@ static int tell_case(const wb_problem *problem, const char *text)
     return is_one ? 1 : 2;
 }
 
+// Random cases of this seed, but for what they may ask for around a call.
+static void print_drawn(const wb_problem *problem, uint64_t seed)
+{
+    for (int n = 0; n < 12; n++) {
+        wb_case c = wb_random_case(problem, seed, n, 1 << 24);
+        char text[WB_CASE_TEXT];
+#define WB_CONDITION(name, ...) c.name = 0;
+#include "case/conditions.inc"
+        wb_case_print(problem, &c, text);
+        puts(text);
+    }
+}
+
 // All else is hidden from the function (build.mk, JUDGED).
 __attribute__((visibility("default"))) int main(int argc, char **argv)
 {
@@ -211,9 +225,10 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--guard") == 0)
             exact = atol(argv[i + 1]) == 0;
         else if (strcmp(argv[i], "--cases") == 0) {
+            if (strncmp(argv[i + 1], "drawn/", 6) == 0)
+                return print_drawn(problem, strtoull(argv[i + 1] + 6, NULL, 10)), 0;
             if (strcmp(argv[i + 1], "list")) return tell_case(problem, argv[i + 1]);
-            wb_small_cases_print(problem);
-            return 0;
+            return wb_small_cases_print(problem), 0;
         } else if (strcmp(argv[i], "--case"))
             return usage(argv[0]);
     }
