@@ -121,14 +121,10 @@ bool look_at_scales(const record *r)
         EACH_PAIR (t, step_count, i, steps[t].S->rows) {
             const product *S = steps[t].S, *PV = steps[t].P;
             double first[SCALED] = {0}, first_P = 0;
-            int first_key = -1, nan = -1;      // nan: the first column of no key with such a weight
-            bool finite = true, some = false;  // the weights of keys that the row sees are, and it sees one
+            int first_key = -1;
             for (int c = 0; PV && c < S->cols; c++) {
                 const double P = weight_at(&steps[t], i, c), score = score_at(&steps[t], i, c) * 64;
-                const bool visible = sees(S->a_row[i], key_of(S->b_row[c]));
-                some |= visible, finite &= !visible || isfinite(P);
-                if (isnan(P) && S->b_row[c] < 0 && nan < 0) nan = c;
-                if (S->b_row[c] < 0 || !visible || P <= 1e-25 || isinf(P)) continue;
+                if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
                 const int at = scale_at(S->b_row[c]);
                 const int at_0 = at - e.c->page * (S->b_row[c] % e.s->kv_heads);
                 const double k = e.K_scale[at], v = e.V_scale[at];
@@ -152,12 +148,6 @@ bool look_at_scales(const record *r)
                         "%d their log2 should change by %.4g, but changes by %.4g",
                         name_of(S->a_row[i]), first_key, key_of(S->b_row[c]), right, seen);
             }
-            if (nan >= 0 && steps[t].first >= 0 && finite && some)
-                find(BY_SCALES, "0 times -infinity", "scores",
-                     "%s gives the weight NaN to key %d, which does not exist, and finite weights to the keys that it "
-                     "sees. Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the scale "
-                     "before the mask",
-                     name_of(S->a_row[i]), steps[t].first + nan);
         }
     }
     scaled_pairs += count, fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50;

@@ -225,6 +225,7 @@ pairs pairs_of(const step *t, int first_row);
 // their own hides.
 typedef enum mask_kind { DIAGONAL, WINDOW, SINKS, TAIL, DKDV, DQ, PACKED, BITS, MASKS } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
+void look_at_hidden_nan(mask_kind kind, const step *t);  // weights of a forward
 
 // Each looks at a case.
 void look_at_forward(void);   // and 10, 11, 13, 14, 15

@@ -186,7 +186,8 @@ static void look_at_tiles(const record *r)
             pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
             const bool listed = e.problem->signature == WB_BLOCK_MASK;
-            add_to_mask(listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]), &p);
+            const mask_kind kind = listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]);
+            look_at_hidden_nan(kind, &steps[t]), add_to_mask(kind, &p);
         }
     }
 }

@@ -16,6 +16,9 @@ static fit masks[MASKS] = {
     [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits", .joint = RULE_IS("their bit is 0"),
                  .by = {{"where its bit is 1", "mask|load bits"}}),
 };
+static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
+                                         [WINDOW] = "in tiles left of the diagonal, ",
+                                         [SINKS] = "in tiles of sinks, "};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
 // Tiles by what a mask hides of them: of each sort the first, in the case that is shown. OTHER: none of these.
@@ -181,9 +184,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    static const char *const where[] = {[DIAGONAL] = "in tiles on the diagonal, ",
-                                        [WINDOW] = "in tiles left of the diagonal, ",
-                                        [SINKS] = "in tiles of sinks, "};
     const bool two = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
     bool is[SORTS] = {true, true, two, two, true};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
@@ -205,8 +205,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
         for (int n = 0; n < OTHER; n++) is[n] &= like[n] == (got == HIDDEN);
         if (like[RIGHT] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%s%s%s gives %s to key %d, which %s", kernel(by_keys),
-            kind <= SINKS && (e.problem->window || kind == SINKS) ? where[kind] : "",
+            "%s%s%s gives %s to key %d, which %s", kernel(by_keys), e.problem->window && where[kind] ? where[kind] : "",
             name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
@@ -220,6 +219,38 @@ void add_to_mask(mask_kind kind, const pairs *t)
     if (!*tiles[kind].first[sort])
         APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d",
                name_of(head_of(t->row0) * e.s->q_len + t->query[0]), t->key0);
+}
+
+// A weight that is NaN of a key that a row does not see, where those that it sees are numbers: no m, and no score, of
+// these is to blame. If all of them are 0, m is infinite.
+void look_at_hidden_nan(mask_kind kind, const step *t)
+{
+    const product *const S = t->S;
+    for (int i = 0; i < S->rows; i++) {
+        int nan = -1, seen = 0;
+        bool numbers = S->a_row[i] >= 0, zeros = true;
+        for (int c = 0; c < S->cols; c++) {
+            const double P = weight_at(t, i, c);
+            if (sees(S->a_row[i], key_of(S->b_row[c])))
+                seen++, numbers &= (bool)isfinite(P), zeros &= P == 0;
+            else if (isnan(P) && isfinite(score_at(t, i, c)) && nan < 0)
+                nan = c;
+        }
+        if (nan < 0 || !seen || !numbers) continue;
+        const bool exists = t->first + nan < keys_of(S->a_row[i]);
+        find(BY_MASK - 1, zeros ? "hidden by +infinity" : "0 times -infinity",
+             e.K_scale && !zeros ? "scores" : masks[kind].gaps,
+             "%s%s gives the weight NaN to key %d, which %s, and %s to the keys that it sees%s",
+             e.problem->window && where[kind] ? where[kind] : "", name_of(S->a_row[i]), t->first + nan,
+             exists ? "it does not see" : "does not exist", zeros ? "0" : "finite weights",
+             zeros ? ": so m is infinite. A hidden score must be -infinity; with +infinity, its weight is that of "
+                     "infinity "
+                     "minus infinity"
+             : e.K_scale
+                 ? ". Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the scale "
+                   "before the mask"
+                 : ": 0 times infinity is NaN, and so is infinity minus infinity");
+    }
 }
 
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
