@@ -190,10 +190,18 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
 
 static void found_pending(const char *at, unsigned bytes, const word_history &h, access_kind kind, const place &here)
 {
-    const access_record &copy = h.writes[h.writes[0].kind == ASYNC ? 0 : 1];
+    const bool first = h.writes[0].kind == ASYNC;
+    const access_record &copy = h.writes[!first], &older = h.writes[first];
+    // No barrier of the block lies between, and the bytes had others before.
+    const bool over = copy.epoch == epoch && older.epoch >= block_epoch;
     finding *f = note(
         NOT_WAITED, here, kind, at, bytes,
-        kind == ASYNC
+        over && kind != ASYNC
+            ? "another buffer, or another iteration, in one of the two lines: since the last barrier this copy "
+              "replaces "
+              "bytes that were there. Or, if the read is meant for what it brings, a wait for it: loads_issued() and "
+              "loads_arrived<...>()."
+        : kind == ASYNC
             ? "another destination for one of two copies: both are in flight, and write the same bytes. Which buffer, "
               "and which iteration of the loop, is each copy meant for?"
             : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>() (in plain "
