@@ -40,7 +40,7 @@ typedef struct evidence {
     size_t product_count;                             // numbers in the record
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
     bool wrong;                                       // whether the answer is; at the end, whether any was
-    int widest, tallest;                              // keys in the widest tile of a forward, queries in a block
+    int widest;                                       // keys in the widest tile of a forward
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;

@@ -48,24 +48,18 @@ pairs pairs_of(const step *t, int first_row)
 // Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
-    static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)", "row / Nq", "row"};
-    static const struct {
-        const char *says;
-        int all, Nq, sign;
-    } bounds[] = {{"kv_len - Nq + ", 1, 1, 1}, {"", 0, 0, 1}, {"kv_len - ", 1, 0, -1}, {"kv_len - Nq - ", 1, 1, -1}};
+    static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)"};
+    static const char *const bounds[] = {"kv_len - Nq + ", ""};
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
-    const int token[] = {i, r % Nq, at / group, at / Nq, at};
+    const int token[] = {i, r % Nq, at / group}, bound[] = {all - Nq, 0};
     RULE(j >= all, "it is hidden if j >= kv_len");
-    RULE(j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
-         "kv_len, rounded up to whole pages, replaces kv_len");
     RULE(false, "nothing is hidden");
     EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
-        for (int more = -1; more < 2; more++) {
-            const int last = bounds[b].all * all - bounds[b].Nq * Nq + bounds[b].sign * token[k] + more;
+        for (int more = -1; more < 2; more++)
             if (b || k || more)
-                RULE(j > last, "it is hidden if j > %s%s%s", bounds[b].says, tokens[k], more_or_less[more + 1]);
-        }
+                RULE(j > bound[b] + token[k] + more, "it is hidden if j > %s%s%s", bounds[b], tokens[k],
+                     more_or_less[more + 1]);
     return n;
 }
 
@@ -76,26 +70,13 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(t->row0) / e.s->q_heads : 0;
     const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, first = m->part_start[list];
     const int all = 2 * m->q_tile * m->part_start[m->masks * (q_tiles + 1) - 1];
-    const int row = t->query[r] % m->q_tile, block = t->of_block % m->q_tile, bit = t->key[c] % 64, word = bit / 32;
+    const int row = t->query[r] % m->q_tile, bit = t->key[c] % 64;
     int tile = first;
     while (tile < m->part_start[list + 1] && m->part[tile] != t->key[c] / m->kv_tile) tile++;
-    const int begin = 2 * m->q_tile * tile, own = begin + 2 * row;  // of the tile, and of the row
-    const struct {
-        const char *says;
-        int word, bit;
-    } bits[] = {
-        {"a tile has as many rows of bits as a block, not q_tile",
-         own + 2 * (tile - first) * (e.tallest - m->q_tile) + word, bit},
-        {"each block begins with row 0 of a tile's bits", own - 2 * block + word, bit},
-        {"each step of a tile begins with the first word of a row", own + bit % t->keys / 32, bit},
-        {"row r begins at word r times (the words of a step), not at word 2 r", begin + row * t->keys / 32 + word, bit},
-        {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
-        {"the bit is that of key j - 1", own + (bit + 63) % 64 / 32, bit + 31}};
-    RULE(right != (tile < m->part_start[list + 1]), "a key is hidden where its bit is 1, and seen where it is 0");
-    for (int k = 0; k < COUNT(bits); k++) {
-        const bool known = tile < m->part_start[list + 1] && bits[k].word >= 0 && bits[k].word < all;
-        RULE(known ? !(m->bits[bits[k].word] >> bits[k].bit % 32 & 1) : right, "%s", bits[k].says);
-    }
+    const int word = 2 * m->q_tile * tile + row * t->keys / 32 + bit / 32;
+    const bool known = tile < m->part_start[list + 1] && word < all;
+    RULE(known ? !(m->bits[word] >> bit % 32 & 1) : right,
+         "row r begins at word r times (the words of a step), not at word 2 r");
     return n;
 }
 
@@ -133,20 +114,16 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                              {"(the block's first query)", by_keys ? q0 : t->of_block},
                              {"r", r},
                              {"j", j},
-                             {"i / (Hq / Hkv)", i / (e.s->q_heads / e.s->kv_heads)},
-                             {"(i without the warp's offset)", by_keys ? i : t->of_block + r},
-                             {"(i with the warp's offset twice)", by_keys ? i : 2 * i - t->of_block - r}};
+                             {"(i without the warp's offset)", by_keys ? i : t->of_block + r}};
     const form of_key[] = {{"(the tile's first key)", k0},
                            {"(the tile's last key)", k1},
                            {"c", c},
-                           {"(the row in the tile, as its column)", k0 + r},
                            {"i", i},
                            {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
     RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
-    RULE(right != runs, "it is seen then, and hidden else");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);
@@ -166,7 +143,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     for (int q = 0; q < COUNT(of_query); q++)
         RULE(runs && (j > of_query[q].is || (j <= of_query[q].is - W && no_sink)), "%s replaces i", of_query[q].says);
     RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
-    RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
     if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks replaces W");
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) {

@@ -3,31 +3,6 @@
 
 enum { APART = 8, LANES = 32 };  // rows so far apart begin at addresses that are alike
 
-// Rows that nobody writes, which are NaN as before; or each row that is wrong is the sum of another one.
-static void look_at_places(void)
-{
-    const int rows = (int)e.c->rows, cols = (int)e.c->cols;
-    double *const y = allocate((size_t)rows * 2, sizeof *y), *const size = y + rows;
-    int unwritten = 0, wrong = 0, moved = 0, first = -1, from = -1;
-    for (int at = 0; at < rows * cols; at++) {
-        const double term = (double)e.Q[at] * e.K[at % cols];
-        y[at / cols] += term, size[at / cols] += fabs(term);
-    }
-    for (int row = 0; row < rows; row++) {
-        const double is = e.out[0][row];
-        if (!isfinite(y[row]) || fabs(is - y[row]) <= 1e-5 * size[row]) continue;
-        int other = rows;
-        for (int r = 0; r < rows && other == rows; r++)
-            if (r != row && fabs(is - y[r]) <= 1e-6 * size[r]) other = r;
-        if (wrong++ == 0) first = row, from = other;
-        unwritten += isnan(is), moved += other < rows;
-    }
-    if (wrong && unwritten == wrong)
-        find(BY_END, "rows left out", "launch|who|store", "y[%d] is not written (%d of %d)", first, wrong, rows);
-    else if (wrong && moved == wrong)
-        find(BY_END, "stored elsewhere", "who|store", "y[%d] is the sum of row %d", first, from);
-}
-
 static bool is_whole(double x) { return fabs(x - rint(x)) < 0.02; }
 
 // How often the columns of each group, of the row itself and of `near` rows before and behind it, count in y, one after
@@ -86,7 +61,8 @@ static void look_at_columns(int apart)
          : begin                          ? "load|reduce|ends"
                                           : "load|reduce",
          "%s of %s%s %s added to y %.3g times, but must be added once%s%s", columns, whose, which,
-         end - begin > 1 ? "are" : "is", rounded(count[first]), *right ? "; of each eight rows these are right: " : "", right);
+         end - begin > 1 ? "are" : "is", rounded(count[first]), *right ? "; of each eight rows these are right: " : "",
+         right);
 }
 
 // Whether y has columns of rows beside its own.
@@ -114,5 +90,4 @@ void look_at_rows(void)
 {
     look_at_columns(1), look_at_columns(APART);
     look_beside();
-    look_at_places();
 }
