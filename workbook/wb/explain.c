@@ -267,8 +267,8 @@ static void say_conditional(const cause *c)
     const char *const line = first ? safe_text(first, LINE) : "";
     const int number = (int)strcspn(line, " ");
     if (first)
-        say("  in line %.*s, `%s` sets no value, and what follows only where a condition is met: what is it else?\n",
-            number, line, line + number + (line[number] == ' '));
+        say("  line %.*s, `%s`: it is given a value only where a condition is met; which has it elsewhere?\n", number,
+            line, line + number + (line[number] == ' '));
 }
 
 static void tell(cause *c, int looked)
