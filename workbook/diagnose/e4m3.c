@@ -7,7 +7,7 @@
 #include "evidence.h"
 
 static fit fit_factor = FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax",
-                            .by = {{" head ", "scales|factor"}},  // it was read for another one
+                            .by = {{"that query in head", "scales|factor"}},  // where Q's are read
                             .joint = "; the exponent of 2 must be Q's + K's, but is ");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
