@@ -8,6 +8,9 @@ sed 's/float sum.ROWS. = {};/float sum[ROWS];/' solutions/02/weighted_row_sum.cu
 unset_in "$(grep -n 'float sum.ROWS.;' "$scratch/02" | sed 's/: */ /; s/ *\/\/.*//')" "$scratch/02"
 sed 's/m, l = {};/m, l;/' solutions/03/flash_forward.cu >"$scratch/03"
 unset_in "$(grep -n 'm, l;' "$scratch/03" | sed 's/: */ /')" "$scratch/03"
+printf '    int a;\n    if (x) a = 1;\n    y = a;\n    int b;\n    if (x) b = 1;\n    else b = 2;\n' >"$scratch/if"
+unset_in '' "$scratch/if"
+check "what a condition fills" [ "$(awk -v conditional=1 -f workbook/sanitize/unset.awk "$scratch/if")" = "1 int a;" ]
 
 origin() { timeout 20 awk -v lines=" 2" -f workbook/wb/origin.awk; }
 leads() { check "leads to '$1'" [ "$(printf "//{ max\nx = y;\n//}\n$2" | origin)" = "$1" ]; }

@@ -91,10 +91,12 @@ static void report_waits(const work &first, const work &second)
         if (w.order > second.order && !late && covers(w.event, first)) late = &w;
     }
     if (!early && !late) return;
-    report_line("%s", late ? "it does so, but only after the later operation was queued:"
-                      : early->recorded
-                          ? "the latest event that it waits for was recorded too early, or is the wrong one:"
-                          : "the event that it waits for was never recorded, so it waits for nothing:");
+    report_line(
+        "%s",
+        late ? "it does so, but only after the later operation was queued:"
+        : early->recorded
+            ? "the latest event that it waits for was recorded too early, or on another stream, or is another one:"
+            : "the event that it waits for was never recorded, so it waits for nothing:");
     report_code(late ? late->code : early->recorded ? early->recorded : early->code);
 }
 

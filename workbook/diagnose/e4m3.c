@@ -7,14 +7,10 @@
 #include "evidence.h"
 
 static fit fit_factor = FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax",
+                            .by = {{"that query in head", "scales|factor"}},  // where Q's are read
                             .joint = "; the exponent of 2 must be Q's + K's, but is ");
-static fit fit_V = FIT(BY_EXPONENT, "softmax|overlap", .joint = ", which equals the change of ",
-                       .zero = "; its weights do not contain that exponent",
-                       .none = "; the difference is a whole number, as of the exponent of another tile or head");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
-static fit fit_room = FIT(BY_L + 1, "softmax", .joint = "; its exponent is ",
-                          .zero = ": weights of 2^-10 and less become 0 in e4m3, though l counts them");
 static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
@@ -23,9 +19,9 @@ enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
     double S[256], P[256], log_P[256];
-    double top, all, all_V;  // in base 2: the largest score, log2 of the sum of 2^score, and that with V's exponent
-    double at;               // log2(P) less the right score
-    bool right;              // the factor of S is, as far as weights tell
+    double all, all_V;  // in base 2: log2 of the sum of 2^score, and that with V's exponent
+    double at;          // log2(P) less the right score
+    bool right;         // the factor of S is, as far as weights tell
 } row_in_tile;
 
 static int exponent_of(const int8_t *exponents, int kv_head, int tile)
@@ -40,7 +36,7 @@ static double right_factor(const row_in_tile *x) { return base2_scale() * ldexp(
 static bool read_row(row_in_tile *x, const step *t, int i)
 {
     const product *S = t->S, *PV = t->P;
-    *x = (row_in_tile){.q = S->a_row[i], .top = -INFINITY};
+    *x = (row_in_tile){.q = S->a_row[i]};
     if (!PV || x->q < 0 || t->first < 0 || PV->depth > 256) return false;
     double sum = 0;
     for (int c = 0; c < PV->depth; c++) {
@@ -49,7 +45,7 @@ static bool read_row(row_in_tile *x, const step *t, int i)
         if (k < 0 || !sees(x->q, key_of(k)) || !isfinite(S->after[i * S->cols + at])) continue;
         x->kv_head = key_head_of(k), x->tile = key_of(k) / TILE;
         const double P = PV->a[i * PV->depth + c], s = S->after[i * S->cols + at] * right_factor(x);
-        x->top = fmax(x->top, s), sum += exp2(s), x->cut += P >= LARGEST;
+        sum += exp2(s), x->cut += P >= LARGEST;
         x->log_P[x->count] = log2(P), x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
@@ -93,25 +89,17 @@ static void look_at_factor(row_in_tile *x)
     if (fits == 1)
         see_sum(&fit_factor, seen, 0.3,
                 "+ Q's exponent|+ K's exponent| V's exponent| K's exponent of key head h % Hkv"
-                "| Q's exponent of that query in head 0| K's exponent of the head's first tile",
-                (double[]){Q, K, of_V(x), exponent_of(e.K_exponent, in_turn, x->tile), e.Q_exponent[query_of(x->q)],
-                           exponent_of(e.K_exponent, x->kv_head, 0)},
+                "| Q's exponent of that query in head 0",
+                (double[]){Q, K, of_V(x), exponent_of(e.K_exponent, in_turn, x->tile), e.Q_exponent[query_of(x->q)]},
                 "%s", says);
     if (!x->right && x->plain && !*fit_factor.says) see(&fit_factor, 0, 0, NULL, 0, "%s", says);
 }
 
 // From one tile to the next: log2(P) less the score is V's exponent less m, and O is multiplied by what m grows by.
-static int whole;  // how often V's exponents are off by a whole number, as another tile's would be
-static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, double factor)
+static void look_at_rescaling(const row_in_tile *was, const row_in_tile *is, double factor)
 {
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
-    const double right = of_V(is) - of_V(was), at = is->at - was->at, grown = right - at, V = at - log2(factor);
-    whole += fabs(V - right) > 0.5 && fabs(V - right - round(V - right)) < 0.15;
-    see_sum(&fit_V, V, 0.3, "+ V's exponent| V's exponent of key head 0| K's exponent",
-            (double[]){right, e.V_exponent[is->tile] - e.V_exponent[was->tile], of_K(is) - of_K(was)},
-            "from the tile that starts at key %d to that at key %d, V's exponent changes by %g, but in the weights of "
-            "query %d of head %d by %.2f",
-            was->tile * TILE, is->tile * TILE, right, query_of(is->q), head_of(is->q) % e.s->q_heads, V);
+    const double grown = of_V(is) - of_V(was) - is->at + was->at;
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
             "in the tile that starts at key %d, m of query %d grows by %.2f, so its O must be multiplied by %.4g, but "
             "is multiplied by %.4g",
@@ -180,12 +168,8 @@ void look_at_e4m3(const record *r)
                          "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
                          "number in e4m3: when a sum of weights exceeds 448, raise m so that the largest weight is 2^3",
                          is.cut, query_of(is.q), is.tile * TILE);
-                if (!seen && is.right && is.plain)
-                    see_sum(&fit_room, is.top + is.at, 1.2, "+ 3| V's exponent", (double[]){3, of_V(&is)},
-                            "the largest weight of query %d in its first tile should be 2^3, but is 2^%.2g",
-                            query_of(is.q), is.top + is.at);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
-                if (seen && t > 0) look_at_tiles_of(&was, &is, factor);
+                if (seen && t > 0) look_at_rescaling(&was, &is, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
                 all[seen] = is.all, all_V[seen] = is.all_V;
                 m[seen] = is.plain >= 3 ? of_V(&is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
@@ -194,5 +178,4 @@ void look_at_e4m3(const record *r)
             if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m);
         }
     }
-    fit_V.mute = whole < 3 || whole < fit_V.wrong, fit_rescaling.mute = !fit_V.mute;
 }

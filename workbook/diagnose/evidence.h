@@ -40,7 +40,7 @@ typedef struct evidence {
     size_t product_count;                             // numbers in the record
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
     bool wrong;                                       // whether the answer is; at the end, whether any was
-    int widest, tallest;                              // keys in the widest tile of a forward, queries in a block
+    int widest;                                       // keys in the widest tile of a forward
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
@@ -225,6 +225,7 @@ pairs pairs_of(const step *t, int first_row);
 // their own hides.
 typedef enum mask_kind { DIAGONAL, WINDOW, SINKS, TAIL, DKDV, DQ, PACKED, BITS, MASKS } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
+void look_at_hidden_nan(mask_kind kind, const step *t);  // weights of a forward
 
 // Each looks at a case.
 void look_at_forward(void);   // and 10, 11, 13, 14, 15

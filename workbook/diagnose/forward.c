@@ -12,11 +12,10 @@ static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv"};
     static const char *const modulo[] = {"", " % Hkv", " % (Hq / Hkv)"};
-    static const char *const begins[] = {"", " of the first batch", ", with batches starting at b Hq",
-                                         ", with the batch counted twice"};
+    static const char *const begins[] = {"", " of the first batch"};
     const int q = h % e.s->q_heads, b = h / e.s->q_heads, k = e.s->kv_heads, group = e.s->q_heads / k;
     const int divided[] = {q, q / group, q / k};
-    const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0, b * e.s->q_heads, 2 * b * k};
+    const int most[] = {1 << 30, k, group}, begin[] = {b * k, 0};
     int n = 0;
     forms[n++] = (form){"", right_key_head(h)};
     add_form(f, forms, &n, b * k, "the first head");
@@ -50,10 +49,7 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
-    const char *none = NULL, *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
-    static const char nan[] = "it is NaN: never written, or not yet";
-    static const char torn[] = "it was read before all of it had arrived, or from where none of them begins";
-    static const char beyond[] = "its tile reaches past the last key, and 0 times the NaN that is there is NaN";
+    const char *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
     char whose[60] = "";
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
@@ -69,10 +65,7 @@ bool look_at_heads(const record *r, bool of_V)
                 look_at_keys_of_V(&steps[t], p, q);
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
-                    const bool unwritten = isnan(p->b[p->scores ? c : c * p->cols]);
-                    const bool past = e.problem->on_host && steps[t].first + c >= s->kv_len;
-                    if (!nobodys++)
-                        snprintf(whose, sizeof whose, "%s", name_of(q)), none = past ? beyond : unwritten ? nan : torn;
+                    if (!nobodys++) snprintf(whose, sizeof whose, "%s", name_of(q));
                     reads[h] = max_int(reads[h], -1);
                 }
                 if (p->b_row[c] < 0) continue;
@@ -104,9 +97,9 @@ bool look_at_heads(const record *r, bool of_V)
     if (apart > 0 && !e.table)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
-    if (none && !wrong)
+    if (*whose && !wrong)
         find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
-             "%s meets a row that is no row of %c: %s", whose, letter, none);
+             "%s meets a row that is no row of %c: from past the last key, or not written yet", whose, letter);
     return !wrong && !nobodys;
 }
 
@@ -186,7 +179,8 @@ static void look_at_tiles(const record *r)
             pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
             const bool listed = e.problem->signature == WB_BLOCK_MASK;
-            add_to_mask(listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]), &p);
+            const mask_kind kind = listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]);
+            look_at_hidden_nan(kind, &steps[t]), add_to_mask(kind, &p);
         }
     }
 }
@@ -199,11 +193,8 @@ void look_at_forward(void)
     for (int n = 0; n < r.count; n++) single &= r.products[n].depth == 16 && r.products[n].cols == 8;
     if (single) look_at_fragments(&r);
     if (single) return;
-    EACH_WALK (&r, n) {
-        int low, high;
-        block_of(&r, n, &low, &high), e.tallest = max_int(e.tallest, high - low + 1);
+    EACH_WALK (&r, n)
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
-    }
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
     const bool scaled = !e.K_scale || look_at_scales(&r), bytes = e.problem->signature == WB_FP8;
     look_at_walks(&r, false);

@@ -1,5 +1,5 @@
-// fragments.c - problem 19: whose rows the factors of each mma are, chunk by chunk of eight numbers; what the weights
-// are made of; and where the results went, if all that is right.
+// fragments.c - problem 19: whose rows the factors of each mma are, chunk by chunk of eight numbers, and what the weights
+// are made of.
 #include "evidence.h"
 
 static fit fit_keys = FIT(BY_HEADS, "keys", .joint = ": ", .exact = true);
@@ -80,18 +80,9 @@ static bool is_made_of(const product *p, const product *const S[2], int to, int 
     return true;
 }
 
-static void look_at_lanes(double m[8][4], int key)
+static void look_at_lanes(double m[8][4])
 {
-    int alike = 0, row = -1;  // alike: rows, to that beside them, and to no other
-    for (int i = 8; i-- > 0;)
-        for (int t = 1; t < 4; t++)
-            if (fabs(m[i][0] - m[i][t]) >= 0.06 + 2e-3 * fabs(m[i][0])) row = i;
-    if (row >= 0)
-        find(BY_MAXIMUM, "m of each lane", "row",
-             "lanes %d to %d share a row, but in the tile that starts at key %d they subtract %.4g, %.4g, %.4g and "
-             "%.4g from its scores: the maximum is not taken over all four lanes",
-             row * 4, row * 4 + 3, key, m[row][0], m[row][1], m[row][2], m[row][3]);
-    if (row >= 0) return;
+    int alike = 0;  // rows, to that beside them, and to no other
     for (int i = 0; i < 8; i++) alike += (fabs(m[i][0] - m[i ^ 1][0]) < 0.02) - (fabs(m[i][0] - m[i ^ 2][0]) < 0.02);
     if (alike > 5)
         find(BY_MAXIMUM, "m of two rows", "row",
@@ -99,29 +90,8 @@ static void look_at_lanes(double m[8][4], int key)
              "taken over eight lanes, which hold two rows");
 }
 
-// Whether product n adds to what that of the 16 keys, or columns of K, before left. firsts: with which chunks B begins.
-static void look_at_sum(const record *r, int n, const chunk *firsts)
-{
-    static const float zeros[128];
-    const chunk at = firsts[n];
-    const product *const p = &r->products[n];
-    const int K = at.of == OF_K, begin = K ? 8 * at.number : key_of(at.row) % 32;
-    bool begun = false;
-    for (int k = 0; k < n && begin; k++) {
-        if (r->products[k].walker != p->walker || firsts[k].of != at.of) continue;
-        if (firsts[k].row != at.row - 16 * !K || firsts[k].number != at.number - 2 * K) continue;
-        if (memcmp(r->products[k].after, p->before, sizeof zeros) == 0) return;
-        begun = true;
-    }
-    if (begun)
-        find(BY_VALUE, "sum begins anew", "product",
-             "the product of %s %d to %d adds to %s, and not to what that of the 16 before them left",
-             K ? "columns" : "keys", begin, begin + 15,
-             memcmp(p->before, zeros, sizeof zeros) ? "another C" : "zeros, as if C were cleared in each step");
-}
-
-// What each register is made of. False if it is not what it should be, or not known.
-static bool look_at_weights(const product *p, int key)
+// What each register is made of.
+static void look_at_weights(const product *p, int key)
 {
     double m[8][4];
     for (int k = 0; k < 2 * score_count; k++) {  // those that are right first
@@ -145,47 +115,29 @@ static bool look_at_weights(const product *p, int key)
                      to, of % 2 * 8, of % 2 * 8 + 7, of / 2 * 8, of / 2 * 8 + 7,
                      from[to] % 2 ? " with the two columns of each pair exchanged" : "", to % 2 * 8, to % 2 * 8 + 7,
                      to / 2 * 8, to / 2 * 8 + 7);
-            if (from[to]) return false;
+            if (from[to]) return;
         }
         is_made_of(p, S, 0, 0, 0, m);
-        look_at_lanes(m, key_of(key));
-        return true;
+        look_at_lanes(m);
+        return;
     }
-    return false;
 }
 
 void look_at_fragments(const record *r)
 {
-    enum { MOST = 600, NEAR = 32 };
-    bool right = true;
-    static chunk firsts[MOST];
+    enum { MOST = 600 };
     score_count = 0;
     if (e.c->input != WB_NORMAL) return;  // chunks may be alike
     for (int n = 0; n < min_int(r->count, MOST); n++) {
         const product *p = &r->products[n];
         const chunk A = chunk_of(p->a, 1), column = chunk_of(p->b, 8), row = chunk_of(p->b, 1);
-        firsts[n] = column.of == OF_K ? column : row;
-        if (firsts[n].of) look_at_sum(r, n, firsts);
-        for (int k = max_int(0, n - NEAR); k < n && A.of == OF_Q && column.of; k++)
-            if (p->walker == p[k - n].walker && !memcmp(p->a, p[k - n].a, 256 * sizeof(float)) &&
-                !memcmp(p->b, p[k - n].b, 128 * sizeof(float)))
-                find(BY_HEADS - 1, "twice", "product",
-                     "a warp multiplies the same two factors twice: does the second product use b + 2?");
         if (A.of != OF_Q && column.of != OF_K) {
             look_at_right(p, OF_V, row, row.number);
-            int weights = 0;
-            for (int c = 0; c < 16; c++) weights += p->a[c] > 0;
-            if (row.of == OF_V && weights == 16 && e.s->kv_len < key_of(row.row) + 14)
-                find(BY_L, "tail", "given", "key %d has a weight, but does not exist: use -INFINITY", e.s->kv_len);
-            right &= row.of == OF_V && look_at_weights(p, row.row);
+            if (row.of == OF_V) look_at_weights(p, row.row);
             continue;
         }
         if (A.of == OF_Q) look_at_right(p, OF_K, column, A.number);
         if (column.number + 2 == chunks() && column.of == OF_K && score_count < COUNT(scores))
             p->a_row[0] = A.of ? A.row : NO_ROW, score_key[score_count] = column.row, scores[score_count++] = p;
     }
-    if (right && score_count && !fit_keys.wrong && !fit_values.wrong)
-        find(BY_END, "not where it is", "owner",
-             "the weights and the factors of all products are correct, but the results are not: a lane stores its "
-             "elements in other rows or columns than those it holds");
 }

@@ -16,6 +16,9 @@ static fit masks[MASKS] = {
     [BITS] = FIT(BY_MASK, "load bits|mask", .others = "mask|load bits", .joint = RULE_IS("their bit is 0"),
                  .by = {{"where its bit is 1", "mask|load bits"}}),
 };
+static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
+                                         [WINDOW] = "in tiles left of the diagonal, ",
+                                         [SINKS] = "in tiles of sinks, "};
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
 // Tiles by what a mask hides of them: of each sort the first, in the case that is shown. OTHER: none of these.
@@ -45,24 +48,18 @@ pairs pairs_of(const step *t, int first_row)
 // Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
-    static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)", "row / Nq", "row"};
-    static const struct {
-        const char *says;
-        int all, Nq, sign;
-    } bounds[] = {{"kv_len - Nq + ", 1, 1, 1}, {"", 0, 0, 1}, {"kv_len - ", 1, 0, -1}, {"kv_len - Nq - ", 1, 1, -1}};
+    static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)"};
+    static const char *const bounds[] = {"kv_len - Nq + ", ""};
     const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
-    const int token[] = {i, r % Nq, at / group, at / Nq, at};
+    const int token[] = {i, r % Nq, at / group}, bound[] = {all - Nq, 0};
     RULE(j >= all, "it is hidden if j >= kv_len");
-    RULE(j > (all + e.c->page - 1) / e.c->page * e.c->page - Nq + i,
-         "kv_len, rounded up to whole pages, replaces kv_len");
     RULE(false, "nothing is hidden");
     EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
-        for (int more = -1; more < 2; more++) {
-            const int last = bounds[b].all * all - bounds[b].Nq * Nq + bounds[b].sign * token[k] + more;
+        for (int more = -1; more < 2; more++)
             if (b || k || more)
-                RULE(j > last, "it is hidden if j > %s%s%s", bounds[b].says, tokens[k], more_or_less[more + 1]);
-        }
+                RULE(j > bound[b] + token[k] + more, "it is hidden if j > %s%s%s", bounds[b], tokens[k],
+                     more_or_less[more + 1]);
     return n;
 }
 
@@ -73,26 +70,13 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     const int q_tiles = (e.s->q_len - 1) / m->q_tile + 1, b = m->masks > 1 ? head_of(t->row0) / e.s->q_heads : 0;
     const int list = b * (q_tiles + 1) + t->query[r] / m->q_tile, first = m->part_start[list];
     const int all = 2 * m->q_tile * m->part_start[m->masks * (q_tiles + 1) - 1];
-    const int row = t->query[r] % m->q_tile, block = t->of_block % m->q_tile, bit = t->key[c] % 64, word = bit / 32;
+    const int row = t->query[r] % m->q_tile, bit = t->key[c] % 64;
     int tile = first;
     while (tile < m->part_start[list + 1] && m->part[tile] != t->key[c] / m->kv_tile) tile++;
-    const int begin = 2 * m->q_tile * tile, own = begin + 2 * row;  // of the tile, and of the row
-    const struct {
-        const char *says;
-        int word, bit;
-    } bits[] = {
-        {"a tile has as many rows of bits as a block, not q_tile",
-         own + 2 * (tile - first) * (e.tallest - m->q_tile) + word, bit},
-        {"each block begins with row 0 of a tile's bits", own - 2 * block + word, bit},
-        {"each step of a tile begins with the first word of a row", own + bit % t->keys / 32, bit},
-        {"row r begins at word r times (the words of a step), not at word 2 r", begin + row * t->keys / 32 + word, bit},
-        {"the bit is that of key j + 1", own + (bit + 1) % 64 / 32, bit + 1},
-        {"the bit is that of key j - 1", own + (bit + 63) % 64 / 32, bit + 31}};
-    RULE(right != (tile < m->part_start[list + 1]), "a key is hidden where its bit is 1, and seen where it is 0");
-    for (int k = 0; k < COUNT(bits); k++) {
-        const bool known = tile < m->part_start[list + 1] && bits[k].word >= 0 && bits[k].word < all;
-        RULE(known ? !(m->bits[bits[k].word] >> bits[k].bit % 32 & 1) : right, "%s", bits[k].says);
-    }
+    const int word = 2 * m->q_tile * tile + row * t->keys / 32 + bit / 32;
+    const bool known = tile < m->part_start[list + 1] && word < all;
+    RULE(known ? !(m->bits[word] >> bit % 32 & 1) : right,
+         "row r begins at word r times (the words of a step), not at word 2 r");
     return n;
 }
 
@@ -130,20 +114,16 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                              {"(the block's first query)", by_keys ? q0 : t->of_block},
                              {"r", r},
                              {"j", j},
-                             {"i / (Hq / Hkv)", i / (e.s->q_heads / e.s->kv_heads)},
-                             {"(i without the warp's offset)", by_keys ? i : t->of_block + r},
-                             {"(i with the warp's offset twice)", by_keys ? i : 2 * i - t->of_block - r}};
+                             {"(i without the warp's offset)", by_keys ? i : t->of_block + r}};
     const form of_key[] = {{"(the tile's first key)", k0},
                            {"(the tile's last key)", k1},
                            {"c", c},
-                           {"(the row in the tile, as its column)", k0 + r},
                            {"i", i},
                            {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
     const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
     RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
-    RULE(right != runs, "it is seen then, and hidden else");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);
@@ -163,7 +143,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
     for (int q = 0; q < COUNT(of_query); q++)
         RULE(runs && (j > of_query[q].is || (j <= of_query[q].is - W && no_sink)), "%s replaces i", of_query[q].says);
     RULE(runs && (c > r || (old && no_sink)), "c > r replaces j > i");
-    RULE(runs && (i > j || (old && no_sink)), "i > j replaces j > i");
     if (e.problem->sinks) RULE(runs && (after || (j <= i - W - sinks && no_sink)), "W + sinks replaces W");
     RULE(runs && old && no_sink, "j > i is missing");
     if (e.problem->window) {
@@ -181,9 +160,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    static const char *const where[] = {[DIAGONAL] = "in tiles on the diagonal, ",
-                                        [WINDOW] = "in tiles left of the diagonal, ",
-                                        [SINKS] = "in tiles of sinks, "};
     const bool two = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
     bool is[SORTS] = {true, true, two, two, true};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
@@ -205,8 +181,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
         for (int n = 0; n < OTHER; n++) is[n] &= like[n] == (got == HIDDEN);
         if (like[RIGHT] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%s%s%s gives %s to key %d, which %s", kernel(by_keys),
-            kind <= SINKS && (e.problem->window || kind == SINKS) ? where[kind] : "",
+            "%s%s%s gives %s to key %d, which %s", kernel(by_keys), e.problem->window && where[kind] ? where[kind] : "",
             name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
@@ -220,6 +195,38 @@ void add_to_mask(mask_kind kind, const pairs *t)
     if (!*tiles[kind].first[sort])
         APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d",
                name_of(head_of(t->row0) * e.s->q_len + t->query[0]), t->key0);
+}
+
+// A weight that is NaN of a key that a row does not see, where those that it sees are numbers: no m, and no score, of
+// these is to blame. If all of them are 0, m is infinite.
+void look_at_hidden_nan(mask_kind kind, const step *t)
+{
+    const product *const S = t->S;
+    for (int i = 0; i < S->rows; i++) {
+        int nan = -1, seen = 0;
+        bool numbers = S->a_row[i] >= 0, zeros = true;
+        for (int c = 0; c < S->cols; c++) {
+            const double P = weight_at(t, i, c);
+            if (sees(S->a_row[i], key_of(S->b_row[c])))
+                seen++, numbers &= (bool)isfinite(P), zeros &= P == 0;
+            else if (isnan(P) && isfinite(score_at(t, i, c)) && nan < 0)
+                nan = c;
+        }
+        if (nan < 0 || !seen || !numbers) continue;
+        const bool exists = t->first + nan < keys_of(S->a_row[i]);
+        find(BY_MASK - 1, zeros ? "hidden by +infinity" : "0 times -infinity",
+             e.K_scale && !zeros ? "scores" : masks[kind].gaps,
+             "%s%s gives the weight NaN to key %d, which %s, and %s to the keys that it sees%s",
+             e.problem->window && where[kind] ? where[kind] : "", name_of(S->a_row[i]), t->first + nan,
+             exists ? "it does not see" : "does not exist", zeros ? "0" : "finite weights",
+             zeros ? ": so m is infinite. A hidden score must be -infinity; with +infinity, its weight is that of "
+                     "infinity "
+                     "minus infinity"
+             : e.K_scale
+                 ? ". Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the scale "
+                   "before the mask"
+                 : ": 0 times infinity is NaN, and so is infinity minus infinity");
+    }
 }
 
 // The rule is said beside what replaces it: where nothing is known to, it may be right.

@@ -285,13 +285,11 @@ static void see_given(const held *c)
             const int other = keys ? o->theirs : o->mine;
             const ptrdiff_t apart = (at - (const char *)o->h.at[n]) / (n > 3 ? 4 : 2);
             const ptrdiff_t want = (ptrdiff_t)(right.row - of_chunk(t, other).row) * (ptrdiff_t)width_of(t);
-            if (o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
+            if (n >= 6 && o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
                 snprintf(where, sizeof where,
                          " at an address %td elements past that of chunk %d, but should be %td elements past it", apart,
                          other, want);
         }
-        if (n < 6 && own && its && is.row != right.row && !same(is, of_chunk(n, chunk_at(is))))
-            snprintf(where, sizeof where, ", from row %zu on, but should be from row %zu on", is.row, right.row);
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
         if (n >= 6 || same(is, right) || (!backward() && n != TV && its)) continue;
@@ -300,10 +298,7 @@ static void see_given(const held *c)
              !backward() ? its ? "" : "travel"
              : others    ? "keys"
                          : "share",
-             "%s the argument for %s is %s%s", pair, names[n], called(is),
-             to && !own && !(there && !its) ? ": the message arrived at another address"
-             : is.of < 0 || own             ? where
-                                            : "");
+             "%s the argument for %s is %s", pair, names[n], called(is));
     }
 }
 
@@ -355,7 +350,7 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
              elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,
-             elsewhere ? " is not sent from the buffer to which the kernels add" : text);
+             elsewhere ? " is in another buffer than the one to which the kernels have added" : text);
 }
 
 // What rank r sends in a step, behind the keys.
@@ -378,7 +373,7 @@ static void see_gradients_sent(int r, int turn)
     EACH_CALL(c)
     if (c->rank == r && c->step == 0 && turn == 1)
         made = (const char *)c->h.at[7] - 4 * of_chunk(TK, c->theirs).row * width_of(TK);
-    snprintf(where, sizeof where, "the sum that rank %d sends in step %d as gradients of rank %d's keys", r, turn, of);
+    snprintf(where, sizeof where, "in step %d, the sum that rank %d sends as gradients of rank %d's keys", turn, r, of);
     see_gradients(floats_of(m, 0, 4), of, turn, where, made && m->h.at[0] != made);
 }
 

@@ -3,70 +3,91 @@
 
 enum { APART = 8, LANES = 32 };  // rows so far apart begin at addresses that are alike
 
-// Rows that nobody writes, which are NaN as before; or each row that is wrong is the sum of another one.
-static void look_at_places(void)
+static bool is_whole(double x) { return fabs(x - rint(x)) < 0.02; }
+
+// How often the columns of each group, of the row itself and of `near` rows before and behind it, count in y, one after
+// another; false if y is no such sum. Rows are looked at that are `apart`, from `from` on.
+static bool counts_of(int groups, int near, int from, int apart, double count[MOST_TERMS])
 {
-    const int rows = (int)e.c->rows, cols = (int)e.c->cols;
-    double *const y = allocate((size_t)rows * 2, sizeof *y), *const size = y + rows;
-    int unwritten = 0, wrong = 0, moved = 0, first = -1, from = -1;
-    for (int at = 0; at < rows * cols; at++) {
-        const double term = (double)e.Q[at] * e.K[at % cols];
-        y[at / cols] += term, size[at / cols] += fabs(term);
+    const int rows = (int)e.c->rows, cols = (int)e.c->cols, width = (cols - 1) / groups + 1;
+    const int used = (cols - 1) / width + 1, unknowns = used * (2 * near + 1);
+    double *const y = allocate((size_t)rows * (MOST_TERMS + 1), sizeof *y), *of[MOST_TERMS];
+    int n = 0;
+    for (int u = 0; u < unknowns; u++) of[u] = y + (u + 1) * rows;
+    for (int row = from + near; row < rows - near; row += apart) {
+        y[n] = e.out[0][row];
+        EACH_PAIR (k, 2 * near + 1, j, cols)
+            of[k * used + j / width][n] += (double)e.Q[(row + k - near) * cols + j] * e.K[j];
+        n++;
     }
-    for (int row = 0; row < rows; row++) {
-        const double is = e.out[0][row];
-        if (!isfinite(y[row]) || fabs(is - y[row]) <= 1e-5 * size[row]) continue;
-        int other = rows;
-        for (int r = 0; r < rows && other == rows; r++)
-            if (r != row && fabs(is - y[r]) <= 1e-6 * size[r]) other = r;
-        if (wrong++ == 0) first = row, from = other;
-        unwritten += isnan(is), moved += other < rows;
-    }
-    if (wrong && unwritten == wrong)
-        find(BY_END, "rows left out", "launch|who|store", "y[%d] is not written (%d of %d)", first, wrong, rows);
-    else if (wrong && moved == wrong)
-        find(BY_END, "stored elsewhere", "who|store", "y[%d] is the sum of row %d", first, from);
+    const bool is = n >= unknowns + 4 && shares_in(y, of, unknowns, (size_t)n, count) < 1e-3;
+    free(y);
+    return is;
 }
 
-static bool is_whole(double x) { return fabs(x - rint(x)) < 0.02; }
+// Names a run of columns that count too often, or not, in all rows, or in those that lie `apart`.
+static void look_at_columns(int apart)
+{
+    const int cols = (int)e.c->cols, width = cols > MOST_TERMS ? (cols - 1) / MOST_TERMS + 1 : 1;
+    const int unknowns = (cols - 1) / width + 1;
+    double count[MOST_TERMS];
+    char right[40] = "";
+    int first = unknowns, last, of = -1, known = 0;
+    for (int from = 0; from < apart; from++) {
+        double is[MOST_TERMS];
+        int at = 0;
+        if (!counts_of(MOST_TERMS, 0, from, apart, is)) continue;
+        while (at < unknowns && fabs(is[at] - 1) < 0.02) at++;
+        if (at == unknowns) APPEND(right, "%s%d", *right ? ", " : "", from);
+        // Else it is no count, but what rounding leaves.
+        if (at < unknowns && (is_whole(is[at]) || is_whole(1 / is[at])) && of < 0)
+            of = from, first = at, memcpy(count, is, sizeof is);
+        known++;
+    }
+    if (of < 0 || known < apart) return;
+    for (last = first; last + 1 < unknowns && fabs(count[last + 1] - count[first]) < 0.02;) last++;
+    bool lanes = width > 1 && unknowns > LANES;  // each lane's loads are off by the same
+    for (int u = LANES; u < unknowns; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
+    const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
+    char columns[60], which[60] = "", whose[60] = "each row";
+    snprintf(columns, sizeof columns, end - begin > 1 ? "columns %d to %d" : "column %d", begin, end - 1);
+    if (lanes) snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
+    if (apart > 1) snprintf(whose, sizeof whose, "rows %d, %d, %d, ...", of, of + apart, of + 2 * apart);
+    find(BY_SUM, "columns",
+         *right && cols % APART == 0      ? "reduce|store|who"  // all begin at alike addresses
+         : end == cols && end - begin < 8 ? "ends|load"
+         : lanes                          ? "reduce|load"
+         : begin && count[first] > 1      ? "ends|load"
+         : begin                          ? "load|reduce|ends"
+                                          : "load|reduce",
+         "%s of %s%s %s added to y %.3g times, but must be added once%s%s", columns, whose, which,
+         end - begin > 1 ? "are" : "is", rounded(count[first]), *right ? "; of each eight rows these are right: " : "",
+         right);
+}
+
+// Whether y has columns of rows beside its own.
+static void look_beside(void)
+{
+    enum { NEAR = 3, GROUPS = 16 };
+    double count[MOST_TERMS];
+    const int cols = (int)e.c->cols, width = (cols - 1) / GROUPS + 1, used = (cols - 1) / width + 1;
+    char text[300] = "";
+    if (!counts_of(GROUPS, NEAR, 0, 1, count)) return;
+    for (int g = 0, next; g < used; g = next) {
+        int own = -1, several = 0;
+        for (int k = 0; k <= 2 * NEAR; k++)
+            if (fabs(count[k * used + g]) > 0.02) several += own >= 0, own = k;
+        for (next = g + 1; next < used && own >= 0 && fabs(count[own * used + next] - 1) < 0.02;) next++;
+        if (own < 0 || several || fabs(count[own * used + g] - 1) > 0.02) return;
+        if (g == 0 && next == used && own == NEAR) return;
+        APPEND(text, "%s columns %d to %d of row i", g ? "," : "", g * width, min_int(cols, next * width) - 1);
+        if (own != NEAR) APPEND(text, " %c %d", own < NEAR ? '-' : '+', abs(own - NEAR));
+    }
+    find(BY_SUM, "rows beside", "who|reduce|store|load", "y[i] is the sum of%s: all must be of row i", text);
+}
 
 void look_at_rows(void)
 {
-    const int rows = (int)e.c->rows, cols = (int)e.c->cols, width = cols > 128 ? 8 : 1;
-    const int unknowns = (cols - 1) / width + 1;
-    double *const terms = allocate((size_t)rows * (size_t)unknowns, sizeof *terms);
-    double *of[MOST_TERMS], count[MOST_TERMS], *y = allocate((size_t)rows, sizeof *y);
-    for (int apart = 1; apart <= APART && unknowns <= MOST_TERMS; apart += APART - 1) {
-        int used = 0;
-        memset(terms, 0, (size_t)rows * (size_t)unknowns * sizeof *terms);
-        for (int u = 0; u < unknowns; u++) of[u] = terms + u * rows;
-        for (int row = apart > 1; row < rows; row += apart, used++) {
-            y[used] = e.out[0][row];
-            for (int j = 0; j < cols; j++) of[j / width][used] += (double)e.Q[row * cols + j] * e.K[j];
-        }
-        if (used < unknowns + 4 || !(shares_in(y, of, unknowns, (size_t)used, count) < 1e-3)) continue;
-        int first = 0, last;
-        while (first < unknowns && fabs(count[first] - 1) < 0.02) first++;
-        for (last = first; last + 1 < unknowns && fabs(count[last + 1] - count[first]) < 0.02;) last++;
-        // Else it is no count, but what rounding leaves.
-        if (first == unknowns || (!is_whole(count[first]) && !is_whole(1 / count[first]))) continue;
-        bool lanes = width > 1 && unknowns > LANES;  // each lane's loads are off by the same
-        for (int u = LANES; u < unknowns; u++) lanes &= fabs(count[u] - count[u % LANES]) < 0.02;
-        const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
-        char columns[60], which[60] = "";
-        snprintf(columns, sizeof columns, end - begin > 1 ? "columns %d to %d" : "column %d", begin, end - 1);
-        if (lanes)
-            snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
-        find(BY_SUM, "columns",
-             end == cols && end - begin < 8 ? "ends|load"
-             : lanes                        ? "reduce|load"
-             : begin && count[first] > 1    ? "ends|load"
-             : begin                        ? "load|reduce|ends"
-                                            : "load|reduce",
-             "%s of %s%s %s added to y %.3g times, but must be added once", columns,
-             apart > 1 ? "rows 1, 9, 17, ..." : "each row", which, end - begin > 1 ? "are" : "is",
-             rounded(count[first]));
-        break;
-    }
-    look_at_places();
+    look_at_columns(1), look_at_columns(APART);
+    look_beside();
 }

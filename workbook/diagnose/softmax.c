@@ -103,8 +103,7 @@ static double subtracted(const step *t, int i, int *weights)
              q, t->first);
     if (apart >= 0) return NAN;
     for (int n = 1; n < count && !one; n++) {
-        see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S| S / sqrt(D)",
-                (double[]){x[n] - x[0], (x[n] - x[0]) / sqrt(e.s->head_dim)},
+        see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
                 "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
                 "for the row",
                 q, t->first);
@@ -117,13 +116,10 @@ static void see_sink(fit *f, int head, double m, double l, double seen, double p
 {
     const int heads = e.s->q_heads, h = head % heads;
     const double s = e.sink_logits[h], key = e.sink_logits[h / (heads / e.s->kv_heads)], term = exp(s - m);
-    const double first = e.sink_logits[0], next = e.sink_logits[(h + 1) % heads];
-    double is[5 + POWERS] = {l, term, exp(key - m), exp(first - m), exp(next - m), exp(e.s->scale * s - m)};
-    for (int n = 1; n < POWERS; n++) is[5 + n] = power(n, s, m);
+    double is[3 + POWERS] = {l, term, exp(key - m), exp(e.s->scale * s - m)};
+    for (int n = 1; n < POWERS; n++) is[3 + n] = power(n, s, m);
     see_sum(f, seen, part * fmax(l + term, seen),
-            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(s of head 0 - m)| exp(s of head h + 1 - m)"
-            "| exp(scale s - m)| " POWERS_OF("s", "m", ""),
-            is, "%s", says);
+            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(scale s - m)| " POWERS_OF("s", "m", ""), is, "%s", says);
 }
 
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it

@@ -94,12 +94,13 @@ void read_steps(const walk *w)
 }
 
 // Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
+// Other blocks are told apart, unless they have parts of a sequence.
 static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
-    static char text[400], list[300], before[300];  // of one warp, and of the one before
-    static int at[STEPS], head[STEPS], of[STEPS];   // of query heads (-1: none); of walks
-    int count = 0, alike = 0;
-    *text = *list = *before = 0;
+    static char text[400];
+    static int at[STEPS], head[STEPS], block[STEPS];  // of query heads (-1: none)
+    int count = 0;
+    *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
         bool has = false;
@@ -108,25 +109,19 @@ static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
         if (has) *last = n;
         for (int t = 0; has && t < step_count && count < STEPS; t++, count++) {
             const int row = steps[t].S->b_row[0];
-            at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1, of[count] = n;
+            at[count] = steps[t].first, head[count] = keys && row >= 0 ? head_of(row) : -1;
+            block[count] = e.table ? 0 : r->walks[n].block;
         }
     }
-    const char *other = NULL;  // what the next list is of
     for (int n = 0; n < count && strlen(text) < 150; n++) {
-        const int apart = n ? at[n] - at[n - 1] : 0;
-        const bool inside = n > 1 && n + 1 < count && of[n - 2] == of[n + 1] && apart && at[n + 1] - at[n] == apart &&
-                            at[n - 1] - at[n - 2] == apart;
-        if (head[n] >= 0 && (!*list || head[n] != head[n - 1])) APPEND(list, " (head %d)", head[n]);
-        if (!inside) APPEND(list, " %d", at[n]);
-        if (inside && list[strlen(list) - 1] != '.') APPEND(list, " ...");
-        const walk *const w = &r->walks[of[n]], *const next = n + 1 < count ? &r->walks[of[n + 1]] : NULL;
-        if (next && next->block == w->block && next->at->walker == w->at->walker) continue;
-        const bool again = strcmp(list, before) == 0;
-        alike += again;
-        if (alike && (!again || !next)) APPEND(text, ", and so in %d other %s%s", alike, other, alike > 1 ? "s" : "");
-        if (!again && other) APPEND(text, "; in another %s:", other);
-        if (!again) alike = 0, strcpy(before, list), APPEND(text, "%s", list);
-        other = next && next->block == w->block ? "warp" : "block", *list = 0;
+        const bool begins = n == 0 || block[n] != block[n - 1], on = n > 1 && n + 1 < count;
+        const int apart = on ? at[n] - at[n - 1] : 0;
+        const bool inside = apart && at[n + 1] - at[n] == apart && at[n - 1] - at[n - 2] == apart &&
+                            block[n - 2] == block[n + 1] && head[n - 2] == head[n + 1];
+        if (n && begins) APPEND(text, "; in another block:");
+        if (head[n] >= 0 && (begins || head[n] != head[n - 1])) APPEND(text, " (head %d)", head[n]);
+        if (!inside) APPEND(text, " %d", at[n]);
+        if (inside && text[strlen(text) - 1] != '.') APPEND(text, " ...");
     }
     return text;
 }
@@ -166,11 +161,9 @@ static bool is_in_part(int row, int key, char says[240], int *count)
     return found;
 }
 
-// What the walks of one kernel have: of each pair of a query and a key how often its tile comes, and gives it a weight;
-// rows of queries that some walk computes, and one that several do.
+// What the walks of one kernel have: of each pair of a query and a key how often its tile comes, and gives it a weight.
 typedef struct meetings {
-    int walks, twice;
-    bool *computed;
+    int walks;
     unsigned char *met, *given;
 } meetings;
 
@@ -194,16 +187,11 @@ static void see_lists(void)
 static meetings read_meetings(const record *r, bool keys, const char *gaps)
 {
     const size_t rows = (size_t)all_rows(), Nk = (size_t)e.s->kv_len;
-    meetings m = {0, -1, allocate(rows, 1), allocate(rows * Nk, 1), allocate(rows * Nk, 1)};
+    meetings m = {0, allocate(rows * Nk, 1), allocate(rows * Nk, 1)};
     bool vain = e.table;
     EACH_WALK (r, n) {
         m.walks += step_count && by_keys == keys;
         if (e.problem->signature == WB_BLOCK_MASK) see_lists();
-        for (int i = 0; !by_keys && i < rows_of_walk(); i++) {
-            const int row = steps[0].S->a_row[i];
-            if (row >= 0 && m.computed[row] && !e.table) m.twice = row;
-            if (row >= 0) m.computed[row] = true;
-        }
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
             EACH_PAIR (i, S->rows, c, S->cols) {
@@ -228,47 +216,35 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
 // A pair that has no tile, or several. The rank of what is found, if that is below `worst`, or worst is 0.
 static int see_pair(const record *r, bool keys, const meetings *m, int q, int k, const char *gaps, int worst)
 {
-    const int rows = all_rows(), Nk = e.s->kv_len, low_row = q - query_of(q);
+    const int rows = all_rows(), Nk = e.s->kv_len;
     const unsigned char *const met = m->met + q * Nk;
     const bool listed = e.problem->signature == WB_BLOCK_MASK, missing = met[k] == 0;
     char text[500] = "";
-    int twice;
+    int listed_tiles;
     bool tail = missing;
     for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[j] == 0 || !sees(q, j);
     for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || m->met[i * Nk + k] == 0;
-    // A row of no block explains what comes later, as does the end of a sequence that no part has. A tile seen in part
-    // is left out where no bit is set: a wrong mask comes first.
-    const bool again = missing && !keys && !m->computed[q] && m->twice >= 0, begun = tail && !keys && k && met[k - 1];
-    const int rank = again                                                 ? BY_HEADS - 1
-                     : begun && e.table                                    ? BY_HEADS
-                     : listed && is_in_part(q, k, text, &twice) && missing ? BY_MASK + 1
-                                                                           : BY_WALK;
+    // The end of a sequence that no part has explains what comes later. A tile seen in part is left out where no bit is
+    // set: a wrong mask comes first.
+    const bool begun = tail && !keys && k && met[k - 1];
+    const int rank = begun && e.table                                             ? BY_HEADS
+                     : listed && is_in_part(q, k, text, &listed_tiles) && missing ? BY_MASK + 1
+                                                                                  : BY_WALK;
     if (worst && worst <= rank) return worst;
-    int n = 0, low, high;
+    int n = 0;
     const char *begin = walk_of(r, keys, q, k, &n);
-    block_of(r, n, &low, &high);
     const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
     if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
     if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
-    for (twice = k; twice-- > 0 && met[twice] < 2;) continue;
-    if (tail && e.table && twice >= 0)
-        APPEND(text, ". Key %d is met again, as if its page came twice", twice), gaps = "page lookup|share";
-    else if (tail && e.table)
-        APPEND(text, ". No part owns its sequence's keys from %d on", k);
-    if (begun && *begin && !*text && !sees(low_row + low, k) && k - e.widest <= low && has_gap("bounds|bound"))
-        APPEND(text, ". The loop ends with the tile of its block's first query, %d", low), gaps = "bounds|bound";
+    if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
     if (listed && !missing) gaps = "first key|lists";
     if (keys && !missing && strstr(begin, "block")) gaps = "parts|queries";
     if (*begin)
         APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
                keys ? "key" : "query", begin);
     else
-        APPEND(text, "; %s",
-               keys                       ? "no block computes that key"
-               : was_written(row_of_O(q)) ? "its block meets no tile"
-                                          : "no block computes that query");
-    if (again) APPEND(text, ", and more than one computes %s", name_of(m->twice));
+        APPEND(text, "; %s", !keys && was_written(row_of_O(q)) ? "its block meets no tile" : "no block computes it");
     find(rank, missing ? "keys_missing" : "keys_twice", gaps, "%s%s %s key %d%s%s%s", kernel(keys), name_of(q),
          missing ? "sees" : "counts", k, sink ? " as a sink" : "", missing ? ", but never meets it" : " more than once",
          text);

@@ -1,6 +1,6 @@
 # unset.awk - local variables that are declared without a value, and next met where they are not filled, a line each:
 # "19 float sum;". awk -v skeleton=FILE -f unset.awk SOURCE: of lines that FILE does not have. The first argument of a
-# call may be filled there.
+# call may be filled there. -v conditional=1: of those that a condition without an else fills.
 function meets(line, name) { return match(" " line " ", "[^a-zA-Z0-9_.]" name "[^a-zA-Z0-9_]") }
 function is_filled(line, name) {
     sub(/.*(fill|load)[a-z_]*\(|^ *(for \(.*\) )?[a-z_]+\(/, "= ", line)
@@ -25,7 +25,8 @@ END {
             sub(/\[.*/, "", name)
             if (name !~ /^[a-zA-Z_0-9]+$/ || each[k] ~ /=/) continue
             for (at = n + 1; at <= NR && !meets(code[at], name); at++) continue
-            if (at <= NR && is_filled(code[at], name)) continue
+            may_be_left = code[at] ~ /^ *if \(.*;$/ && code[at + 1] !~ /^ *else /
+            if (at <= NR && is_filled(code[at], name) ? !(conditional && may_be_left) : conditional) continue
             found[given[whole[n]] + 0] = found[given[whole[n]] + 0] n code[n] "\n"
             break
         }

@@ -257,6 +257,20 @@ static int end_check(cause *c)
     return looked;
 }
 
+// Where nothing is found: a variable that has a value only where a condition is met.
+static void say_conditional(const cause *c)
+{
+    char *const skeleton = text_of("skeleton=%s", gaps_skeleton(c->a->problem));
+    char *const words[] = {"awk",      "-v", skeleton, "-v", "conditional=1", "-f", "workbook/sanitize/unset.awk",
+                           c->a->file, NULL};
+    char *const lines = child_output(&(child){.words = words}, NULL), *const first = strtok(lines, "\n");
+    const char *const line = first ? safe_text(first, LINE) : "";
+    const int number = (int)strcspn(line, " ");
+    if (first)
+        say("  line %.*s, `%s`: it is given a value only where a condition is met; which has it elsewhere?\n", number,
+            line, line + number + (line[number] == ' '));
+}
+
 static void tell(cause *c, int looked)
 {
     const outcome *const o = c->a->outcome;
@@ -287,7 +301,7 @@ static void tell(cause *c, int looked)
     else if (by_layer(c))
         say_origin(c, c->failure);
     if (c->checking && looked == 0)
-        say("  the check build finds nothing in %s\n", c->given);
+        say("  the check build finds nothing in %s\n", c->given), say_conditional(c);
     else if (looked == 3)
         say("  the check build was stopped: no answer for %s after 10 s (make sanitize-%s waits longer)\n", c->given,
             c->a->number);

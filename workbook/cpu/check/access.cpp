@@ -15,6 +15,7 @@ void shadow_block_begin(block &b);
 
 enum { LINE = 128, LINES = 2048, LOADED = 1, STORED = 2 };
 static uint8_t touched[LINES];  // see "the engine's accesses"
+static uint32_t last_arrival;   // the epoch in which a thread last waited for a copy
 
 void hook_block_begin(block &b)
 {
@@ -191,9 +192,15 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
 static void found_pending(const char *at, unsigned bytes, const word_history &h, access_kind kind, const place &here)
 {
     const access_record &copy = h.writes[h.writes[0].kind == ASYNC ? 0 : 1];
+    // No barrier of the block lies between, though others before were waited for.
+    const bool ahead = copy.epoch == epoch && last_arrival >= block_epoch;
     finding *f = note(
         NOT_WAITED, here, kind, at, bytes,
-        kind == ASYNC
+        ahead && kind != ASYNC
+            ? "another buffer, or another iteration, in one of the two lines: this copy was begun after the last "
+              "barrier. Or, if the read is meant for what it brings, a wait for it and a barrier: loads_issued(), "
+              "loads_arrived<...>() and __syncthreads()."
+        : kind == ASYNC
             ? "another destination for one of two copies: both are in flight, and write the same bytes. Which buffer, "
               "and which iteration of the loop, is each copy meant for?"
             : "a wait for this copy in the thread that issued it: loads_issued() and loads_arrived<...>() (in plain "
@@ -356,6 +363,7 @@ void hook_async_arrived(char *to, size_t bytes)
     chunk *c = find_chunk(to, &offset, &shared);
     if (!c) return;
     memset(c->flags + offset, EXISTS | WRITTEN, bytes);
+    last_arrival = epoch;
     for (size_t word = offset / 4; word < (offset + bytes) / 4; word++)
         for (access_record &w : c->words[word].writes)
             if (w.kind == ASYNC && w.thread == t.number) w.epoch = epoch, w.clock = seen[t.number][t.number];
