@@ -10,6 +10,7 @@
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
+#include "repair/probes.h"
 #include "score/safe_text.h"
 #include "score/score.h"
 
@@ -158,8 +159,8 @@ static int status_of(const char *line, const char *log)
     return status;
 }
 
-// Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
-static bool build(void)
+// Compiles what is written, and drops what does not compile. False if that is nothing, or all, or the time is up.
+static bool build_of(void write(FILE *), bool drop(int line))
 {
     char mark[300], log[4096];
     snprintf(mark, sizeof mark, "%s:", strrchr(built, '/') ? strrchr(built, '/') + 1 : built);
@@ -168,19 +169,22 @@ static bool build(void)
         bool some = false;
         FILE *const to = fopen(built, "w");
         if (!to) return false;
-        changes_write(to);
+        write(to);
         fclose(to);
         const int status = status_of(command, log);
         char *const said = grades_read_file("%s", log);
         for (char *rest = said, *line; status > 0 && (line = strsep(&rest, "\n"));) {
-            const char *at = strstr(line, "error") || strstr(line, "required from") ? strstr(line, mark) : NULL;
-            if (at) some |= changes_drop(atoi(at + strlen(mark)));
+            const bool cause = strstr(line, "error") || strstr(line, "required from") || strstr(line, "of macro");
+            const char *const at = cause ? strstr(line, mark) : NULL;
+            if (at) some |= drop(atoi(at + strlen(mark)));
         }
         free(said), unlink(log);
         if (status == 0 || !some) return status == 0;
     }
     return false;
 }
+
+static bool build(void) { return build_of(changes_write, changes_drop); }
 
 // ------------------------ cases
 
@@ -553,6 +557,34 @@ static int try_all(int found[SUITES])
     return count;
 }
 
+// ------------------------ the variable
+
+static bool build_probed(void write(FILE *), bool drop(int line))
+{
+    worker_retire();
+    if (!build_of(write, drop)) return false;
+    session_keep(worker_path());
+    return true;
+}
+static bool is_first_wrong(void)
+{
+    const bool is = is_wrong(first);
+    worker_retire();  // the next run counts visits anew
+    return is;
+}
+
+// Which variable the gap leaves wrong.
+static probes_found say_variable(void)
+{
+    char text[WB_CASE_TEXT];
+    if (first < 0 || __builtin_popcountll(swapped) != 1) return PROBES_NONE;
+    const swap *const s = &swaps[__builtin_ctzll(swapped)];
+    budget = now() + search;
+    wb_case_print(problem, &cases[first], text);
+    const probed of = {source, s->at, s->end, s->text, s->length, s->names, text, build_probed, is_first_wrong};
+    return probes_say(&of);
+}
+
 // ------------------------ the same wrong results
 
 // Puts other text into the gaps of a swap.
@@ -769,8 +801,7 @@ int main(int argc, char **argv)
     const char *const skeleton = grades_read_file("build/shipped/%02d", problem->number);
     leave_out_head_dims(text, chosen ? NULL : argv[5]);
     source = text, built = argv[2], command = argv[3];
-    if (!changes_read(source, skeleton))
-        return puts("gap\t\nnothing, because the source has too many places to change, or none"), 1;
+    const bool some = changes_read(source, skeleton);
     static bool keep[REPAIR_IDS];
     if (chosen) {
         for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
@@ -778,6 +809,10 @@ int main(int argc, char **argv)
         return build() ? choose(chosen, seed) : 1;
     }
     if (!name_gap(argc - 5, argv + 5, argv[1])) return 1;
+    if (!some) {
+        if (!say_variable()) puts("nothing, because the source has too many places to change, or none");
+        return 1;
+    }
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
@@ -802,8 +837,10 @@ int main(int argc, char **argv)
     looks = JUDGE;
     for (int n = 0; n < count && !found; n++)
         if (try_suite(&changes[likely[n]], whole) == 0) found = likely[n];
+    const probes_found variable = !found || may_hide(&changes[found]) ? say_variable() : PROBES_NONE;
     const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
-    if (!found && swapped && !named && say_alike(skeleton)) return 1;
+    if (!found && swapped && !named && variable < PROBES_INDEX && say_alike(skeleton)) return 1;
+    if (!found && variable) return 1;
     if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)
