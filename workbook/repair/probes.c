@@ -20,7 +20,7 @@ static bool theirs;  // the text that is compiled
 static char *words[WORDS + 1] = {[RETURNED] = "what is returned"};
 static bool dropped[WORDS];
 static int count, first_line;  // of the words; where they are probed
-static probe_log *solution, *student;
+static probe_log solution, student;
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
@@ -73,22 +73,32 @@ static bool is_wrong_with(int put, int note)
     shared->put = put, shared->note = note;
     return gap->is_wrong();
 }
+// What no probe writes may come from the function, which has the file as well.
+static bool is_event(const probe_event *e)
+{
+    return e->id >= 0 && e->id <= WORDS && e->count > 0 && e->count <= PROBE_BYTES && e->at >= 0 &&
+           e->at <= PROBE_NUMBERS - e->count && (e->kind != PROBE_TILE || e->across > 0);
+}
 // Compiles and runs with one of the texts. False: that came to nothing.
 static bool look(bool at_theirs)
 {
-    probe_log *const log = &shared->log[!at_theirs];
+    probe_log *const log = &shared->log[!at_theirs], *const own = at_theirs ? &solution : &student;
     theirs = at_theirs;
     if (!gap->build(write_probed, drop) || is_wrong_with(-1, !at_theirs) == theirs) return false;
-    if (log->events >= PROBE_EVENTS || log->numbers >= PROBE_NUMBERS) return false;
-    qsort(log->event, (size_t)log->events, sizeof *log->event, probe_order);
-    for (int n = 1; n < log->events; n++)
-        if (probe_order(&log->event[n - 1], &log->event[n]) == 0) return false;  // of two ranks
+    memcpy(own, log, sizeof *own);
+    if (own->events < 0 || own->events >= PROBE_EVENTS) return false;
+    for (int n = 0; n < own->events; n++)
+        if (!is_event(&own->event[n])) return false;
+    qsort(own->event, (size_t)own->events, sizeof *own->event, probe_order);
+    for (int n = 1; n < own->events; n++)
+        if (probe_order(&own->event[n - 1], &own->event[n]) == 0) return false;  // of two ranks
+    memcpy(log->event, own->event, sizeof log->event);
     return true;
 }
 
 static const probe_event *students(const probe_event *e)
 {
-    const probe_event *const o = bsearch(e, student->event, (size_t)student->events, sizeof *e, probe_order);
+    const probe_event *const o = bsearch(e, student.event, (size_t)student.events, sizeof *e, probe_order);
     return o && o->count == e->count ? o : NULL;
 }
 static bool are_apart(double a, double b, probe_kind kind)
@@ -102,9 +112,9 @@ static bool are_apart(double a, double b, probe_kind kind)
 static const probe_event *first_apart(int id, int *part)
 {
     for (int n = shared->leave[0]; n < shared->leave[1]; n++) {
-        const probe_event *const e = &solution->event[n], *const o = e->id == id ? students(e) : NULL;
+        const probe_event *const e = &solution.event[n], *const o = e->id == id ? students(e) : NULL;
         for (*part = shared->leave_parts[0]; o && *part < e->count && *part < shared->leave_parts[1]; ++*part)
-            if (are_apart(solution->number[e->at + *part], student->number[o->at + *part], e->kind)) return e;
+            if (are_apart(solution.number[e->at + *part], student.number[o->at + *part], e->kind)) return e;
     }
     return NULL;
 }
@@ -136,21 +146,21 @@ static void say_number(probe_kind kind, double x)
 static void say_others(const probe_event *of)
 {
     int shown = 0;
-    for (const probe_event *e = solution->event; e < solution->event + solution->events && shown < SHOWN; e++) {
+    for (const probe_event *e = solution.event; e < solution.event + solution.events && shown < SHOWN; e++) {
         const probe_event like = {.block = {of->block[0], of->block[1], of->block[2]}, of->thread, of->visit, e->id};
         const probe_event *const o = probe_order(&like, e) ? NULL : students(e);
         if (!o || (e->kind != PROBE_WHOLE && e->kind != PROBE_ELEMENT) || e->count > 2 || e->id == of->id) continue;
         bool same = true;
-        for (int k = 0; k < e->count; k++) same &= solution->number[e->at + k] == student->number[o->at + k];
+        for (int k = 0; k < e->count; k++) same &= solution.number[e->at + k] == student.number[o->at + k];
         for (int k = 0; k < e->count && same; k++)
             printf("%s %s%s = %.0f", shown++ ? "," : ";", words[e->id],
-                   e->kind == PROBE_WHOLE ? "" : k ? ".col" : ".row", solution->number[e->at + k]);
+                   e->kind == PROBE_WHOLE ? "" : k ? ".col" : ".row", solution.number[e->at + k]);
     }
 }
 
 static void say(const probe_event *e, int part)
 {
-    const double is = student->number[students(e)->at + part], other = solution->number[e->at + part];
+    const double is = student.number[students(e)->at + part], other = solution.number[e->at + part];
     const int lane = e->thread % 32, block = part / 4;
     const char *const name = words[e->id];
     printf("at the end of gap %s, ", gap->names);
@@ -178,19 +188,19 @@ probes_found probes_say(const probed *of)
     if (shared == MAP_FAILED) return PROBES_NONE;
     snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), file);
     setenv("WB_PROBES", name, 1);
-    gap = of, solution = &shared->log[0], student = &shared->log[1];
+    gap = of;
     find_words(of->source + of->at, of->source + of->end), find_words(of->text, of->text + of->length);
     if (!look(true) || !look(false)) return PROBES_NONE;
-    for (int n = 0; n < solution->events; n++) sizes[solution->event[n].id] = solution->event[n].count;
+    for (int n = 0; n < solution.events; n++) sizes[solution.event[n].id] = solution.event[n].count;
     for (int size = 1; size <= PROBE_BYTES; size *= 2)  // a single number says more than a tile
         for (int id = 0; id <= WORDS; id++) {
             if (sizes[id] > size || sizes[id] <= size / 2) continue;
             shared->leave[0] = shared->leave_parts[0] = 0;
-            shared->leave[1] = solution->events, shared->leave_parts[1] = PROBE_BYTES;
+            shared->leave[1] = solution.events, shared->leave_parts[1] = PROBE_BYTES;
             if (!first_apart(id, &part)) continue;
             shared->leave[1] = 0;
             if (is_wrong_with(id, -1)) continue;
-            shared->leave[1] = solution->events;
+            shared->leave[1] = solution.events;
             narrow(shared->leave, id), narrow(shared->leave_parts, id);
             const probe_event *const e = first_apart(id, &part);
             if (e) return say(e, part), e->kind < PROBE_WHOLE ? PROBES_NUMBER : PROBES_INDEX;
