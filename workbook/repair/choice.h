@@ -47,8 +47,7 @@ template <class T> static inline void note_value(int id, const T &x)
 static inline bool decide(int id, bool is)
 {
     if (shared->probing) note(is ? id + 1 : id, 1);
-    const int on = shared->on, also = shared->also;
-    return on == id || also == id || (on != id + 1 && also != id + 1 && is);
+    return shared->on == id || (shared->on != id + 1 && is);
 }
 
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.
