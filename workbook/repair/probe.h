@@ -20,10 +20,10 @@ typedef struct probe_log {
     double number[PROBE_NUMBERS];
 } probe_log;
 typedef struct repair_probes {
-    int note;             // the log that a run writes; -1: none
-    int put;              // the variable that a run takes from log 0, which is sorted; -1: none,
-    int leave[2];         // but not that of these events,
-    int leave_parts[2];   // and of these their parts: from the first to before the second
+    int note;            // the log that a run writes; -1: none
+    int put;             // the variable that a run takes from log 0, which is sorted; -1: none,
+    int leave[2];        // but not that of these events,
+    int leave_parts[2];  // and of these their parts: from the first to before the second
     uint64_t thread[PROBE_THREADS];
     int visits[PROBE_THREADS];
     probe_log log[2];

@@ -145,6 +145,7 @@ static void say_number(probe_kind kind, double x)
 // Whole numbers that are the same in both.
 static void say_others(const probe_event *of)
 {
+    static const char *const member[] = {"", ".row", ".col"};
     int shown = 0;
     for (const probe_event *e = solution.event; e < solution.event + solution.events && shown < SHOWN; e++) {
         const probe_event like = {.block = {of->block[0], of->block[1], of->block[2]}, of->thread, of->visit, e->id};
@@ -153,8 +154,8 @@ static void say_others(const probe_event *of)
         bool same = true;
         for (int k = 0; k < e->count; k++) same &= solution.number[e->at + k] == student.number[o->at + k];
         for (int k = 0; k < e->count && same; k++)
-            printf("%s %s%s = %.0f", shown++ ? "," : ";", words[e->id],
-                   e->kind == PROBE_WHOLE ? "" : k ? ".col" : ".row", solution.number[e->at + k]);
+            printf("%s %s%s = %.0f", shown++ ? "," : ";", words[e->id], member[e->kind == PROBE_ELEMENT ? 1 + k : 0],
+                   solution.number[e->at + k]);
     }
 }
 

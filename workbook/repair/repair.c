@@ -489,8 +489,7 @@ static int try_all(int found[SUITES])
     tried = done->next < order_count ? done->next : order_count;
     for (int n = 0; n < 2 * tried && count < SUITES; n++) {
         const int id = order[n % tried];
-        if (done->mends[id] && (n < tried) == !may_hide(&changes[id]))
-            found[count++] = id;
+        if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
     }
     return count;
 }
