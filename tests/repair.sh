@@ -1,7 +1,7 @@
 #!/bin/sh
 # repair.sh - of a reference solution repair says nothing; of a key with a drawn mistake (SEED repeats) it names the
 # lines, and of several places in a line the right one, and its gap; an edit that is right for one head dimension only
-# is not named. Of a text that is unlike the key's it says which mistake in the key gives the same wrong results.
+# is not named. Where no edit fixes it, it names the variable that the gap leaves wrong.
 set -u
 out=build/cpu n=03 failed=0
 key=solutions/$n/flash_forward.cu
@@ -29,21 +29,35 @@ sed 's/row_sum_part(S)/row_sum(S)/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >
 begins 'gap	accumulate|finalize' "$(repair "$work/own.cu" Nq=20,Nk=200,D=16)"
 sed 's/scale \* 1.44269504f/scale/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >"$work/two.cu" # not in a gap alone
 begins neither "$(repair "$work/two.cu" Nq=20,Nk=200,D=16)"
-# Another text of `finalize`, and what is said of a mistake in it: an edit of the key, a known one, or nothing.
-alike() { # WHOLE INVERSE L SAID
+# Another text of `finalize` with a mistake that no edit fixes: L alone is wrong, or O as well.
+other() { # WHOLE INVERSE L SAID
     printf '%s\n' "const row_vec<ROWS> whole = $1;" "scale_rows(O_reg, rowwise(whole, [](float x) { return $2; }));" \
         "L_row = rowwise(whole, m, [](float x, float y) { return $3; });" >"$work/text"
-    sed -e "/{ finalize/,/\/\/}/{/\/\/[{}]/!d; /{ finalize/r $work/text" -e '}' $key >"$work/alike.cu"
-    said=$(repair "$work/alike.cu" Nq=20,Nk=200,D=16)
+    sed -e "/{ finalize/,/\/\/}/{/\/\/[{}]/!d; /{ finalize/r $work/text" -e '}' $key >"$work/other.cu"
+    said=$(repair "$work/other.cu" Nq=20,Nk=200,D=16)
     begins 'gap	finalize' "$said"
     case $said in $4) ;; *) echo "not $4: $said"; failed=1 ;; esac
 }
-alike 'row_sum_whole(l)' '1 / x' 'log2f(x) + y' '*in its gap finalize, *\* 0.69314718f*'
-alike l '1 / x' '0.69314718f * y + logf(x)' '*known mistake: l is never completed *'
-alike 'row_sum_whole(l)' '1 / (x + 0.37f)' '0.69314718f * y + logf(x) + 0.2f' '*none of the edits*'
-# A class's copy has no reference solutions: no gap is named, and no mistake.
+other 'row_sum_whole(l)' '1 / x' 'log2f(x) + y' '*gap finalize, `L_row` of row 0 of the warp is *'
+other l '1 / x' '0.69314718f * y + logf(x)' '*none of the edits*'
+other 'row_sum_whole(l)' '1 / (x + 0.37f)' '0.69314718f * y + logf(x) + 0.2f' '*none of the edits*'
+# What the gap leaves wrong is named if it alone makes the case right; not m, which two right texts keep differently.
+sed 's/if (e.col >= left) s = -INFINITY/s += (e.col >= left ? 1 : 0) * -INFINITY/' $key >"$work/nan.cu"
+said=$(repair "$work/nan.cu" Nq=20,Nk=13,D=16)
+begins 'gap	tail' "$said"
+case $said in
+*'gap tail, `S` in row 0, column '*"is NaN; with the reference solution's text it is "[0-9-]*'left = '*) ;;
+*) echo "S is NaN: $said"; failed=1 ;;
+esac
+sed -e 's/= row_max_part(S) \* scale2/= max(m, row_max(S) * scale2)/; s/any_above(S_max, m + 8.0f)/true/' \
+    -e 's/m_new = max(m, row_max_whole(S_max))/m_new = S_max/; s/l = l \* alpha/l = l/' \
+    -e 's/S_max/top/g' $key >"$work/m.cu"
+said=$(repair "$work/m.cu" Nq=20,Nk=200,D=16)
+begins 'gap	max|rescale|accumulate' "$said"
+case $said in *'at the end of gap'*) echo "m and l: $said"; failed=1 ;; esac
+# A class's copy has no reference solutions: no gap is named, and no variable.
 mkdir "$work/class" && for file in *; do [ "$file" = solutions ] || ln -s "$PWD/$file" "$work/class"; done
-said=$(cd "$work/class" && repair "$work/alike.cu" Nq=20,Nk=200,D=16)
+said=$(cd "$work/class" && repair "$work/other.cu" Nq=20,Nk=200,D=16)
 begins 'gap	' "$said"
 case $said in *'reference solution'*) echo "without solutions: $said"; failed=1 ;; esac
 mistakes='s/e.col >= left/e.col > left/:in line

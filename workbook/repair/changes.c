@@ -506,7 +506,8 @@ bool changes_read(const char *source, const char *skeleton)
     vary_words();
     vary_statements();
     vary_operands();
-    return piece_count > 0 && !too_many;
+    if (too_many) change_count = 1, piece_count = 0, too_many = false;
+    return piece_count > 0;
 }
 
 bool changes_swap(int n, int at, int end, const char *other, int length)

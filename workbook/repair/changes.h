@@ -28,7 +28,7 @@ typedef struct change {
     char put[120], of[120];  // `BC` in place of `cols`
 } change;
 
-// Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much.
+// Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much: swaps are possible.
 bool changes_read(const char *source, const char *skeleton);
 
 // Swap n puts another text in place of text[at] to text[end]. False: a name that is declared there stands behind it.

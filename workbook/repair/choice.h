@@ -10,16 +10,12 @@
 using namespace std;
 #endif
 #ifndef REPAIR_NONE  // nothing in the source is changeable
-#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <stdlib.h>
 #include <type_traits>
 #include <utility>
 
+#include "repair/map.h"
 #include "repair/shared.h"
 
 // Rows have no such words: they stay.
@@ -29,14 +25,8 @@ template <template <int> class V, int N> V<N> log(V<N> a) { return a; }
 
 namespace wb_repair
 {
-static volatile repair_shared *const shared = [] {
-    static repair_shared none;
-    const char *name = getenv("WB_REPAIR");
-    const int file = name ? open(name, O_RDWR | O_CLOEXEC) : -1;
-    // not by mmap(), which is the layer's here
-    const long at = file < 0 ? -1 : syscall(SYS_mmap, 0L, sizeof none, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0L);
-    return at == -1 ? &none : reinterpret_cast<repair_shared *>(at);
-}();
+static repair_shared alone, *const common = map<repair_shared>("WB_REPAIR");  // alone: nothing is on
+static volatile repair_shared *const shared = common ? common : &alone;
 
 static const struct {
 } none;  // in place of what does not compile here
@@ -57,8 +47,7 @@ template <class T> static inline void note_value(int id, const T &x)
 static inline bool decide(int id, bool is)
 {
     if (shared->probing) note(is ? id + 1 : id, 1);
-    const int on = shared->on, also = shared->also;
-    return on == id || also == id || (on != id + 1 && also != id + 1 && is);
+    return shared->on == id || (shared->on != id + 1 && is);
 }
 
 // Which of the changes from..from + count - 1 is on, counted from 0; -1: none.

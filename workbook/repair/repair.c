@@ -10,6 +10,7 @@
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
+#include "repair/probes.h"
 #include "score/safe_text.h"
 #include "score/score.h"
 
@@ -30,7 +31,6 @@ enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES 
 enum { RANDOM = 24, SUITES = 4 };  // cases that a change has to pass as well; changes for the suite
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
 enum { FAR = 2 };
-enum { BASES = 4, ALIKE_CASES = 2 };
 enum { DRAWN = 10, FEW = 6 };     // edits drawn for each chosen: some are never reached, or equal; cases of each
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
@@ -71,55 +71,6 @@ static int processes(void)
     return jobs && atoi(jobs) > 0 && atoi(jobs) < PROCESSES ? atoi(jobs) : 2;
 }
 
-// What the function's own outputs are, noted once; `wide`: how much larger their errors may be than the oracle's.
-typedef struct noted {
-    double *is, wide;
-} noted;
-static noted own_results[MOST_CASES][WB_MAX_TENSORS];
-static bool tells[MOST_CASES];             // a number there is wrong
-static double all_apart;                   // of results from what was noted, as parts of how wrong that is
-static enum { JUDGE, NOTE, ALIKE } looks;  // what a case is run for; ALIKE: wrong is what is not as noted
-
-static void note(const worker_run *run, int n)
-{
-    for (int k = 0; k < run->count; k++) {
-        const expected *const e = &wanted[n][k];
-        double is = 1e-30, should = 1e-30;
-        if (!e->want || own_results[n][k].is) continue;
-        double *const all = own_results[n][k].is = malloc(run->tensors[k].count * sizeof(double));
-        wb_get_all(run->tensors[k].type, worker_tensor(run, k), run->tensors[k].count, all);
-        for (size_t i = 0; i < run->tensors[k].count; i++) {
-            if (!isfinite(all[i]) || !isfinite(e->want[i])) continue;
-            is += all[i] * all[i], should += e->want[i] * e->want[i];
-            tells[n] |= !expected_is(e, i, all[i]);
-        }
-        own_results[n][k].wide = is > should ? 2 * sqrt(is / should) : 2;
-    }
-}
-
-// Whether outputs are those that were noted: each within the rounding of both, and, of what is wrong, all together
-// within an eighth of how wrong it is.
-static bool is_alike(const worker_run *run, int n)
-{
-    double apart = 0, off = 0;
-    bool some = false;  // else it did not end well
-    for (int k = 0; k < run->count; k++) {
-        const expected *const e = &wanted[n][k];
-        const noted *const r = &own_results[n][k];
-        some |= r->is != NULL;
-        const double rounding = run->tensors[k].type == WB_BFLOAT16 ? 2 * U_BF16 : 8 * U_FLOAT;
-        for (size_t i = 0; r->is && i < run->tensors[k].count; i++) {
-            const double was = r->is[i], got = wb_get(run->tensors[k].type, worker_tensor(run, k), i);
-            const bool finite = isfinite(was) && isfinite(e->want[i]), same = isnan(was) ? isnan(got) : got == was;
-            if (isnan(e->tolerance[i])) continue;
-            if (!same && !(fabs(got - was) <= r->wide * e->tolerance[i] + rounding * fabs(was))) return false;
-            if (finite && !expected_is(e, i, was)) apart += fabs(got - was), off += fabs(was - e->want[i]);
-        }
-    }
-    if (off > 0) all_apart += apart / off;
-    return some && apart <= off / 8;
-}
-
 // Whether an output of case n is wrong, or it does not end well, or the time is up.
 static bool is_wrong(int n)
 {
@@ -136,9 +87,7 @@ static bool is_wrong(int n)
     if (worker_late(&run)) now(), own.cpu = before + atof(limit);  // whether it turned or slept
     if (x->device_status != WB_OK) worker_retire();                // what it leaves is no other case's
     if (right && !wanted[n][0].want && !wanted[n][1].want) expect_outputs(&run, wanted[n]);
-    if (right && looks == NOTE) note(&run, n);
-    if (right && looks == ALIKE) right = is_alike(&run, n);
-    for (int k = 0; k < run.count && looks != ALIKE; k++)
+    for (int k = 0; k < run.count; k++)
         for (size_t i = 0; right && wanted[n][k].want && i < run.tensors[k].count; i++)
             right = expected_is(&wanted[n][k], i, wb_get(run.tensors[k].type, worker_tensor(&run, k), i));
     worker_end(&run);
@@ -158,8 +107,8 @@ static int status_of(const char *line, const char *log)
     return status;
 }
 
-// Compiles, and drops what does not compile. Returns false if that is nothing, or all, or the time is up.
-static bool build(void)
+// Compiles what is written, and drops what does not compile. False if that is nothing, or all, or the time is up.
+static bool build_of(void write(FILE *), bool drop(int line))
 {
     char mark[300], log[4096];
     snprintf(mark, sizeof mark, "%s:", strrchr(built, '/') ? strrchr(built, '/') + 1 : built);
@@ -168,19 +117,22 @@ static bool build(void)
         bool some = false;
         FILE *const to = fopen(built, "w");
         if (!to) return false;
-        changes_write(to);
+        write(to);
         fclose(to);
         const int status = status_of(command, log);
         char *const said = grades_read_file("%s", log);
         for (char *rest = said, *line; status > 0 && (line = strsep(&rest, "\n"));) {
-            const char *at = strstr(line, "error") || strstr(line, "required from") ? strstr(line, mark) : NULL;
-            if (at) some |= changes_drop(atoi(at + strlen(mark)));
+            const bool cause = strstr(line, "error") || strstr(line, "required from") || strstr(line, "of macro");
+            const char *const at = cause ? strstr(line, mark) : NULL;
+            if (at) some |= drop(atoi(at + strlen(mark)));
         }
         free(said), unlink(log);
         if (status == 0 || !some) return status == 0;
     }
     return false;
 }
+
+static bool build(void) { return build_of(changes_write, changes_drop); }
 
 // ------------------------ cases
 
@@ -237,13 +189,10 @@ static void add_like(const wb_case *given)
     }
 }
 
-// The quickest wrong case of these; their number.
-static int find_first(const bool *of)
+static void find_first(void)  // the quickest wrong case
 {
-    int some = 0;
     for (int n = 0; n < case_count; n++)
-        if (wrong[n] && of[n] && ++some && (first < 0 || seconds[n] < seconds[first])) first = n;
-    return some;
+        if (wrong[n] && (first < 0 || seconds[n] < seconds[first])) first = n;
 }
 
 static void find_given_cases(int count, char **given)
@@ -251,7 +200,7 @@ static void find_given_cases(int count, char **given)
     wb_case c;
     for (int n = 0; n < count; n++)
         if (wb_case_parse(problem, given[n], &c) == WB_OK) add_case(&c, true), add_like(&c);
-    find_first(wrong);
+    find_first();
 }
 
 static void find_other_cases(void)
@@ -270,7 +219,7 @@ static void find_other_cases(void)
         if (head_dim) c.shape.head_dim = head_dim;
         add_case(&c, false);
     }
-    find_first(wrong);
+    find_first();
 }
 
 // ------------------------ where
@@ -413,7 +362,6 @@ static int try_as(const char *text, int at, const char *put, int length, int end
 
 // ------------------------ trying
 
-static int base;  // a condition that is always or never met, and with which the cases are right
 static int order[REPAIR_IDS], order_count;
 static int like[REPAIR_IDS];  // the first in the order with the same values there; 0: it is not in the order
 
@@ -421,7 +369,7 @@ static int like[REPAIR_IDS];  // the first in the order with the same values the
 static void probe(int what, int from, int to)
 {
     memset(shared->values, 0, sizeof shared->values);
-    shared->on = 0, shared->also = base, shared->probing = what;
+    shared->on = 0, shared->probing = what;
     for (int n = from; n < to; n++) is_wrong(n);
     shared->probing = 0;
     worker_retire();
@@ -502,19 +450,16 @@ static bool may_hide(const change *c)
 typedef struct trials {
     int next, last;                             // in the order
     bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
-    double apart[REPAIR_IDS];
 } trials;
 
 static void try_some(trials *done)
 {
     if (!share()) return;
-    shared->also = base;
     for (int n; (n = __atomic_fetch_add(&done->next, 1, __ATOMIC_RELAXED)) < done->last;) {
         const int id = shared->on = order[n];
         if (done->fails[like[id]]) continue;
-        all_apart = 0;
         if ((done->fails[id] = is_wrong(first)) || !is_right()) continue;
-        done->mends[id] = true, done->apart[id] = all_apart;
+        done->mends[id] = true;
         const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
         if (last < done->last) done->last = last;
     }
@@ -542,173 +487,39 @@ static int try_all(int found[SUITES])
         for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
             if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
-    double least = INFINITY;
-    for (int n = 0; n < tried; n++)
-        if (done->mends[order[n]]) least = fmin(least, done->apart[order[n]]);
     for (int n = 0; n < 2 * tried && count < SUITES; n++) {
         const int id = order[n % tried];
-        if (done->mends[id] && done->apart[id] <= 1.2 * least && (n < tried) == !may_hide(&changes[id]))
-            found[count++] = id;
+        if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
     }
     return count;
 }
 
-// ------------------------ the same wrong results
+// ------------------------ the variable
 
-// Puts other text into the gaps of a swap.
-static void put_in(char **in, const swap *s, const char *by, int length)
+static bool build_probed(void write(FILE *), bool drop(int line))
 {
-    int size;
-    const char *const at = text_in(*in, s->from, s->to, &size);
-    if (asprintf(in, "%.*s%.*s%s", (int)(at - *in), *in, length, by, at + size) < 0) abort();
-}
-
-// What edit.awk says of wrong.diff: "-v tell=names", or with an entry its sentence; or the solution with that mistake.
-static char *of_known(const char *tell, const char *entry)
-{
-    char line[400], *text = NULL;
-    size_t room = 0;
-    snprintf(line, sizeof line, "awk -v list=solutions/%02d/wrong.diff %s %s%s -f workbook/loop/edit.awk %s",
-             problem->number, tell, *entry ? "-v entry=" : "", entry, *tell ? "" : solution);
-    FILE *const from = popen(line, "r");
-    if (!from || getdelim(&text, &room, 0, from) < 0) text = NULL;
-    if (from) pclose(from);
-    return text ? text : strdup("");
-}
-
-// The swaps that put that mistake into what is in the gaps now; 0: it is elsewhere, too, or cannot be put there.
-static uint64_t add_known(const char *mistaken, const char *mended, int count)
-{
-    char *made = strdup(reference);
-    uint64_t some = 0;
-    for (int n = 0, length, here; n < count; n++) {
-        const swap *const s = &swaps[n];
-        if (!(swapped >> n & 1)) continue;
-        const char *const put = text_in(mistaken, s->from, s->to, &length);
-        if (s->length == length && strncmp(s->text, put, (size_t)length) == 0) continue;
-        put_in(&made, s, put, length);
-        const int at = (int)(text_in(mended, s->from, s->to, &here) - mended);
-        if (swap_count == 63 || !changes_swap(swap_count, at, at + here, put, length)) return 0;
-        some |= 1ull << swap_count++;
-    }
-    return strcmp(made, mistaken) == 0 ? some : 0;
-}
-
-static const char *gap_of(const change *c, const char *in)
-{
-    const char *name = "";
-    for (const char *at = in; at < in + c->at; at = next_line(at))
-        if (strncmp(at + strspn(at, " "), "//{ ", 4) == 0) name = at + strspn(at, " ") + 4;
-    return name;
-}
-
-// Of the solution no more is quoted than the edit needs: of a statement, what it begins with.
-static void say_edit(const change *c, const char *in, const char *said)
-{
-    const char *const name = gap_of(c, in), *const line = changes_quote(c), *const comment = strstr(line, "  //");
-    const char *const cut = strpbrk(c->of, "=,");
-    if (name != said) printf("in its gap %.*s, ", (int)strcspn(name, ":\n"), name);
-    if (base && !said) printf("`%s` is always %s, and ", changes[base].of, changes[base].put);
-    if (!*changes_text(c))
-        printf("`%.*s%s` is missing", (int)(cut ? cut + 1 - c->of : (long)strlen(c->of)), c->of, cut ? " ..." : "");
-    else
-        printf("`%s` stands in place of `%s`: `%.*s`", changes_text(c), c->of,
-               (int)(comment ? comment - line : (long)strlen(line)), line);
-}
-
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-// Whether a name that an edit puts there is one of the student's in these gaps.
-static bool is_used(const char *name)
-{
-    for (int n = 0; n < swap_count; n++)
-        for (const char *at = source + swaps[n].at; swapped >> n & 1 && at < source + swaps[n].end; at++) {
-            const size_t size = strlen(name);
-            if (strncmp(at, name, size) == 0 && !is_word(at[-1]) && !is_word(at[size])) return true;
-        }
-    return false;
-}
-
-// Conditions that may as well always or never be met: the reference solution may put off what a student always does.
-static int find_bases(int bases[BASES])
-{
-    int n = 0;
-    bases[n++] = 0;
-    probe(REPAIR_REACHED, 0, case_count);
-    for (int id = 1; id < change_count && n < BASES; id++) {
-        if ((strcmp(changes[id].put, "true") && strcmp(changes[id].put, "false")) || !shared->values[id]) continue;
-        shared->on = id;
-        if (is_right()) bases[n++] = id;
-    }
-    shared->on = 0;
-    return n;
-}
-
-// With which mistake in the gap the reference solution gives the same wrong results: a known one, or an edit. This is
-// no claim about the text that gave them. False, and nothing is said, where there is none.
-static bool say_alike(const char *skeleton)
-{
-    static bool keep[REPAIR_IDS];
-    static struct known {
-        uint64_t swaps;
-        char *name;
-    } known[64];
-    const int count = swap_count;
-    int known_count = 0, length, likely[SUITES], bases[BASES], found = 0;
-    char *mended = strdup(source);
-    for (int n = 0; n < count; n++)
-        if (swapped >> n & 1) put_in(&mended, &swaps[n], swaps[n].text, swaps[n].length);
-    first = -1;
-    if (find_first(tells) < ALIKE_CASES || !changes_read(mended, skeleton)) return false;
-    char *names = of_known("-v tell=names", "");
-    for (char *name; (name = strsep(&names, "\n")) && *name && known_count < 64;)
-        if ((known[known_count].swaps = add_known(of_known("", name), mended, count))) known[known_count++].name = name;
-    for (int id = 1; id < change_count; id++) {
-        keep[id] = changes[id].kind == CHANGE_SWAP;
-        for (int n = 0; n < count; n++) {
-            const int at = (int)(text_in(mended, swaps[n].from, swaps[n].to, &length) - mended);
-            if (swapped >> n & 1) keep[id] |= at <= changes[id].at && changes[id].at < at + length;
-        }
-        // An operand for another that the student does not use, or beside it: these are too many.
-        change *const c = &changes[id];
-        if (strcmp(c->put, "nothing") == 0) c->kind = CHANGE_OPERAND;  // what is forgotten is likelier
-        if (c->as_it_is &&
-            (c->kind == CHANGE_FACTOR || (isalpha((unsigned char)*c->put) && !strchr(c->put, ' ') && !is_used(c->put))))
-            keep[id] = false, c->odd = true;
-    }
-    changes_keep(keep);
-    budget = now() + 2 * search;
-    if (!build() || !share()) return false;
-    budget = now() + search;
-    memset(distance, 0, sizeof distance);  // they are of another text
-    const int base_count = find_bases(bases);
-    looks = ALIKE;
-    char said[100];
-    snprintf(said, sizeof said, "no edit that was tried fixes it; in all %d cases tried, its results are those of",
-             case_count);
-    for (int n = 0; n < known_count && !found; n++) {
-        if (!is_right_with(known[n].swaps)) continue;
-        found++;
-        const char *const sentence = of_known("-v tell=sentence", known[n].name);
-        printf("%s a known mistake: %.*s", said, (int)strcspn(sentence, "\n"), sentence);
-    }
     worker_retire();
-    for (int n = 0; n < base_count && !found; n++) {
-        base = bases[n];
-        found = try_all(likely);
-        if (!found) continue;
-        const change *const one = &changes[*likely];
-        printf("%s the reference solution, if ", said);
-        say_edit(one, mended, NULL);
-        for (int k = 1; k < found; k++) {
-            const change *const c = &changes[likely[k]];
-            if (c->end > one->at && one->end > c->at) continue;
-            printf(", or "), say_edit(c, mended, gap_of(one, mended));
-            break;
-        }
-    }
-    if (found) puts("");
-    return found;
+    if (!build_of(write, drop)) return false;
+    session_keep(worker_path());
+    return true;
+}
+static bool is_first_wrong(void)
+{
+    const bool is = is_wrong(first);
+    worker_retire();  // the next run counts visits anew
+    return is;
+}
+
+// Which variable the gap leaves wrong.
+static probes_found say_variable(void)
+{
+    char text[WB_CASE_TEXT];
+    if (first < 0 || __builtin_popcountll(swapped) != 1) return PROBES_NONE;
+    const swap *const s = &swaps[__builtin_ctzll(swapped)];
+    budget = now() + search;
+    wb_case_print(problem, &cases[first], text);
+    const probed of = {source, s->at, s->end, s->text, s->length, s->names, text, build_probed, is_first_wrong};
+    return probes_say(&of);
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -769,8 +580,7 @@ int main(int argc, char **argv)
     const char *const skeleton = grades_read_file("build/shipped/%02d", problem->number);
     leave_out_head_dims(text, chosen ? NULL : argv[5]);
     source = text, built = argv[2], command = argv[3];
-    if (!changes_read(source, skeleton))
-        return puts("gap\t\nnothing, because the source has too many places to change, or none"), 1;
+    const bool some = changes_read(source, skeleton);
     static bool keep[REPAIR_IDS];
     if (chosen) {
         for (int n = 0; n < DRAWN * chosen; n++) keep[drawn(n, seed)] = true;
@@ -778,6 +588,10 @@ int main(int argc, char **argv)
         return build() ? choose(chosen, seed) : 1;
     }
     if (!name_gap(argc - 5, argv + 5, argv[1])) return 1;
+    if (!some) {
+        if (!say_variable()) puts("nothing, because the source has too many places to change, or none");
+        return 1;
+    }
     for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
@@ -797,13 +611,10 @@ int main(int argc, char **argv)
     int likely[SUITES], found = 0;
     const int count = try_all(likely);
     budget = now() + 2 * search;
-    looks = NOTE;
-    for (int n = 0; swapped && n < case_count; n++) is_wrong(n);
-    looks = JUDGE;
     for (int n = 0; n < count && !found; n++)
         if (try_suite(&changes[likely[n]], whole) == 0) found = likely[n];
-    const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
-    if (!found && swapped && !named && say_alike(skeleton)) return 1;
+    const probes_found variable = !found || may_hide(&changes[found]) ? say_variable() : PROBES_NONE;
+    if (!found && variable) return 1;
     if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
     else if (!found)

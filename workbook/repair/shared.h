@@ -27,7 +27,6 @@ enum {
 
 typedef struct repair_shared {
     int on;                       // the change that is on; 0: none
-    int also;                     // a condition's that is on as well
     int probing;                  // if not 0, values are noted, and nothing is on
     uint64_t swapped;             // bit n: swap n is on, with another text in place of a part
     uint64_t values[REPAIR_IDS];  // a hash of all values that a change would have had; 0: never reached
