@@ -200,10 +200,10 @@ void wb_pages_free(wb_pages *p);
 // and 2 * ranks - 1 - r, one behind the other, each with all its heads (workbook.h).
 
 int wb_chunk_rows(const wb_case *c, int chunk);
-int wb_chunk_begin(const wb_case *c, int chunk);                     // its first row
-static inline int wb_chunk_of(const wb_case *c, int rank, int half)  // the first that it has, or the second
+int wb_chunk_begin(const wb_case *c, int chunk);                       // its first row
+static inline int wb_chunk_of(const wb_case *c, int rank, int second)  // the first that it has, or the second
 {
-    return half ? 2 * c->ranks - 1 - rank : rank;
+    return second ? 2 * c->ranks - 1 - rank : rank;
 }
 int wb_chunk_with(const wb_case *c, int row);
 static inline int wb_rank_with(const wb_case *c, int chunk)
