@@ -19,7 +19,9 @@ for name in criterion cjson md openblas; do # as a linker looks for them
     of_system=$(awk -v n="lib$name.so." 'index($1, n) == 1 { print $NF; exit }' "$tools/here")
     ln -sf "${of_system:-$(ls "$tools/lib/lib$name.so."*)}" "$tools/lib/lib$name.so"
 done
-export PATH CPATH="$tools/include${CPATH:+:$CPATH}" LIBRARY_PATH="$tools/lib${LIBRARY_PATH:+:$LIBRARY_PATH}"
+export PATH LIBRARY_PATH="$tools/lib${LIBRARY_PATH:+:$LIBRARY_PATH}" # a system's headers: no warnings of theirs
+export C_INCLUDE_PATH="$tools/include${C_INCLUDE_PATH:+:$C_INCLUDE_PATH}"
+export CPLUS_INCLUDE_PATH="$tools/include${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}"
 export LD_LIBRARY_PATH="$tools/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 exec "$@"
 END
