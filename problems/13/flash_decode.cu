@@ -7,7 +7,7 @@
 // Keys that a warp takes of a tile: more of short rows, so that a step pays. 16 of them lie in one page.
 template <int D> constexpr int keys_of = D < 64 ? 32 : 16;
 
-// The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
+// The first place of team k's share, when `teams` teams share `total` places as evenly as can be.
 TILE_FN long long first_of(long long total, int k, int teams)
 {
     //{ share

@@ -5,7 +5,7 @@
 
 constexpr int KEYS = 32;  // that a warp takes of a tile; each half of it sends for 16, which lie in one page
 
-// The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
+// The first place of team k's share, when `teams` teams share `total` places as evenly as can be.
 TILE_FN long long first_of(long long total, int k, int teams)
 {
     return total * k / teams;  // rounded down

@@ -296,7 +296,7 @@ template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps
 
 // ------------------------ shares and their parts
 
-// The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be. Problem 13 makes it.
+// The first place of team k's share, when `teams` teams share `total` places as evenly as can be. Problem 13 makes it.
 TILE_FN long long first_of(long long total, int k, int teams);
 
 // What a block has of a sequence that its team did not do alone.
