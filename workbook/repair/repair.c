@@ -613,7 +613,9 @@ int main(int argc, char **argv)
     budget = now() + 2 * search;
     for (int n = 0; n < count && !found; n++)
         if (try_suite(&changes[likely[n]], whole) == 0) found = likely[n];
-    const probes_found variable = !found || may_hide(&changes[found]) ? say_variable() : PROBES_NONE;
+    const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
+    const bool asks = !named && (!found || may_hide(&changes[found]));
+    const probes_found variable = asks ? say_variable() : PROBES_NONE;
     if (!found && variable) return 1;
     if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
