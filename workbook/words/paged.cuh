@@ -154,8 +154,8 @@ template <int Rows> struct member {
 // ------------------------ tiles in a row
 
 // The keys of a sequence are cut into tiles of BC. The tiles of all sequences stand in a row, sequence by sequence, key
-// by key, and behind those before it each sequence has some empty places more: for its queries, which have to be loaded,
-// and its O, which is stored. Teams share the places.
+// by key, and behind those before it each sequence has some empty places more: for its queries, which have to be
+// loaded, and its O, which is stored. Teams share the places.
 struct place {
     int b, t, end,
         keys;  // of which sequence, which of its tiles, behind the last of the team's, and how many keys it has
@@ -202,8 +202,8 @@ template <int BC> struct tile_row {
         total += (long long)empty * batch;
         teams = (int)min((long long)most_teams, total);
     }
-    // What is in place n of all, or the first tile behind it. The share ends before place `to`. Looks at 32 sequences at
-    // a time, one a lane.
+    // What is in place n of all, or the first tile behind it. The share ends before place `to`. Looks at 32 sequences
+    // at a time, one a lane.
     TILE_FN place find(long long n, long long to) const
     {
         const int share = (int)(to - n);

@@ -216,10 +216,10 @@ template <bool CONVERTS, class F> static bool with_sizes(const char *function, c
     return true;
 }
 
-// As for tile_row::share; 0: a team for each sequence. That is done as soon as equal shares and the merge, which takes as
-// long as 448 keys, where caches are short (of 320 drawn shapes, of all kinds of lengths, the mean takes 1.7 % more than
-// the better of both; H200, 2026-11-30). Where they are long the blocks decide, since one sequence may be the longest by
-// far: at D 128 one block a multiprocessor keeps memory busy, if it does not convert.
+// As for tile_row::share; 0: a team for each sequence. That is done as soon as equal shares and the merge, which
+// takes as long as 448 keys, where caches are short (of 320 drawn shapes, of all kinds of lengths, the mean takes 1.7
+// % more than the better of both; H200, 2026-11-30). Where they are long the blocks decide, since one sequence may be
+// the longest by far: at D 128 one block a multiprocessor keeps memory busy, if it does not convert.
 template <bool CONVERTS> static float enough_for(const decode_shape &shape, double blocks, int processors, int together)
 {
     const double keys = (double)shape.max_pages * shape.page_size, rounds = ceil(blocks / (processors * together));
