@@ -6,7 +6,9 @@
 set -u
 . tests/prove/frame.sh
 filter=workbook/cpu/cuda_to_cpp.awk in=$scratch/in.cu
-given() { cat >"$in" && awk -f $filter "$in" >"$scratch/all" && tail -n +2 "$scratch/all" >"$scratch/out" && : >"$said"; }
+given() {
+    cat >"$in" && awk -f $filter "$in" >"$scratch/all" && tail -n +2 "$scratch/all" >"$scratch/out" && : >"$said"
+}
 right() { [ ! -s "$said" ]; verdict $? "$1"; } # WHAT: nothing was said against it
 dialect='-std=c++17 -fconcepts' # as the Makefile's DIALECT; clang has no -fconcepts
 ${CXX:-c++} $dialect -fsyntax-only -x c++ /dev/null 2>/dev/null || dialect=-std=c++17

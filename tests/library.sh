@@ -11,7 +11,8 @@ library=$out/lib/libworkbook.so abi=solutions/abi.$(cut -d. -f1 VERSION)
 # These have work for many blocks where the library would not take them.
 many="08/hopper_same_bits 08/hopper 09/hopper_any_window"
 # shellcheck disable=SC2046
-made "$library" "$out/lib/libworkbook_all.so" library-workers $(cd problems && printf "$out/tests/%s_test " [0-9][0-9]) \
+made "$library" "$out/lib/libworkbook_all.so" library-workers \
+    $(cd problems && printf "$out/tests/%s_test " [0-9][0-9]) \
     $(for one in $many; do echo "$out/variants/${one%/*}/variants/${one#*/}/${one%/*}_worker"; done) >"$said" 2>&1
 verdict $? "the library and its workers are built"
 

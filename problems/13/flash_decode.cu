@@ -81,10 +81,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     // who am I: a tile of rows of one head, and of all tiles of keys those that lie in my team's share
     const member<ROWS> me(shape);
     tile_row<BC> all(kv_len, shape);
-    all.share(me.teams);
-    if (me.team >= all.teams) return;
-    place at = all.find(first_of(all.total, me.team, all.teams), first_of(all.total, me.team + 1, all.teams)),
-          ahead = at;
+    place at = all.first_tile(me.team, me.teams), ahead = at;
     if (!at.is_mine()) return;
     const int my_key = warp_id() * KEYS;                          // of a tile
     const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page

@@ -36,7 +36,8 @@ lists() {
         n=$(echo "$key" | cut -d/ -f2)
         ! grep -qE '(fragments|tile|paged).cuh' "$key" || echo "small $n solutions/${n}_worker"
     done
-    sed -nE 's/.*"([0-9]{2})\/.*/library \1/p; s/^.. exempt ([0-9]{2}_[a-z]+): .*/library \1/p' solutions/kernels.h | sort -u
+    sed -nE 's/.*"([0-9]{2})\/.*/library \1/p; s/^.. exempt ([0-9]{2}_[a-z]+): .*/library \1/p' solutions/kernels.h |
+        sort -u
     for own in tests/[a-z]*.c tests/[a-z]*.cu; do
         case $own,$BACKEND in tests/harness*.c,* | tests/library*.c,* | tests/layer.cu,cuda | tests/ranks.cu,cuda) ;;
         *) echo "own $(basename "${own%.*}")" ;; esac
@@ -90,7 +91,8 @@ END
 # The records of what was due; of a row that has none there was no end.
 tab=$(printf '\t')
 while read -r name; do
-    [ "$PROOFS/$name.row" -nt "$PROOFS/plan" ] && cat "$PROOFS/$name.row" || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
+    [ "$PROOFS/$name.row" -nt "$PROOFS/plan" ] && cat "$PROOFS/$name.row" ||
+        printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
 done <"$PROOFS/due" >"$out/proofs.tsv"
 [ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tEverything needed compiles without a warning.\tsee %s\n' \
     "$PROOFS/build.log" >>"$out/proofs.tsv"

@@ -48,7 +48,8 @@ static const char *const ranks[] = {"Hq=2,Hkv=1,Nq=12,D=64,causal=1,scale=0.3,pr
     "ranks=3,B=2,Hq=2,Hkv=1,Nq=18,D=64,causal=1,scale=0.3,prior=255", "ranks=3,Hq=2,Nq=18,D=64,scale=0.3,prior=255",
     "ranks=4,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255", "ranks=2,Hq=2,Hkv=1,Nq=15,D=64,causal=1,scale=0.3,prior=255",
     "ranks=3,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255", 0};
-static const char *const rows[] = {"rows=160,cols=1024", "rows=304,cols=32", "rows=400,cols=37", "rows=160,cols=100", 0};
+static const char *const rows[] = {"rows=160,cols=1024", "rows=304,cols=32", "rows=400,cols=37",
+    "rows=160,cols=100", 0};
 // clang-format on
 
 static const char *const *list_for(const wb_problem *p)

@@ -1,5 +1,5 @@
-// fragments.c - problem 19: whose rows the factors of each mma are, chunk by chunk of eight numbers, and what the weights
-// are made of.
+// fragments.c - problem 19: whose rows the factors of each mma are, chunk by chunk of eight numbers, and of what the
+// weights are made.
 #include "evidence.h"
 
 static fit fit_keys = FIT(BY_HEADS, "keys", .joint = ": ", .exact = true);

@@ -61,8 +61,8 @@ static void look_at_columns(int apart)
          : begin                          ? "load|reduce|ends"
                                           : "load|reduce",
          "%s of %s%s %s added to y %.3g times, but must be added once%s%s", columns, whose, which,
-         end - begin > 1 ? "are" : "is", rounded(count[first]), *right ? "; of each eight rows these are right: " : "",
-         right);
+         end - begin > 1 ? "are" : "is", rounded(count[first]),
+         *right ? "; only these of each eight rows are right: " : "", right);
 }
 
 // Whether y has columns of rows beside its own.

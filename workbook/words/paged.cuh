@@ -163,6 +163,9 @@ struct place {
     TILE_FN bool is_mine() const { return t < end; }
 };
 
+// The first place of team k's share, when `teams` teams share `total` places as evenly as can be. Problem 13 makes it.
+TILE_FN long long first_of(long long total, int k, int teams);
+
 template <int BC> struct tile_row {
     const int *kv_len;
     int batch, most;           // keys that a sequence may have
@@ -181,10 +184,10 @@ template <int BC> struct tile_row {
     // A sequence without keys has one tile, of which nothing is seen: so its O and L are written. ((0 - 1) / BC is 0.)
     TILE_FN int tiles_of(int keys) const { return (keys - 1) / BC + 1; }
 
-    // All 32 lanes of a warp call this, and find(). No team of at most so many has less than a place. Where lengths
-    // differ, some teams have more sequences than others, and each takes as long as 256 keys more; fewer count where
-    // shares are short. So many teams as are `enough` take as long as all: where the longest sequence is done as soon,
-    // with the merge, which takes as long as 448 keys, no team shares (teams = 0).
+    // All 32 lanes of a warp call this, and what follows. No team of at most so many has less than a place. Where
+    // lengths differ, some teams have more sequences than others, and each takes as long as 256 keys more; fewer count
+    // where shares are short. So many teams as are `enough` take as long as all: where the longest sequence is done as
+    // soon, with the merge, which takes as long as 448 keys, no team shares (teams = 0): each sequence has one.
     TILE_FN void share(int most_teams, float enough = INFINITY)
     {
         int longest = 0;
@@ -242,6 +245,16 @@ template <int BC> struct tile_row {
         take(p);
     }
     TILE_FN bool ends(const place &p) const { return p.end == tiles_of(p.keys); }  // the team has the sequence's last
+    // Team k's first tile; 0 is enough: each sequence has a team, and nobody looks at the others' lengths.
+    TILE_FN place first_tile(int k, int most_teams, float enough = INFINITY)
+    {
+        if (enough > 0) share(most_teams, enough);
+        if (enough == INFINITY || teams > 0)
+            return k < teams ? find(first_of(total, k, teams), first_of(total, k + 1, teams)) : place{};
+        if (k >= batch) return {};
+        const int keys = keys_of(k);
+        return {k, 0, tiles_of(keys), keys, 0};
+    }
 };
 
 // ------------------------ warps merge
@@ -295,9 +308,6 @@ template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps
 }
 
 // ------------------------ shares and their parts
-
-// The first place of team k's share, when `teams` teams share `total` places as evenly as can be. Problem 13 makes it.
-TILE_FN long long first_of(long long total, int k, int teams);
 
 // What a block has of a sequence that its team did not do alone.
 template <int Rows, int Cols> struct alignas(16) part {

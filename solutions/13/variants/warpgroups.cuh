@@ -48,19 +48,6 @@ template <int SLOTS> struct position {
     }
 };
 
-// The first tile of a team's share, or of the sequence that it has alone.
-template <int ROWS, int BC> TILE_FN place first_tile(const member<ROWS> &me, tile_row<BC> &all, float enough)
-{
-    if (enough > 0) all.share(me.teams, enough);
-    if (all.teams > 0)
-        return me.team < all.teams
-                   ? all.find(first_of(all.total, me.team, all.teams), first_of(all.total, me.team + 1, all.teams))
-                   : place{};
-    if (me.team >= all.batch) return {};
-    const int keys = all.keys_of(me.team);
-    return {me.team, 0, all.tiles_of(keys), keys, 0};
-}
-
 // Of each 64 keys of a tile a warp that fetches brings 16, which lie in one page: that, and the first's place there.
 // A lane looks up the pages of one tile, a warp those of 32: a tile's loads would wait for its own look-up.
 template <int BC> struct fetched {
@@ -79,6 +66,13 @@ template <int BC> struct fetched {
                 expect_page(pages[h], shape.pages, b, key);
             }
         }
+    }
+    // The team's next tile, early: the addresses of its loads would wait for the pages. False: there is none.
+    TILE_FN bool next(place &at, const tile_row<BC> &all, const int *page_table, const decode_shape &shape)
+    {
+        all.step(at);
+        if (at.is_mine()) look_up(page_table, at, shape);
+        return at.is_mine();
     }
     TILE_FN int page(const place &at, int h) const { return __shfl_sync(0xffffffffu, pages[h], at.t - first); }
     TILE_FN int in_page(const place &at, int h, const decode_shape &shape) const

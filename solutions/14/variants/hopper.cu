@@ -130,7 +130,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     // who am I: a tile of rows of one head, and of all keys those of my team
     const member<Sizes::ROWS> me(shape);
     tile_row<BC> all(kv_len, shape);
-    place at = first_tile(me, all, enough);
+    place at = all.first_tile(me.team, me.teams, enough);
     if (!at.is_mine()) return;
     after_may_begin();  // the merge, which waits for this kernel's end in its place
     tiles.init();
@@ -155,15 +155,8 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
                 key_row[h] = page + in_page * heads + me.head;
                 scale_row[h] = page + me.head * shape.page_size + in_page;
             }
-            // A tile early: the addresses of the loads would wait for it.
             const bool sends = n < all_sent;
-            if (sends) {
-                all.step(at);
-                if (at.is_mine())
-                    its.look_up(page_table, at, shape);
-                else
-                    all_sent = n + 2;
-            }
+            if (sends && !its.next(at, all, page_table, shape)) all_sent = n + 2;
             TILE_ROLLED
             for (int i = first; i < 2; i += FETCH) {  // the keys, the values
                 if (n + i >= BEHIND && n + i < all_sent + BEHIND) {
