@@ -20,6 +20,9 @@ Test(SUITE, long_sequence)
     check(1, 2, 2, 1, 700, 64, 16, WB_LENS_SAME);
     wb_case c = of(1, 20, 1, 1, 4500, 64, 16, WB_LENS_SAME);
     c.processors = 1, check_case(c);  // shares of more tiles than a warp has lanes
+    c = of(2, 8, 1, 4, 1600, 128, 64, WB_LENS_SAME);
+    c.processors = 2, check_case(c);  // no share is shorter than a sequence: it need not be cut
+    c.lens = WB_LENS_MIXED, check_case(c);
 }
 
 // What one block a head would read alone.
