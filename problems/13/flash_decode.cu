@@ -71,7 +71,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const bf16 *V,          // likewise
     const int *page_table,  // [B, max_pages]
     const int *kv_len,      // [B]
-    part<ROWS, D> *parts,   // [gridDim.x, 2]
+    part<ROWS, D> *parts,   // [blocks, 2]
     decode_shape shape)
 {
     constexpr int THREADS = 32 * WARPS, KEYS = keys_of<D>, BC = KEYS * WARPS, PAGES = KEYS / 16;
@@ -79,8 +79,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
     // who am I: a tile of rows of one head, and of all tiles of keys those that lie in my team's share
-    const member<ROWS> me(shape);
     tile_row<BC> all(kv_len, shape);
+    const member<ROWS> me(shape);
     place at = all.first_tile(me.team, me.teams), ahead = at;
     if (!at.is_mine()) return;
     const int my_key = warp_id() * KEYS;                          // of a tile
@@ -161,7 +161,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             //}
             // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all
             // else its first.
-            part<ROWS, D> &mine = parts[2 * blockIdx.x + (begin == 0)];
+            part<ROWS, D> &mine = parts[2 * me.block + (begin == 0)];
             if (warp_id() == WARPS - 1 && all.ends(at) && begin == 0) {
                 store(O + row * D, O_reg, me.rows);
                 store(L + row, L_row, me.rows);
@@ -218,12 +218,12 @@ wb_status flash_decode(
     if (status != WB_OK) return status;
     return with_sizes(shape, [&](auto s) {
         const auto parts = (part<s.ROWS, s.D> *)workspace;
-        const int blocks = blocks_of_teams<s.ROWS>(*shape, s.blocks());
+        const dim3 teams = teams_of<s.ROWS>(*shape, s.blocks());
         const auto kernel = decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
-        kernel<<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
+        kernel<<<teams, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
         const auto merge = merge_kernel<s.ROWS, s.D, keys_of<s.D> * s.WARPS>;
-        const dim3 grid(blocks, (s.ROWS + 31) / 32);
+        const dim3 grid(teams.x, teams.y, (s.ROWS + 31) / 32);
         if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape, INFINITY))
             merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape, INFINITY);
         WB_CUDA(cudaGetLastError());

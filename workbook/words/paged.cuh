@@ -58,6 +58,7 @@ TILE_FN void load_rows_async(cache_tile<Element, Rows, Cols> &tile, const Elemen
         TILE_UNROLL
         for (int r = 0; r < 16; r += step) copy_once_async(tile.chunk(row0 + r, n), src + (size_t)r * stride);
     } else {
+        TILE_ROLLED
         for (int r = 0; r < 16; r += step)
             __pipeline_memcpy_async(tile.chunk(row0 + r, n), src + (size_t)r * stride, 16,
                                     lane / chunks + r < rows ? 0 : 16);
@@ -123,29 +124,27 @@ TILE_BOTH int packed_rows(const decode_shape &s) { return s.q_heads / s.kv_heads
 template <int Rows> TILE_BOTH int row_tiles(const decode_shape &s) { return (packed_rows(s) - 1) / Rows + 1; }
 template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }
 
-// How many blocks to launch, of the `most` that run at a time: whole teams, and at least one. As many teams as
-// sequences, or a multiple or a divisor of that, cut none of them, or all alike, if they are of one length: taken where
-// it costs one team in sixteen at most.
-template <int Rows> static int blocks_of_teams(const decode_shape &s, int most)
+// The blocks to launch, of the `most` that run at a time: a team's in x, the teams in y, so that a block divides nothing
+// to know its own; at least one team. As many as sequences, or a multiple or a divisor of that, cut none of them, or all
+// alike, if they are of one length: taken where it costs one team in sixteen at most.
+template <int Rows> static dim3 teams_of(const decode_shape &s, int most)
 {
-    const int all = most / members<Rows>(s) > 1 ? most / members<Rows>(s) : 1;
+    const int team = members<Rows>(s), all = most / team > 1 ? most / team : 1;
     for (int teams = all; teams >= all - all / 16; teams--)
-        if (teams % s.batch == 0 || s.batch % teams == 0) return teams * members<Rows>(s);
-    return all * members<Rows>(s);
+        if (teams % s.batch == 0 || s.batch % teams == 0) return dim3(team, teams);
+    return dim3(team, all);
 }
 
 template <int Rows> struct member {
-    int team, teams;            // whose block this is, and of how many
+    int team, teams, block;     // whose block this is, and of how many; its number of all
     int head, first_row, rows;  // its key head, the first of its packed rows, and how many there are from there on
     size_t heads, packed;
 
-    TILE_FN member(const decode_shape &s)
-        : member(s, blockIdx.x / members<Rows>(s), gridDim.x / members<Rows>(s), blockIdx.x % members<Rows>(s))
-    {
-    }
+    TILE_FN member(const decode_shape &s) : member(s, blockIdx.y, gridDim.y, blockIdx.x) {}
     TILE_FN member(const decode_shape &s, int of, int of_all, int n)  // the n-th of a team
-        : team(of), teams(of_all), head(n / row_tiles<Rows>(s)), first_row(n % row_tiles<Rows>(s) * Rows),
-          rows(packed_rows(s) - first_row), heads(s.kv_heads), packed(packed_rows(s))
+        : team(of), teams(of_all), block(of * (int)gridDim.x + n), head(n / row_tiles<Rows>(s)),
+          first_row(n % row_tiles<Rows>(s) * Rows), rows(packed_rows(s) - first_row), heads(s.kv_heads),
+          packed(packed_rows(s))
     {
     }
     TILE_FN size_t row(int b) const { return (b * heads + head) * packed + first_row; }  // first_row, of sequence b
@@ -163,6 +162,16 @@ struct place {
     TILE_FN bool is_mine() const { return t < end; }
 };
 
+// x of this lane and of those before it, added up. All lanes of a warp call.
+TILE_FN int sum_up_to_lane(int x)
+{
+    for (int d = 1; d < 32; d *= 2) {
+        const int before = __shfl_up_sync(0xffffffffu, x, d);
+        if (lane_id() >= d) x += before;
+    }
+    return x;
+}
+
 // The first place of team k's share, when `teams` teams share `total` places as evenly as can be. Problem 13 makes it.
 TILE_FN long long first_of(long long total, int k, int teams);
 
@@ -171,11 +180,16 @@ template <int BC> struct tile_row {
     int batch, most;           // keys that a sequence may have
     int empty = 0, teams = 0;  // places before a sequence's tiles; teams that share
     long long total = 0;       // places
+    // Of the first 32 sequences this lane's: its keys, which are on their way before who am I is known; and the tiles
+    // up to its last.
+    int its_keys, its_end = 0;
 
     TILE_FN tile_row(const int *lengths, const decode_shape &s)
-        : kv_len(lengths), batch(s.batch), most(s.max_pages * s.page_size)
+        : kv_len(lengths), batch(s.batch), most(s.max_pages * s.page_size), its_keys(keys_of_lane(0))
     {
     }
+    // Of sequence b0 + lane; 0 where there is none.
+    TILE_FN int keys_of_lane(int b0) const { return b0 + lane_id() < batch ? keys_of(b0 + lane_id()) : 0; }
     TILE_FN int keys_of(int b) const
     {
         expect_keys(kv_len[b], most, b);
@@ -190,13 +204,13 @@ template <int BC> struct tile_row {
     // soon, with the merge, which takes as long as 448 keys, no team shares (teams = 0): each sequence has one.
     TILE_FN void share(int most_teams, float enough = INFINITY)
     {
-        int longest = 0;
+        int longest = lane_id() < batch ? tiles_of(its_keys) : 0;
+        its_end = sum_up_to_lane(longest), total = __shfl_sync(0xffffffffu, its_end, 31);
         TILE_ROLLED
-        for (int b = lane_id(); b < batch; b += 32) {
-            const int tiles = tiles_of(keys_of(b));
-            total += tiles, longest = max(longest, tiles);
+        for (int b0 = 32; b0 < batch; b0 += 32) {
+            const int tiles = b0 + lane_id() < batch ? tiles_of(keys_of_lane(b0)) : 0;
+            total += __shfl_sync(0xffffffffu, sum_up_to_lane(tiles), 31), longest = max(longest, tiles);
         }
-        for (int d = 16; d > 0; d /= 2) total += __shfl_xor_sync(0xffffffffu, total, d);
         if (enough < INFINITY && batch <= most_teams && !__any_sync(0xffffffffu, (longest - 448 / BC) * enough > total))
             return;
         const long long few = 256ll / BC * most_teams;
@@ -210,24 +224,22 @@ template <int BC> struct tile_row {
     TILE_FN place find(long long n, long long to) const
     {
         const int share = (int)(to - n);
-        for (int b0 = 0;; b0 += 32) {
+        int keys = its_keys;
+        int end = its_end + empty * min(lane_id() + 1, batch);  // of a lane's places, from b0's first on
+        for (int b0 = 0;;) {
             expect_tile(b0, batch);
-            const int keys = b0 + lane_id() < batch ? keys_of(b0 + lane_id()) : 0;
-            const int mine = b0 + lane_id() < batch ? empty + tiles_of(keys) : 0;
-            int end = mine;  // of this lane's places, after b0's first
-            for (int d = 1; d < 32; d *= 2) {
-                const int before = __shfl_up_sync(0xffffffffu, end, d);
-                if (lane_id() >= d) end += before;
-            }
             const unsigned behind = __ballot_sync(0xffffffffu, end > n);  // lanes whose places end behind place n
             if (behind) {
                 const int lane = __ffs((int)behind) - 1;
-                const int t = (int)n - __shfl_sync(0xffffffffu, end - mine, lane) - empty;
+                const int t = (int)n - __shfl_sync(0xffffffffu, end - tiles_of(keys), lane);
                 place p = {b0 + lane, max(t, 0), 0, __shfl_sync(0xffffffffu, keys, lane), share - max(-t, 0)};
                 take(p);
                 return p;
             }
             n -= __shfl_sync(0xffffffffu, end, 31);
+            b0 += 32;
+            keys = keys_of_lane(b0);
+            end = sum_up_to_lane(b0 + lane_id() < batch ? empty + tiles_of(keys) : 0);
         }
     }
     // Of those that are left the tiles of this sequence.
@@ -249,8 +261,11 @@ template <int BC> struct tile_row {
     TILE_FN place first_tile(int k, int most_teams, float enough = INFINITY)
     {
         if (enough > 0) share(most_teams, enough);
-        if (enough == INFINITY || teams > 0)
-            return k < teams ? find(first_of(total, k, teams), first_of(total, k + 1, teams)) : place{};
+        if (enough == INFINITY || teams > 0) {
+            if (k >= teams) return {};
+            const long long at = first_of(total, k + lane_id() % 2, teams);
+            return find(__shfl_sync(0xffffffffu, at, 0), __shfl_sync(0xffffffffu, at, 1));
+        }
         if (k >= batch) return {};
         const int keys = keys_of(k);
         return {k, 0, tiles_of(keys), keys, 0};
@@ -365,14 +380,14 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     }
     __syncthreads();
     const int n = found.n, behind = found.behind;
-    const int rows = min(Rows, me.rows), most = behind * gridDim.y * at_once;  // warps
+    const int rows = min(Rows, me.rows), most = behind * gridDim.z * at_once;  // warps
     int warps = 0;                                                             // of a row, as a power of two
     while (max(1, 128 / Cols) * at_once << warps <= behind && 4 << warps < Cols && 2 * rows << warps <= most) warps++;
     const int lanes = Cols / 4 >> warps, step = 32 / lanes;  // that have a part, four columns each; parts of a warp
-    const auto *const its = parts + 2 * (blockIdx.x - n * members<Rows>(shape));
+    const auto *const its = parts + 2 * (me.block - n * (int)gridDim.x);
     before_is_done();
     TILE_ROLLED
-    for (int i = ((n - 1) * gridDim.y + blockIdx.y) * at_once + warp_id(); i < rows << warps && behind > 0; i += most) {
+    for (int i = ((n - 1) * gridDim.z + blockIdx.z) * at_once + warp_id(); i < rows << warps && behind > 0; i += most) {
         const int r = i >> warps, col = 4 * ((i - (r << warps)) * lanes + lane_id() % lanes);
         float m = -FLT_MAX, l = 0, O_row[4] = {};
         const auto take = [&](auto so_many, int part0) {
@@ -381,7 +396,7 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
             TILE_UNROLL
             for (int j = 0; j < count; j++) {  // the second of the block that begins it, the first of those behind
                 const int which = part0 + lane_id() / lanes + j * step;
-                const auto &from = its[2 * which * members<Rows>(shape) + (which == 0)];
+                const auto &from = its[2 * which * gridDim.x + (which == 0)];
                 L_part[j] = which <= behind ? from.L[r] : -INFINITY;
                 const float4 x = which <= behind ? *reinterpret_cast<const float4 *>(&from.O[r][col]) : float4{};
                 O_part[j][0] = x.x, O_part[j][1] = x.y, O_part[j][2] = x.z, O_part[j][3] = x.w;

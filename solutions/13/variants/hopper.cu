@@ -53,7 +53,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     bf16 *O,                             // [B, Hq, Nq, D]
     float *L,                            // [B, Hq, Nq]
     const int *kv_len,                   // [B]
-    part<Sizes::ROWS, Sizes::D> *parts,  // [gridDim.x, 2]
+    part<Sizes::ROWS, Sizes::D> *parts,  // [blocks, 2]
     float enough,                        // as for tile_row::share; 0: each sequence has a team
     decode_shape shape,
     const bf16 *Q,          // [B, Hq, Nq, D]
@@ -68,8 +68,8 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     auto &tiles = shared_memory<tiles_of<Sizes>>();
 
     // who am I: a tile of rows of one head, and of all keys those of my team
-    const member<Sizes::ROWS> me(shape);
     tile_row<BC> all(kv_len, shape);
+    const member<Sizes::ROWS> me(shape);
     place at = all.first_tile(me.team, me.teams, enough);
     if (!at.is_mine()) return;
     after_may_begin();  // the merge, which waits for this kernel's end in its place
@@ -150,12 +150,12 @@ wb_status flash_decode(
             const auto parts = (part<s.ROWS, s.D> *)workspace;
             const auto blocks = hopper::blocks_of<sizes, false>(*shape, hopper::blocks<sizes>());
             const auto kernel = hopper::kernel<sizes>;
-            kernel<<<blocks.count, s.THREADS, sizeof(hopper::tiles_of<sizes>), stream>>>(
+            kernel<<<blocks.teams, s.THREADS, sizeof(hopper::tiles_of<sizes>), stream>>>(
                 O, L, kv_len, parts, blocks.enough, *shape, Q, K, V, page_table);
             WB_CUDA(cudaGetLastError());
             if (blocks.enough == 0) return WB_OK;
             const auto merge = merge_kernel<s.ROWS, s.D, s.BC>;
-            const dim3 grid(blocks.count, (s.ROWS + 31) / 32);
+            const dim3 grid(blocks.teams.x, blocks.teams.y, (s.ROWS + 31) / 32);
             if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape, blocks.enough))
                 merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape, blocks.enough);
             WB_CUDA(cudaGetLastError());

@@ -54,7 +54,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         }
         loads_issued();
     };
-    TILE_UNROLL
+    TILE_ROLLED
     for (int n = 0; n < AHEAD; n++) send(n);
 
     const float scale2 = shape.scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
@@ -81,9 +81,9 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
     l = row_sum_whole(l);
     float sum[ROWS / 16][(D / 8 + WARPS - 1) / WARPS][4] = {};  // of the blocks of eight columns that are this warp's
-    merge_and_put(sum, m, l, O_reg, room, tiles.warps, me.rows, 1, [&](int r, int c, const float *pair, float divisor) {
+    merge_and_put(sum, m, l, O_reg, room, tiles.warps, me.rows, 1, [&](int r, int c, const float *pair, float by) {
         *reinterpret_cast<__nv_bfloat162 *>(O + (row + r) * D + 8 * c + lane_id() % 4 * 2) =
-            __floats2bfloat162_rn(pair[0] / divisor, pair[1] / divisor);
+            __floats2bfloat162_rn(pair[0] * by, pair[1] * by);
     });
     if (warp_id() == 0 && rank == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
 }

@@ -61,7 +61,7 @@ template <int ROWS, int D, int WARPS, int STAGES> struct block_tiles {
 
 // The warps have seen other keys. Each adds up in `sum`, in their order, what all have of every WARPS-th block of eight
 // columns; then those of all blocks of the cluster, in their order, what all have of it. By turns the blocks call
-// put(row, block of columns, this lane's two numbers, by what to divide them) for O. m and l become those of all keys.
+// put(row, block of columns, this lane's two numbers, by what to multiply them) for O. m and l become those of all keys.
 // Of what O_reg counts in, `unit` make one.
 template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN void merge_and_put(
     float (&sum)[ROWS / 16][MINE][4], row_vec<ROWS> &m, row_vec<ROWS> &l, reg_tile<ROWS, D> &O_reg,
@@ -103,9 +103,11 @@ template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN v
                     room.seen.O[i / 2][n][i % 2 * 2 + j][lane_id()] = sum[i / 2][n][i % 2 * 2 + j];
         }
         cluster_meets();  // all have done so
+        TILE_ROLLED
         for (int b = 0; b < blocks; b++)
             for (int i = 0; i < ROWS / 8; i++) m.x[i] = fmaxf(m.x[i], in_block(room, b).seen.m[i][lane_id()]);
         l = {};
+        TILE_ROLLED
         for (int b = 0; b < blocks; b++) {
             const auto &seen = in_block(room, b).seen;
             TILE_UNROLL
@@ -127,10 +129,10 @@ template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN v
     for (int i = 0; i < ROWS / 8; i++) {
         const int r = 8 * i + lane_id() / 4;
         if (r >= rows) continue;
-        const float divisor = l.x[i] > 0 ? l.x[i] / unit : 1;
+        const float by = l.x[i] > 0 ? unit / l.x[i] : 0;
         TILE_UNROLL
         for (int n = 0; n < MINE; n++)
-            if (is_mine(i, n)) put(r, warp_id() + n * WARPS, &sum[i / 2][n][i % 2 * 2], divisor);
+            if (is_mine(i, n)) put(r, warp_id() + n * WARPS, &sum[i / 2][n][i % 2 * 2], by);
     }
 }
 
