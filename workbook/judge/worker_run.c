@@ -29,12 +29,12 @@ const char *worker_path(void)
 // when one got nothing of the machine. Its tests, which are forks of it, count together; null: nobody counts.
 enum { PATIENCE = 3 };
 static struct {
-    atomic_long milliseconds;
+    atomic_long microseconds;
     atomic_int late;      // who used up the time
     atomic_bool starved;  // somebody got nothing of the machine
 } * spent;
 
-static void note_spent(void) { spent_note(1e-3 * (double)spent->milliseconds); }
+static void note_spent(void) { spent_note(1e-6 * (double)spent->microseconds); }
 
 void worker_count_together(void)
 {
@@ -51,7 +51,7 @@ static const char *gave_up(void)
     if (spent->starved) _exit(RECORD_STARVED);
     if (spent->late >= PATIENCE)
         snprintf(why, sizeof why, "not run: %d earlier cases gave no answer", PATIENCE);
-    else if (most > 0 && 1e-3 * (double)spent->milliseconds > most)
+    else if (most > 0 && 1e-6 * (double)spent->microseconds > most)
         snprintf(why, sizeof why, "not run: earlier cases used up the %g s of this problem", most);
     else
         return NULL;
@@ -109,7 +109,7 @@ static void count_spent(worker_kind kind, session_outcome how, const char *endin
         seconds += workers[kind].of_rank[r].own.seconds - workers[kind].noted[r];
         workers[kind].noted[r] = workers[kind].of_rank[r].own.seconds;
     }
-    if (spent) spent->milliseconds += (long)(1e3 * seconds);
+    if (spent) spent->microseconds += (long)(1e6 * seconds);
     if (spent && how == SESSION_LATE) spent->late++;
     if (how != SESSION_STARVED) return;
     if (spent) spent->starved = true;
