@@ -772,6 +772,7 @@ void check_given_case(void)
 // With CASE only given_case runs, without it everything else.
 ReportHook(PRE_ALL)(struct criterion_test_set *set)
 {
+    worker_count_together();
     if (on_cpu_backend()) session_keep(getenv("WB_WORKER"));  // a context of CUDA is of one process
     FOREACH_SET(struct criterion_suite_set * suite, set->suites)
     {

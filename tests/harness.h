@@ -9,8 +9,8 @@
 //
 // Environment: WB_WORKER the worker's path; SEED other inputs; WB_BACKEND cpu or cuda; WB_TIMEOUT seconds of its own
 // (spent.h) that a worker has for a case, 20 unless set; WB_PROBLEM_SECONDS for all together; WB_SPENT the file that
-// says how many they had; CASE one case, the only one that is checked, behind others if colons stand between, or
-// `small`, those of random_case.c, in buffers that end with their tensors.
+// gets a line with how many they had; CASE one case, the only one that is checked, behind others if colons stand
+// between, or `small`, those of random_case.c, in buffers that end with their tensors.
 #pragma once
 
 #include "case/case.h"

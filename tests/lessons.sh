@@ -268,55 +268,6 @@ none "the numbers of the examples are those that make run-NN prints"
 plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]' "$scratch/diff" |
     head -n 8; echo "run: make tables"; } >"$said"
 none "tables agree with the records"
-# A rate or a time in a sentence: its section or the sentence says when that was measured, or it is in a table of this
-# problem, or of one that is named, to its last digit; or the sentence ("0.29 ms at the 4.2 TB/s of ...") computes it.
-awk -v date='20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]|computed, not measured' '
-    FNR == 1 { fence = columns = 0 }
-    FILENAME ~ /[.]tsv$/ {
-        if (/^# peak_/) { split($0, word, " "); value[""] = value[""] " " word[3] }
-        if (/^#/) next
-        n = split($0, cell, "\t")
-        for (i = 1; i <= n; i++)
-            if (!columns) name[i] = cell[i]
-            else if (name[i] ~ /^(ms|tflops|gbps)$/) value[cell[1]] = value[cell[1]] " " cell[i]
-        columns = n
-        next
-    }
-    /^```/ { fence = !fence }
-    fence || /^```|^\||^<!--|^Recorded on/ { next }
-    /^#+ / { sections++; next }
-    { text[sections] = text[sections] " " $0; file[sections] = FILENAME }
-    function recorded(figure, of,    word, values, v, n, digits) {
-        split(figure, word, " ")
-        digits = word[1] ~ /[.]/ ? length(word[1]) - index(word[1], ".") : 0
-        for (n = split(value[of], values, " "); n; n--) {
-            v = values[n] / (word[2] == "TB/s" ? 1000 : 1)
-            if (sprintf("%." digits "f", v) == word[1]) return 1
-        }
-        return 0
-    }
-    END {
-        figure = "[0-9][0-9.]* (TFLOP/s|GB/s|TB/s|ms)"
-        for (s = 1; s <= sections; s++) {
-            if (text[s] ~ date) continue
-            n = split(text[s], sentence, /[.:;] +/)
-            for (i = 1; i <= n; i++) {
-                if (sentence[i] ~ "at (the )?" figure "|about|data sheet|commit [0-9a-f]+") continue
-                own = substr(file[s], 10, 2)
-                match(sentence[i], /problem [0-9][0-9]|[0-9][0-9].s /)
-                other = substr(sentence[i], RSTART, RLENGTH)
-                gsub(/[^0-9]/, "", other)
-                for (rest = sentence[i]; match(rest, figure); rest = substr(rest, RSTART + RLENGTH)) {
-                    what = substr(rest, RSTART, RLENGTH)
-                    if (!recorded(what, own) && !recorded(what, other))
-                        print file[s] ": neither dated nor recorded: " what " in:" sentence[i]
-                    figures++
-                }
-            }
-        }
-        if (figures < 5) print "hardly any figure was checked: " figures + 0
-    }' plots/data/h200*/[0-9p][0-9e]*.tsv problems/[0-9][0-9]/*.md >"$said" 2>&1
-none "figures in lessons are dated, recorded, or computed there"
 awk -f plots/ring_model.awk >"$scratch/model"
 {
     [ -s "$scratch/model" ] || echo "plots/ring_model.awk prints nothing"

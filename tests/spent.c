@@ -5,8 +5,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,22 +55,4 @@ Test(spent, sleep)
 {
     const spent_time s = watched(sleeps, 0.5);
     cr_assert(s.cpu < 0.2, "%g s, of which %g CPU seconds", s.seconds, s.cpu);
-}
-
-Test(spent, notes)
-{
-    char path[] = "/tmp/spent-XXXXXX";
-    const int file = mkstemp(path);
-    close(file);
-    spent_note(path, 1.5, "in_time", "");
-    spent_note(path, 20, "late", "B=1,D=16");
-    spent_note(NULL, 7, "nowhere", "");
-    spent_notes n = spent_read(path);
-    cr_assert(n.seconds == 21.5 && n.late == 1 && !n.starved);
-    spent_note(path, 0, "starved", "");
-    n = spent_read(path);
-    cr_assert(n.seconds == 21.5 && n.late == 1 && n.starved);
-    unlink(path);
-    n = spent_read(path);
-    cr_assert(n.seconds == 0 && n.late == 0 && !n.starved);
 }

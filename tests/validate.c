@@ -90,3 +90,22 @@ Test(validate, text_that_is_no_case)
     refused(wb_case_parse(wb_find_problem("flash_decode"), "Nq=1,Nk=5,D=16,lens=long", &c), WB_BAD_ARGUMENT,
             "lens=long");
 }
+
+// Pages of a cache lie in no order, and some are nobody's: a kernel that does not look them up finds other keys.
+Test(validate, pages_lie_in_no_order)
+{
+    wb_case c = {.shape = {2, 4, 2, 2, 700, 16, 1, 0, 0, 0}, .page = 16, .seed = 3};
+    for (; c.shared < 2; c.shared++) {
+        wb_pages p = wb_pages_make(&c);
+        int used = 0, in_order = 0, same = 0;
+        for (int k = 0; k < 2 * p.shape.max_pages; k++) {
+            if (p.table[k] < 0) continue;
+            used++;
+            in_order += k > 0 && p.table[k] == p.table[k - 1] + 1;
+            same += k >= p.shape.max_pages && p.table[k] == p.table[k - p.shape.max_pages];
+        }
+        cr_expect(used == 88 && used < p.shape.pages && in_order < 8 && (same > 0) == c.shared,
+                  "of %d pages %d are used, %d in order, %d shared", p.shape.pages, used, in_order, same);
+        wb_pages_free(&p);
+    }
+}

@@ -1,15 +1,13 @@
 #!/bin/sh
 # key.sh IMPL NN - the reference solution (IMPL=solutions) passes its suite and wins every point; the skeleton
-# (problems) wins none, and passes no test but those of bad input, whose checks are given. What each case of the suite
-# cost is left in $ROW.spent (silent.sh).
+# (problems) wins none, and passes no test but those of bad input, whose checks are given.
 set -u
 . tests/prove/judge.sh
 impl=$1 number=$2 grade=$ROW.grade
 mkdir -p "$grade"
 record=$grade/$number.json
 if [ "$impl" = solutions ]; then right_with_any_seed; else export WB_TIMEOUT=5; fi
-rm -f "$ROW.new"
-judge --spent "$ROW.new" "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
+judge "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
 case $impl$? in
 solutions0) ;;
 problems1)
@@ -22,4 +20,3 @@ esac
     { won = $1; of = $2 }
     END { print won " of " of " points"; exit !(of > 0 && won == keys * of) }' || exit 1
 counts
-mv "$ROW.new" "$ROW.spent"

@@ -70,27 +70,13 @@ void spent_look(spent_time *s, pid_t root, bool asleep)
     if (asleep && !t.awake) s->seconds += told && since > SPENT_LOOK ? SPENT_LOOK : since;
 }
 
-void spent_note(const char *file, double seconds, const char *word, const char *given)
+void spent_note(double seconds)
 {
-    FILE *to = file ? fopen(file, "ae") : NULL;
+    const char *const file = getenv("WB_SPENT");
+    FILE *const to = file ? fopen(file, "ae") : NULL;
     if (!to) return;
-    fprintf(to, "%.3f %s %s\n", seconds, word, given);
+    fprintf(to, "%.3f\n", seconds);
     fclose(to);
-}
-
-spent_notes spent_read(const char *file)
-{
-    spent_notes notes = {0};
-    FILE *from = file ? fopen(file, "re") : NULL;
-    double seconds;
-    char word[16];
-    while (from && fscanf(from, "%lf %15s%*[^\n]", &seconds, word) == 2) {
-        notes.seconds += seconds;
-        notes.late += strcmp(word, "late") == 0;
-        notes.starved |= strcmp(word, "starved") == 0;
-    }
-    if (from) fclose(from);
-    return notes;
 }
 
 enum { CANNOT = 125 };
@@ -131,7 +117,7 @@ int spent_within(char **given)
     if (ended.si_pid) spent_look(&own, command, false);
     kill(-command, SIGKILL);
     while (waitpid(command, &status, 0) < 0 && errno == EINTR) {}
-    spent_note(getenv("WB_SPENT"), own.seconds, "command", "");
+    spent_note(own.seconds);
     if (verdict == SPENT_STARVED)
         fprintf(stderr, "in %.0f s it ran for %.1f s: the machine is too busy\n", spent_now() - begun, own.seconds);
     if (verdict) return verdict;

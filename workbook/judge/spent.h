@@ -1,8 +1,6 @@
 // spent.h - what a process has cost, with all that it has started, in seconds of its own: processor time, and time in
 // which all slept. Waiting for a processor costs nothing, so a busy machine takes nothing from anybody. Where there is
 // no /proc, seconds are those of a clock.
-//
-// What cases cost is noted in a file, "SECONDS WORD CASE" a line: tests run in processes of their own and share it.
 #pragma once
 
 #include <stdbool.h>
@@ -25,17 +23,11 @@ double spent_now(void);  // seconds, of a clock that only goes forward
 void spent_look(spent_time *s, pid_t root, bool asleep);
 void spent_add(spent_time *s, double cpu);  // it has cost so much processor time by now
 
-typedef struct spent_notes {
-    double seconds;
-    int late;      // lines with the word "late": who used up the time
-    bool starved;  // there is one with the word "starved": who got no time
-} spent_notes;
-
 // Runs a command, "SECONDS", its words, and null, and returns its exit status (128 + n after signal n); SPENT_LATE if
 // it was stopped since it had used them up; SPENT_STARVED, and a sentence, if the machine gave it too few of them. Its
-// cost is noted in the file WB_SPENT, if there is one.
+// cost is noted.
 enum { SPENT_STARVED = 75, SPENT_LATE = 124 };
 int spent_within(char **given);
 
-void spent_note(const char *file, double seconds, const char *word, const char *given);  // null: nowhere
-spent_notes spent_read(const char *file);
+// Adds a line to the file WB_SPENT, if there is one: a grader adds up what a submission has cost.
+void spent_note(double seconds);

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 // The harness itself cannot work: no verdict about the student's code is possible, so the whole test program ends.
@@ -24,19 +26,32 @@ const char *worker_path(void)
 }
 
 // A suite gives up after a few cases without an answer, and when its cases have used up WB_PROBLEM_SECONDS together; or
-// when one got nothing of the machine. All of that is noted in the file WB_SPENT.
+// when one got nothing of the machine. Its tests, which are forks of it, count together; null: nobody counts.
 enum { PATIENCE = 3 };
+static struct {
+    atomic_long microseconds;
+    atomic_int late;      // who used up the time
+    atomic_bool starved;  // somebody got nothing of the machine
+} * spent;
+
+static void note_spent(void) { spent_note(1e-6 * (double)spent->microseconds); }
+
+void worker_count_together(void)
+{
+    spent = mmap(NULL, sizeof *spent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (spent == MAP_FAILED || atexit(note_spent)) give_up("memory to share");
+}
 
 // Why the next case is not run, or null.
 static const char *gave_up(void)
 {
     static char why[128];
-    const spent_notes notes = spent_read(getenv("WB_SPENT"));
     const double most = atof(getenv("WB_PROBLEM_SECONDS") ? getenv("WB_PROBLEM_SECONDS") : "0");
-    if (notes.starved) _exit(RECORD_STARVED);
-    if (notes.late >= PATIENCE)
+    if (!spent) return NULL;
+    if (spent->starved) _exit(RECORD_STARVED);
+    if (spent->late >= PATIENCE)
         snprintf(why, sizeof why, "not run: %d earlier cases gave no answer", PATIENCE);
-    else if (most > 0 && notes.seconds > most)
+    else if (most > 0 && 1e-6 * (double)spent->microseconds > most)
         snprintf(why, sizeof why, "not run: earlier cases used up the %g s of this problem", most);
     else
         return NULL;
@@ -81,24 +96,23 @@ static void read_all(int file, const worker_run *run)
 // The workers under way, and the cases that the first of each kind has served, who is in all of them.
 static struct {
     session of_rank[WB_MOST_RANKS];
-    double noted[WB_MOST_RANKS];  // what each had cost, as it stands in WB_SPENT
+    double noted[WB_MOST_RANKS];  // what each had cost, as it was counted
     const wb_problem *problem;
     wb_case served[WORKER_REMEMBERED];  // the last ones; case n at n modulo their number
 } workers[WORKER_KINDS];
 
-// Notes what these workers have cost since the last note, and how `run`, unless null, ended.
-static void note(worker_kind kind, session_outcome how, const char *ending, const worker_run *run)
+// Counts what these workers have cost since the last time, and how what they did ended.
+static void count_spent(worker_kind kind, session_outcome how, const char *ending)
 {
     double seconds = 0;
-    char given[WB_CASE_TEXT] = "";
-    if (run) wb_case_print(run->problem, &run->c, given);
     for (int r = 0; r < WB_MOST_RANKS; r++) {
         seconds += workers[kind].of_rank[r].own.seconds - workers[kind].noted[r];
         workers[kind].noted[r] = workers[kind].of_rank[r].own.seconds;
     }
-    spent_note(getenv("WB_SPENT"), seconds, how == SESSION_LATE ? "late" : "in_time", given);
+    if (spent) spent->microseconds += (long)(1e6 * seconds);
+    if (spent && how == SESSION_LATE) spent->late++;
     if (how != SESSION_STARVED) return;
-    spent_note(getenv("WB_SPENT"), 0, "starved", "");
+    if (spent) spent->starved = true;
     fprintf(stderr, "harness: could not be judged: %s\n", ending);
     _exit(RECORD_STARVED);
 }
@@ -122,7 +136,7 @@ static bool ended_well(worker_run *run, worker_kind kind, int rank)
     run->peak = s->peak;
     if (how != SESSION_IN_TIME || status != 0)
         session_ending(s, run->ending, sizeof run->ending, WB_STAGE_DONE, status, how);
-    note(kind, how, run->ending, NULL);
+    count_spent(kind, how, run->ending);
     return !run->ending[0];
 }
 
@@ -133,7 +147,7 @@ void worker_retire(void)
     int status, ended = 0;
     for (int r = 0; r < WB_MOST_RANKS; r++)
         if (s[r].pid) session_end(&s[r], true, &said, &status), ended++;
-    if (ended) note(WORKER_SHARED, SESSION_IN_TIME, "", NULL);
+    if (ended) count_spent(WORKER_SHARED, SESSION_IN_TIME, "");
 }
 
 bool worker_finish(worker_run *last)
@@ -197,7 +211,7 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
     int whose;
     char ending[256];
     const bool answered = !*session_serve(turns, count, run->problem, board, ending, &how, &whose);
-    note(kind, how, ending, run);
+    count_spent(kind, how, ending);
     for (int r = 0; r < count; r++) read_all(files[r], worker_part(run, r));
     if (!answered) {
         run->whose = run->parts ? whose : 0;

@@ -37,6 +37,10 @@ const char *worker_path(void);
 // Makes the tensors of a case and its inputs, but for O and L of a backward, which are the caller's (expect.h).
 void worker_lay_out(worker_run *run);
 
+// From now on the cases of this process and of its forks are counted together, and no more are run after too many
+// without an answer. When it exits, what they have cost is noted (spent.h).
+void worker_count_together(void);
+
 // Runs it, or kills the worker after WB_TIMEOUT seconds of its own. Ends the program with a sentence if there is no
 // worker, or if the machine was too busy to judge one (record.h).
 void worker_start(worker_run *run, worker_kind kind);

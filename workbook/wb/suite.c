@@ -4,8 +4,6 @@
 
 #include "wb/wb.h"
 
-#include "judge/spent.h"
-
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -93,24 +91,6 @@ static void show_progress(const suite *s, const results *r, char **early)
 
 // ------------------------ a run
 
-static char spent_path[4096];  // where the cases of a run note what they cost, and whether that stays
-static bool spent_kept;
-
-void suite_clean(void)
-{
-    if (*spent_path && !spent_kept) unlink(spent_path);
-    *spent_path = 0;
-}
-
-static void make_scratch(const char *kept)
-{
-    snprintf(spent_path, sizeof spent_path, kept ? "%s" : "%s/suite-XXXXXX", kept ? kept : setting("TMPDIR", "/tmp"));
-    spent_kept = kept;
-    const int file = kept ? open(kept, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : mkstemp(spent_path);
-    if (file < 0) grades_give_up(spent_path);
-    close(file);
-}
-
 enum { TOLD = 3 };  // the descriptor on which the program says what its tests come to (judge/record.c)
 
 static int telling;  // where it does so in this process
@@ -126,8 +106,8 @@ static pid_t start(const suite *s, int told, int errors)
 {
     char jobs[32], *words[64] = {(char *)s->program, jobs};
     char *environment[8] = {s->names ? "WB_TOLD=3 names" : "WB_TOLD=3", text_of("WB_WORKER=%s", s->worker),
-                            text_of("WB_BACKEND=%s", s->backend), text_of("WB_SPENT=%s", spent_path)};
-    int count = 2, set = 4;
+                            text_of("WB_BACKEND=%s", s->backend)};
+    int count = 2, set = 3;
     const char *const wanted = setting("JOBS", NULL);
     snprintf(jobs, sizeof jobs, "-j%ld", wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN));
     if (s->first) strcpy(jobs, "-j1"), words[count++] = "--fail-fast";
@@ -155,8 +135,7 @@ static void say_errors(FILE *errors, int status)
 }
 
 // Runs it to its end; the caller frees what its tests came to. False if that is not of a whole run. Unless all has
-// passed, what the program said on stderr is then said. What its cases cost is noted in the file WB_SPENT. Unless
-// `early` is null, progress is shown.
+// passed, what the program said on stderr is then said. Unless `early` is null, progress is shown.
 static bool listen_to(const suite *s, results *r, char **early)
 {
     int ends[2];
@@ -164,7 +143,6 @@ static bool listen_to(const suite *s, results *r, char **early)
     size_t room = 0;
     FILE *const errors = tmpfile();
     *r = (results){0};
-    make_scratch(s->spent);
     child_pipe(ends);
     FILE *const from = fdopen(ends[0], "r");
     if (!errors || !from) grades_give_up("a suite");
@@ -181,8 +159,6 @@ static bool listen_to(const suite *s, results *r, char **early)
     free(line);
     fclose(from);
     const int status = child_wait(running);
-    spent_note(getenv("WB_SPENT"), spent_read(spent_path).seconds, "suite", "");
-    suite_clean();
     const bool whole = r->ended && status <= 128;
     bool passed = whole;
     for (int i = 0; i < r->count; i++) passed &= r->rows[i].status != RESULT_FAIL;
@@ -310,15 +286,11 @@ void suite_names(const char *program, results *r)
 static int usage(void)
 {
     fprintf(stderr, "usage: wb suite [--first] [--cases FILE] [--shown WORKER] [--record FILE] "
-                    "[--coverage FOLDER] [--spent FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]\n");
+                    "[--coverage FOLDER] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]\n");
     return 2;
 }
 
-static void ended(void)
-{
-    suite_clean();
-    exit(2);
-}
+static void ended(void) { exit(2); }
 
 int wb_suite(char **given)
 {
@@ -327,11 +299,7 @@ int wb_suite(char **given)
     const char *record = NULL;
     const struct {
         const char *name, **to;
-    } options[] = {{"--cases", &s.cases},
-                   {"--shown", &s.shown},
-                   {"--coverage", &s.coverage},
-                   {"--spent", &s.spent},
-                   {"--record", &record}};
+    } options[] = {{"--cases", &s.cases}, {"--shown", &s.shown}, {"--coverage", &s.coverage}, {"--record", &record}};
     enum { OPTIONS = sizeof options / sizeof *options };
     for (; *given && strncmp(*given, "--", 2) == 0; given++) {
         int n = 0;

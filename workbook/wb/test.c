@@ -71,7 +71,6 @@ static int remove_one(const char *path, const struct stat *is, int type, struct 
 
 static void clean(void)
 {
-    suite_clean();
     if (*run.work) nftw(run.work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     *run.work = 0;
 }
