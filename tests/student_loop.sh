@@ -313,7 +313,7 @@ end
 chmod +x build/cpu/check/problems/03_worker
 export FOUND=deadlock
 run tested 03
-says 'confirms the first report above in N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
+says 'reports the same in N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
 verdict $? "the check build does not repeat the report of a failure"
 FOUND=race
 run tested 03

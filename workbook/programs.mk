@@ -22,9 +22,9 @@ endef
 $(foreach n,$(NUMBERS),$(eval $(call repaired,$n)))
 STOPS_AT = -fsanitize=alignment -fsanitize-undefined-trap-on-error
 $B/repaired/%.o: export LC_ALL = C
-$B/repaired/%.o: KERNELFLAGS = -w -O0 $(STOPS_AT) -Iproblems/$* -Isolutions/$*
+$B/repaired/%.o: KERNELFLAGS = $(if $(WB_WARN),,-w) -O0 $(STOPS_AT) -Iproblems/$* -Isolutions/$*
 C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
-$(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -DREPAIR_C -Drestrict=__restrict__ -fpermissive \
+$(patsubst %,$B/repaired/%.o,$(C_NUMBERS)): KERNELFLAGS += -w -DREPAIR_C -Drestrict=__restrict__ -fpermissive \
   $(OPENBLAS_CFLAGS)
 
 # Baselines are waited for, and nobody steps through them.

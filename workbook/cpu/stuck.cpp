@@ -103,11 +103,26 @@ static void list_threads(block &b)
     if (first < b.thread_count) report_line("... and others");
 }
 
+// A tile is given back once for each time that it was filled, and perhaps once before.
+static void name_excess()
+{
+    const engine &e = engine_here();
+    for (const signal_state &s : e.signals) {
+        const signal_state *const full = at_other_end(e, s, "empty", "full");
+        if (!full || s.phase <= full->phase + 1) continue;
+        report_line("more arrivals than expected: %s counts %d a phase, and has completed %u phases, but %s only %u",
+                    name_of(s.word), s.count, s.phase, name_of(full->word), full->phase);
+        report_place(hook_place(s.arrival, nullptr));
+        return;
+    }
+}
+
 // It is about the block, not about the thread that happened to be last.
 [[noreturn]] static void report_threads(block &b, const char *kind, const char *advice)
 {
     b.running = nullptr;
     report_begin(kind);
+    name_excess();
     list_threads(b);
     report_line("%s", advice);
     report_end();

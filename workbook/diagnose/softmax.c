@@ -339,6 +339,7 @@ static void look_at_row(int i)
                                   "infinite. Is O multiplied by the inverse?"
                  : some         ? ", and so are its weights: m_new is not finite"
                         : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
+            best.relation |= some && finite && strcmp(best.id, "rescaled_by_nan") == 0;
             return;
         }
         for (int c = 0; c < S->cols; c++) {

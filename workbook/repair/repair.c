@@ -611,8 +611,10 @@ int main(int argc, char **argv)
     int likely[SUITES], found = 0;
     const int count = try_all(likely);
     budget = now() + 2 * search;
+    setenv("WB_WARN", "1", 1);  // where warnings are errors, an edit that leaves a variable unused does not compile
     for (int n = 0; n < count && !found; n++)
         if (try_suite(&changes[likely[n]], whole) == 0) found = likely[n];
+    unsetenv("WB_WARN");
     const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
     const bool asks = !named && (!found || may_hide(&changes[found]));
     const probes_found variable = asks ? say_variable() : PROBES_NONE;

@@ -279,7 +279,7 @@ static void tell(cause *c, int looked)
     const bool shown = *kind && by_layer(c) && !wb_finding_is(c->failure, "illegal address");
     const bool same = shown && wb_finding_is(c->failure, kind);
     if (same) {
-        say("  the check build confirms the first report above in %s: %.*s\n", c->given, (int)strcspn(kind, ","), kind);
+        say("  the check build reports the same in %s: %.*s\n", c->given, (int)strcspn(kind, ","), kind);
         const char *const section = strrchr(c->found, '\t') + 1;
         if (*section) say("     read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section);
         say_origin(c, c->failure);
