@@ -574,7 +574,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: repair [--seconds n] [--said FILE] SOURCE BUILT BUILD NN [CASE...]\n");
         return 2;
     }
-    unsetenv("WB_SPENT");              // trials without an answer are no reason to run no more
+    unsetenv("WB_SPENT");              // trials are no cost of what was handed in
     setenv("CUDACPU_PLACES", "0", 1);  // nobody reads their reports
     char *const whole = grades_read_file("%s", argv[1]), *const text = strdup(whole);
     const char *const skeleton = grades_read_file("build/shipped/%02d", problem->number);

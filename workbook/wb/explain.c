@@ -159,8 +159,7 @@ static void diagnose(cause *c, const char *looker)
     char *const program = text_of("%s/diagnose", run.out), *const step = text_of("%s/step", run.work);
     char *const words[] = {
         program, "--record", step, "--source", a->file, a->number, *c->given ? (char *)c->given : NULL, NULL};
-    char *const environment[] = {text_of("WB_WORKER=%s", looker), text_of("WB_SPENT=%s/spent", run.work),
-                                 "WB_TIMEOUT=5", "OMP_WAIT_POLICY=passive", NULL};
+    char *const environment[] = {text_of("WB_WORKER=%s", looker), "WB_TIMEOUT=5", "OMP_WAIT_POLICY=passive", NULL};
     if (access(program, X_OK) || access(looker, X_OK)) return;
     const child asked = {.words = words, .environment = environment, .error = CHILD_NULL, .before = limits};
     c->steps = child_output(&asked, NULL);
