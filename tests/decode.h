@@ -46,13 +46,13 @@ Test(SUITE, every_page_size)
 {
     for (int page = 16; page <= 256; page *= 2) check(3, 2, 1, 1, 600, 64, page, WB_LENS_SAME);
     // Behind the last key of the last page is nothing that could be read, nor behind the page table: the last tile has
-    // room for more pages than the last row has columns.
+    // room for more pages than the last row has columns, whose last page may be full.
     for (int page = 64; page <= 256; page *= 2) {
         wb_case c = of(2, 2, 1, 1, page + 49, page / 2, page, WB_LENS_SAME);
         c.cut = 1, c.offset = 16;
         check_case(c);
     }
-    wb_case c = of(64, 1, 1, 1, 70, 16, 16, WB_LENS_SAME);
+    wb_case c = of(64, 1, 1, 1, 80, 16, 16, WB_LENS_SAME);
     c.cut = 1, c.max_pages = 5;
     check_case(c);
 }
