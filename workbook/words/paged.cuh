@@ -124,9 +124,9 @@ TILE_BOTH int packed_rows(const decode_shape &s) { return s.q_heads / s.kv_heads
 template <int Rows> TILE_BOTH int row_tiles(const decode_shape &s) { return (packed_rows(s) - 1) / Rows + 1; }
 template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }
 
-// The blocks to launch, of the `most` that run at a time: a team's in x, the teams in y, so that a block divides nothing
-// to know its own; at least one team. As many as sequences, or a multiple or a divisor of that, cut none of them, or all
-// alike, if they are of one length: taken where it costs one team in sixteen at most.
+// The blocks to launch, of the `most` that run at a time: a team's in x, the teams in y, so that a block divides
+// nothing to know its own; at least one team. As many as sequences, or a multiple or a divisor of that, cut none of
+// them, or all alike, if they are of one length: taken where it costs one team in sixteen at most.
 template <int Rows> static dim3 teams_of(const decode_shape &s, int most)
 {
     const int team = members<Rows>(s), all = most / team > 1 ? most / team : 1;

@@ -61,8 +61,8 @@ template <int ROWS, int D, int WARPS, int STAGES> struct block_tiles {
 
 // The warps have seen other keys. Each adds up in `sum`, in their order, what all have of every WARPS-th block of eight
 // columns; then those of all blocks of the cluster, in their order, what all have of it. By turns the blocks call
-// put(row, block of columns, this lane's two numbers, by what to multiply them) for O. m and l become those of all keys.
-// Of what O_reg counts in, `unit` make one.
+// put(row, block of columns, this lane's two numbers, by what to multiply them) for O. m and l become those of all
+// keys. Of what O_reg counts in, `unit` make one.
 template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN void merge_and_put(
     float (&sum)[ROWS / 16][MINE][4], row_vec<ROWS> &m, row_vec<ROWS> &l, reg_tile<ROWS, D> &O_reg,
     warp_room<ROWS, D, STAGES> &room, const warp_room<ROWS, D, STAGES> (&warps)[WARPS], int rows, float unit, Put put)
