@@ -96,11 +96,13 @@ static bool is_wrong(int n)
 
 // ------------------------ building
 
-// The status with which a command ends; what it says goes into a file.
+// The status with which a command ends, or SPENT_LATE; what it says goes into a file.
 static int status_of(const char *line, const char *log)
 {
+    const double rest = budget - now();
+    if (rest <= 0) return SPENT_LATE;
     char left[40], text[9000];
-    snprintf(left, sizeof left, "%g", budget - now());
+    snprintf(left, sizeof left, "%g", rest);
     snprintf(text, sizeof text, "{ %s\n} >%s 2>&1", line, log);
     const int status = spent_within((char *[]){left, "sh", "-c", text, NULL});
     if (status == SPENT_LATE) spent_add(&own, budget);
