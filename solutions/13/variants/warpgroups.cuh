@@ -105,7 +105,7 @@ template <class Sizes, class Tiles, class Scores, class Weigh> TILE_FN void comp
     const int my_row = 64 * warpgroup_id() + 16 * warp_in_group(), rows = me.rows - my_row;  // that exist from there on
     const float scale2 = shape.scale * 1.44269504f * unit;  // times log2(e): the scores in base 2, for exp2
     position<SLOTS> K_at = {0, 0}, V_at = {1, 0};
-    turns<Sizes::GROUPS> turn(warpgroup_id());  // at products: without, D 64 takes up to 16 % longer (H200, 2026-12-01)
+    turns<Sizes::GROUPS> turn(warpgroup_id());  // at products: without, D 64 takes up to 18 % longer (H200, 2026-12-01)
     const auto receive = [&](const position<SLOTS> &p) -> const tma_tile<BC, D> & {
         tiles.full[p.slot].wait(p.phase);
         return tiles.tile[p.slot];
