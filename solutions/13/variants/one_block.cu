@@ -1,5 +1,5 @@
 // one_block.cu - flash_decode for short caches: one block iterates over all keys of a sequence and writes O, or a
-// cluster of two or four, which merge through their shared memory. So one launch suffices. A block needs only its own
+// cluster of up to eight, which send each other what they have seen. So one launch suffices. A block needs only its own
 // length before it looks up a page. Sequences that may have more keys use the reference solution.
 // Random shapes that it is chosen for: 321 of 1004 decoding steps (`make duel`, seed 12083830, 2026-11-30).
 #include "workbook.h"
@@ -81,7 +81,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
     l = row_sum_whole(l);
     float sum[ROWS / 16][(D / 8 + WARPS - 1) / WARPS][4] = {};  // of the blocks of eight columns that are this warp's
-    merge_and_put(sum, m, l, O_reg, room, tiles.warps, me.rows, 1, [&](int r, int c, const float *pair, float by) {
+    merge_and_put(sum, m, l, O_reg, tiles, me.rows, 1, [&](int r, int c, const float *pair, float by) {
         *reinterpret_cast<__nv_bfloat162 *>(O + (row + r) * D + 8 * c + lane_id() % 4 * 2) =
             __floats2bfloat162_rn(pair[0] * by, pair[1] * by);
     });

@@ -2,26 +2,22 @@
 // have seen, and for which shapes. It wants before it the key, and queries_room, where a block has its queries.
 #pragma once
 
-// A cluster is up to four blocks, side by side in y, that read each other's shared memory (CUDA C++ Programming Guide).
-// All their threads meet; `mine`, in shared memory, as block `rank` has it. The CPU layer has clusters of one block.
-#ifdef __CUDACPU__
-TILE_FN void cluster_meets() {}
-template <class T> TILE_FN const T &in_block(const T &mine, int) { return mine; }
-#else
-TILE_FN void cluster_meets()
+// A cluster is up to eight blocks, side by side in y, that write to each other's shared memory (CUDA C++ Programming
+// Guide). All threads call: a thread has arrived, and all of the cluster have; `mine`, in shared memory, as block
+// `rank` has it. The CPU layer has clusters of one block.
+#if !defined(__CUDACPU__) && __CUDA_ARCH__ >= 900
+TILE_FN void cluster_arrives() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+TILE_FN void cluster_waits() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+template <class T> TILE_FN T &in_block(T &mine, int rank)
 {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
-}
-template <class T> TILE_FN const T &in_block(const T &mine, int rank)
-{
-    const T *there = &mine;
-#if __CUDA_ARCH__ >= 900
+    T *there;
     asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(&mine), "r"(rank));
-#endif
     return *there;
 }
+#else
+TILE_FN void cluster_arrives() {}
+TILE_FN void cluster_waits() {}
+template <class T> TILE_FN T &in_block(T &mine, int) { return mine; }
 #endif
 
 // A lane looks up the page of 16 of its warp's keys: so a warp those of all tiles of BC keys that the block has of
@@ -54,24 +50,39 @@ template <int ROWS, int D, int STAGES> union warp_room {
     } seen;
     TILE_FN warp_room() {}
 };
+// What the blocks of a cluster send to this one when they are done: the others their sums of its pieces, lane by lane,
+// of eight rows by eight columns; and all m and l. Blocks of four warps are in clusters of two at most (cluster_of).
+template <int ROWS, int D, int WARPS> struct cluster_room {
+    static constexpr int PIECES = (D / 8 + WARPS - 1) / WARPS * (ROWS / 8), MOST = WARPS == 8 ? 8 : 2;  // of a warp
+    float2 O[(PIECES + MOST - 1) / MOST * (MOST - 1)][WARPS][32];
+    float m[MOST][ROWS], l[MOST][ROWS];
+};
 template <int ROWS, int D, int WARPS, int STAGES> struct block_tiles {
     warp_room<ROWS, D, STAGES> warps[WARPS];
-    queries_room<ROWS, D> Q_smem;
+    union {
+        queries_room<ROWS, D> Q_smem;  // until the cluster has arrived
+        cluster_room<ROWS, D, WARPS> sent;
+    };
+    TILE_FN block_tiles() {}
 };
 
 // The warps have seen other keys. Each adds up in `sum`, in their order, what all have of every WARPS-th block of eight
-// columns; then those of all blocks of the cluster, in their order, what all have of it. By turns the blocks call
-// put(row, block of columns, this lane's two numbers, by what to multiply them) for O. m and l become those of all
-// keys. Of what O_reg counts in, `unit` make one.
+// columns. The blocks of a cluster own these pieces by turns, and send each other what they have of them. An owner
+// calls put(row, block of columns, this lane's two numbers, by what to multiply them) for O. m and l become those of
+// all keys. Of what O_reg counts in, `unit` make one.
 template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN void merge_and_put(
     float (&sum)[ROWS / 16][MINE][4], row_vec<ROWS> &m, row_vec<ROWS> &l, reg_tile<ROWS, D> &O_reg,
-    warp_room<ROWS, D, STAGES> &room, const warp_room<ROWS, D, STAGES> (&warps)[WARPS], int rows, float unit, Put put)
+    block_tiles<ROWS, D, WARPS, STAGES> &tiles, int rows, float unit, Put put)
 {
+    auto &warps = tiles.warps;
+    auto &room = warps[warp_id()];
     __syncwarp();  // no lane reads keys any more
     each(O_reg, [&](float &x, element e) {
         room.seen.O[e.row_slot / 2][e.col_slot / 2][e.row_slot % 2 * 2 + e.col_slot % 2][lane_id()] = x;
     });
     for (int i = 0; i < ROWS / 8; i++) room.seen.m[i][lane_id()] = m.x[i], room.seen.l[i][lane_id()] = l.x[i];
+    const int blocks = gridDim.y, rank = blockIdx.y, bits = __ffs(blocks) - 1;
+    if (blocks > 1) cluster_arrives();
     __syncthreads();  // all have written theirs
     for (int w = 0; w < WARPS; w++)
         for (int i = 0; i < ROWS / 8; i++) m.x[i] = fmaxf(m.x[i], warps[w].seen.m[i][lane_id()]);
@@ -90,39 +101,50 @@ template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN v
                 }
         }
     }
-    const int blocks = gridDim.y;
-    const auto is_mine = [&](int i, int n) {
-        return warp_id() + n * WARPS < D / 8 && (n * ROWS / 8 + i) % blocks == (int)blockIdx.y;
-    };
+    const auto piece = [](int i, int n) { return n * ROWS / 8 + i; };
+    const auto owner = [&](int i, int n) { return piece(i, n) & (blocks - 1); };
+    const auto is_mine = [&](int i, int n) { return warp_id() + n * WARPS < D / 8 && owner(i, n) == rank; };
     if (blocks > 1) {
-        __syncthreads();  // no warp reads what the others have seen any more
+        auto &sent = tiles.sent;
+        const auto sent_by = [&](int b, int i, int n) -> float2 & {  // another block than the owner
+            const int place = (piece(i, n) >> bits) * (blocks - 1) + (b ^ owner(i, n)) - 1;
+            return sent.O[place][warp_id()][lane_id()];
+        };
+        cluster_waits();  // nobody reads queries any more
+        auto &to = in_block(sent, warp_id() & (blocks - 1));
+        TILE_UNROLL
         for (int i = 0; i < ROWS / 8; i++) {
-            room.seen.m[i][lane_id()] = m.x[i], room.seen.l[i][lane_id()] = l.x[i];
+            const int r = 8 * i + lane_id() / 4;
+            if (warp_id() < blocks && lane_id() % 4 == 0) to.m[rank][r] = m.x[i], to.l[rank][r] = l.x[i];
+            TILE_UNROLL
             for (int n = 0; n < MINE; n++)
-                for (int j = 0; j < 2; j++)
-                    room.seen.O[i / 2][n][i % 2 * 2 + j][lane_id()] = sum[i / 2][n][i % 2 * 2 + j];
+                if (warp_id() + n * WARPS < D / 8 && owner(i, n) != rank)
+                    in_block(sent_by(rank, i, n), owner(i, n)) =
+                        make_float2(sum[i / 2][n][i % 2 * 2], sum[i / 2][n][i % 2 * 2 + 1]);
         }
-        cluster_meets();  // all have done so
+        cluster_arrives(), cluster_waits();  // all have sent
+        const row_vec<ROWS> own = m;
         TILE_ROLLED
         for (int b = 0; b < blocks; b++)
-            for (int i = 0; i < ROWS / 8; i++) m.x[i] = fmaxf(m.x[i], in_block(room, b).seen.m[i][lane_id()]);
+            for (int i = 0; i < ROWS / 8; i++) m.x[i] = fmaxf(m.x[i], sent.m[b][8 * i + lane_id() / 4]);
         l = {};
+        for (int i = 0; i < ROWS / 8; i++)
+            for (int n = 0; n < MINE; n++)
+                for (int j = 0; j < 2; j++) sum[i / 2][n][i % 2 * 2 + j] *= exp2f(own.x[i] - m.x[i]);
         TILE_ROLLED
         for (int b = 0; b < blocks; b++) {
-            const auto &seen = in_block(room, b).seen;
             TILE_UNROLL
             for (int i = 0; i < ROWS / 8; i++) {
-                const float alpha = exp2f(seen.m[i][lane_id()] - m.x[i]);
-                l.x[i] += alpha * seen.l[i][lane_id()];
+                const float alpha = exp2f(sent.m[b][8 * i + lane_id() / 4] - m.x[i]);
+                l.x[i] += alpha * sent.l[b][8 * i + lane_id() / 4];
                 TILE_UNROLL
-                for (int n = 0; n < MINE; n++)
-                    for (int j = 0; j < 2 && is_mine(i, n); j++) {
-                        float &x = sum[i / 2][n][i % 2 * 2 + j];
-                        x = (b > 0 ? x : 0) + alpha * seen.O[i / 2][n][i % 2 * 2 + j][lane_id()];
-                    }
+                for (int n = 0; n < MINE; n++) {
+                    if (b == rank || !is_mine(i, n)) continue;
+                    const float2 theirs = sent_by(b, i, n);
+                    sum[i / 2][n][i % 2 * 2] += alpha * theirs.x, sum[i / 2][n][i % 2 * 2 + 1] += alpha * theirs.y;
+                }
             }
         }
-        cluster_meets();  // nobody reads here any more: the block may end
     }
     // A row that has seen nothing has l = 0, and gets O = 0 and L = -infinity.
     TILE_UNROLL
@@ -136,12 +158,16 @@ template <int ROWS, int D, int WARPS, int STAGES, int MINE, class Put> TILE_FN v
     }
 }
 
-// How many blocks, a cluster, share the keys of a head of a sequence: as many as all run at a time (793 shapes on an
-// H200: with more, clusters of four wait for each other), and find 384 keys or more each. 0: there are too many keys.
-static int cluster_of(double heads, double keys, int processors)
+// How many blocks, a cluster, share the keys of a head of a sequence: as many as all run at a time, and find `least`
+// keys or more each (150 shapes on an H200, clusters of up to four and eight, 192 and 384 keys, in turns, 2026-12-01).
+// With short rows, or blocks of four warps, fewer do not pay. 0: there are too many keys.
+static int cluster_of(double heads, const decode_shape *shape, int processors)
 {
+    const double keys = (double)shape->max_pages * shape->page_size;
+    const double least = shape->head_dim < 64 || 2 * heads > processors ? 384 : 192;
     int cluster = 1;
-    while (cluster < 4 && keys >= 768 * cluster && heads * cluster * cluster <= processors - 20) cluster *= 2;
+    while (cluster < 8 && keys >= 2 * least * cluster && heads * cluster * (cluster > 1 ? 2 : 1) <= processors - 20)
+        cluster *= 2;
     return keys > (cluster > 1 ? 1400 * cluster : 2048) ? 0 : cluster;
 }
 
@@ -155,7 +181,7 @@ template <int D, int STAGES, class F> static bool with_one_block(const decode_sh
         return false;
     const bool few_rows = packed_rows(*shape) <= 16;
     const long long blocks = (long long)shape->batch * (few_rows ? members<16>(*shape) : members<32>(*shape));
-    const int cluster = cluster_of(blocks, (double)shape->max_pages * shape->page_size, processors);
+    const int cluster = cluster_of(blocks, shape, processors);
     if (!cluster || blocks > INT_MAX || shape->batch > 65535 || !fits<block_tiles<32, D, 8, STAGES>>()) return false;
     const dim3 grid((int)(blocks / shape->batch), cluster, shape->batch);  // a block divides nothing to know its own
     if (blocks * cluster > processors)
@@ -178,7 +204,7 @@ static double one_block_microseconds(const decode_shape *shape, const wb_device 
 {
     const wb_costs *c = device->costs;
     const double keys = (double)shape->max_pages * shape->page_size, heads = shape->batch * wb_members(shape);
-    const int cluster = device->capability == 9 ? cluster_of(heads, keys, device->processors) : 0;
+    const int cluster = device->capability == 9 ? cluster_of(heads, shape, device->processors) : 0;
     if (!cluster) return INFINITY;
     const bool many = heads * cluster > device->processors;
     const double length = ceil(keys / (keys_of_warp * (many ? 4 : 8) * cluster));

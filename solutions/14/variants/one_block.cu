@@ -1,4 +1,4 @@
-// one_block.cu - flash_decode_int8 for short caches: one block, or a cluster of two or four, iterates over all keys of
+// one_block.cu - flash_decode_int8 for short caches: one block, or a cluster of up to eight, iterates over all keys of
 // a sequence and writes O in one launch. As in 13, with int8.
 // Random shapes that it is chosen for: 137 of 495 decoding steps from int8 (`make duel`, seed 12083830, 2026-11-30).
 #include "workbook.h"
@@ -82,7 +82,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
     l = row_sum_whole(l);
     float sum[ROWS / 16][(D / 8 + WARPS - 1) / WARPS][4] = {};  // of the blocks of eight columns that are this warp's
-    merge_and_put(sum, m, l, O_reg, room, tiles.warps, me.rows, UNIT, [&](int r, int c, const float *pair, float by) {
+    merge_and_put(sum, m, l, O_reg, tiles, me.rows, UNIT, [&](int r, int c, const float *pair, float by) {
         for (int j = 0; j < 2; j++)
             O[(row + r) * D + byte_col(8 * c + lane_id() % 4 * 2 + j)] = __float2bfloat16(pair[j] * by);
     });
