@@ -168,5 +168,5 @@ wb_status flash_decode(
 
 double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
 {
-    return hopper::microseconds(shape, device, 2);
+    return hopper::microseconds<false>(shape, device);
 }

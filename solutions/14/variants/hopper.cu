@@ -241,5 +241,5 @@ wb_status flash_decode_int8(
 
 double flash_decode_int8_microseconds(const decode_shape *shape, const wb_device *device)
 {
-    return hopper::microseconds(shape, device, 1);
+    return hopper::microseconds<true>(shape, device);
 }
