@@ -1,7 +1,7 @@
 // one_block.cu - flash_decode for short caches: one block iterates over all keys of a sequence and writes O, or a
 // cluster of up to eight, which send each other what they have seen. So one launch suffices. A block needs only its own
 // length before it looks up a page. Sequences that may have more keys use the reference solution.
-// Random shapes that it is chosen for: 321 of 1004 decoding steps (`make duel`, seed 12083830, 2026-11-30).
+// Random shapes that it is chosen for: 310 of 866 decoding steps (`make duel`, seed 771201, 2026-12-01).
 #include "workbook.h"
 #include "predict.h"
 #include "paged.cuh"

@@ -10,7 +10,7 @@
 //   of four heads and two sequences of 407934 keys take 0.54 ms, 0.61 with one warpgroup that converts, 0.50 without
 //   converting, 0.39 without scales as well, 0.89 by the reference solution (H200, 2026-11-29).
 //   Bytes on their way: eight tiles, 32 KB (D 64, 192 rows) or 64 KB; five of 8 KB where two blocks have D 128.
-// Random shapes that it is chosen for: 96 of 495 decoding steps from int8 (`make duel`, seed 12083830, 2026-11-30).
+// Random shapes that it is chosen for: 73 of 426 decoding steps from int8 (`make duel`, seed 771201, 2026-12-01).
 #include "workbook.h"
 #include "predict.h"
 #include "int8.cuh"

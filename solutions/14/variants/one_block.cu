@@ -1,6 +1,6 @@
 // one_block.cu - flash_decode_int8 for short caches: one block, or a cluster of up to eight, iterates over all keys of
 // a sequence and writes O in one launch. As in 13, with int8.
-// Random shapes that it is chosen for: 137 of 495 decoding steps from int8 (`make duel`, seed 12083830, 2026-11-30).
+// Random shapes that it is chosen for: 169 of 426 decoding steps from int8 (`make duel`, seed 771201, 2026-12-01).
 #include "workbook.h"
 #include "predict.h"
 #include "int8.cuh"
