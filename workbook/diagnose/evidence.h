@@ -73,8 +73,8 @@ bool has_gap(const char *gaps);  // whether the problem has one of these
 bool worth_naming(const char *gaps);
 
 // Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose
-// answer passes nothing is kept but waste.
-LIKE_PRINTF(4) void find(int rank, const char *id, const char *gaps, const char *format, ...);
+// answer passes nothing is kept but waste. Returns whether it was kept.
+LIKE_PRINTF(4) bool find(int rank, const char *id, const char *gaps, const char *format, ...);
 
 // A relation that may explain what was seen: how it reads, and what it says of what is looked at. The first of a list
 // is the right one.

@@ -24,14 +24,15 @@ void *allocate(size_t count, size_t size)
         va_end(arguments); \
     } while (0)
 
-void find(int rank, const char *id, const char *gaps, const char *format, ...)
+bool find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
-    if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return;
+    if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return false;
     if (!has_gap(gaps) && !*id) rank += BY_WASTE;  // rather a gap than what was given
-    if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
+    if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return false;
     best.rank = rank, best.id = id, best.gaps = gaps, best.relation = false;
     WRITE(best.says, format);
     memcpy(best.shown, e.text, sizeof best.shown);
+    return true;
 }
 
 void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...)
@@ -179,8 +180,8 @@ static void conclude_fit(const fit *f)
             gaps = f->by[n][1];
     const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : ", which equals ";
     memcpy(e.text, f->shown, sizeof e.text);
-    find(f->rank, is ? is->says : "", gaps, "%s%s%s", f->says, joint, is && !zero ? is->says : "");
-    best.relation |= is && best.id == is->says;
+    best.relation |=
+        find(f->rank, is ? is->says : "", gaps, "%s%s%s", f->says, joint, is && !zero ? is->says : "") && is;
 }
 
 void conclude(void)

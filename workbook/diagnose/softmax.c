@@ -12,12 +12,19 @@ static fit fit_slope =
     FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
         .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?",
         .by = {{"=0", "rescale|max|accumulate|softmax"}});
-static fit fit_m = FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .zero = "; no maximum is subtracted",
-                       .by = {{"=0", "accumulate|max|softmax"},
-                              {"=max of S in this tile alone", "max|accumulate"},
-                              {"in this tile alone)", "rescale|max|accumulate|softmax"},
-                              {"before the mask", MASK_GAPS},
-                              {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
+// What each lane has of its own there.
+static fit fit_lanes =
+    FIT(BY_EXPONENT, "rescale|max|accumulate|softmax", .joint = ": each of the four lanes that share the row ");
+static fit fit_m =
+    FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .joint = "; c is ", .zero = "; no maximum is subtracted",
+        .by = {{"=0", "accumulate|max|softmax"},
+               {"=max of S in this tile alone", "max|accumulate"},
+               {"in this tile alone)", "rescale|max|accumulate|softmax"},
+               {"before the mask", MASK_GAPS},
+               {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
+// A factor of the weights that is no m: they tell the product alone.
+static fit fit_early =
+    FIT(BY_MAXIMUM, "accumulate|rescale|finalize|softmax", .joint = ", but these divided by their sum over ");
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = ", which equals 2 to the power of ", .zero = "; O is not rescaled",
                            .by = {{"log2(l)", "rescale|finalize|softmax"}});
@@ -33,7 +40,6 @@ static fit at_start = {.mute = true};  // the first sentence about a row that be
 static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
-static int by_lane, otherwise;         // rows without one m: each lane has its own, or not
 
 static double s2;
 static double dot_of(const float *x, const float *y, int D)
@@ -66,6 +72,24 @@ static bool is_seen(const product *S, int i, int c)
     return sees(S->a_row[i], key_of(key)) && (e.kv_len || first < 0 || key_head_of(key) == key_head_of(first));
 }
 
+// A row without one m. What lanes have is the largest score, or the sum, of their own columns: the first tile tells.
+static void see_lanes(const step *t, int i, bool lanes, const char *q)
+{
+    bool largest = true, sum = true;
+    for (int k = 0; k < 4 && t == steps; k++) {
+        double most = 0, all = 0;
+        for (int c = 2 * k; c < t->S->cols; c += c % 2 ? 7 : 1)
+            most = fmax(most, weight_at(t, i, c)), all += weight_at(t, i, c);
+        largest &= all == 0 || near_to(most, 1, 0.02), sum &= all == 0 || near_to(all, 1, 0.02);
+    }
+    const form forms[] = {{"", 0},
+                          {"subtracts its own maximum", lanes && largest},
+                          {"divides by the sum of its own columns", lanes && sum},
+                          {"has a number of its own", lanes}};
+    see(&fit_lanes, 1, 0, forms, COUNT(forms), "the weights of %s in the tile that starts at key %d do not share one m",
+        q, t->first);
+}
+
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
@@ -95,12 +119,7 @@ static double subtracted(const step *t, int i, int *weights)
     bool one = true;
     for (int n = 0; n < count; n++) one &= fabs(is[n] - m) <= close;
     const double apart = one ? -1 : apart_by_lane(is, column, count, close, own);
-    by_lane += apart > 4 * close, otherwise += !one && !(apart > 4 * close);
-    if (apart > 4 * close)
-        find(BY_EXPONENT, "m of each lane", "rescale|max|accumulate|softmax",
-             "%s has four values of m in the tile that starts at key %d: each of the four lanes that share the row "
-             "subtracts its own maximum",
-             q, t->first);
+    if (!one) see_lanes(t, i, apart > 4 * close, q);
     if (apart >= 0) return NAN;
     for (int n = 1; n < count && !one; n++) {
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
@@ -130,7 +149,8 @@ typedef struct row_seen {
 } row_seen;
 
 #define SUBTRACTS \
-    "in tile %d of the loop, the largest score of %s so far is %.4g in base 2, but the m that it subtracts is %.4g"
+    "in tile %d of the loop, the weights of %s are 2^(S - c) in base 2 with c = %.4g, but its largest S so far is " \
+    "%.4g"
 // stayed: the m of a row that grows when a score exceeds it by 8.
 static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
@@ -147,15 +167,20 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
         starts = starts < 0 || fabs(m - start) > 0.04 ? -1 : starts + 1;
-        see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, run, m);
+        see(&at_start, 0, 0, NULL, 0, SUBTRACTS, t, q, rounded(m), run);
     }
     if (starts > 0 && fabs(m - start) < 0.04 && run < m + 8.1) return;
+    const form early[] = {{"", run},
+                          {"all scores so far, l: the division by l belongs after the last tile", m + log2(seen->l)},
+                          {"this tile: only the last l divides, after the last tile", m + log2(seen->weights)}};
+    see(&fit_early, m, 0.012 + 2e-4 * fabs(m), early, COUNT(early),
+        "in tile %d of the loop, the weights of %s are not 2^(S - m)", t, q);
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
             e.problem->on_host ? "+ max of S so far| max of S in this tile alone| max of S so far, before the mask"
                                : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
                                  "mask)| (the larger of this tile's maximum and the m kept so far)",
-            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, run,
-            rounded(m));
+            (double[]){run * to_S, top * to_S, seen->all * to_S, fmax(top, stayed) * to_S}, SUBTRACTS, t, q, rounded(m),
+            run);
 }
 
 double rescaled_by(const step *from, const step *to, int i)
@@ -333,13 +358,14 @@ static void look_at_row(int i)
             bool some = false, finite = true;
             for (int c = 0; c < S->cols; c++)
                 some |= is_seen(S, i, c), finite &= (bool)isfinite(weight_at(&steps[t], i, c));
-            find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
-                 "O of %s is 0 before its first tile, but NaN after the rescaling%s", q,
-                 some && finite ? ": the factor 2^(m_old - m_new) is 0 there, and its inverse, 2^(m_new - m_old), is "
-                                  "infinite. Is O multiplied by the inverse?"
-                 : some         ? ", and so are its weights: m_new is not finite"
-                        : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
-            best.relation |= some && finite && strcmp(best.id, "rescaled_by_nan") == 0;
+            const bool kept = find(
+                BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
+                "O of %s is 0 before its first tile, but NaN after the rescaling%s", q,
+                some && finite ? ": the factor 2^(m_old - m_new) is 0 there, and its inverse, 2^(m_new - m_old), is "
+                                 "infinite. Is O multiplied by the inverse?"
+                : some         ? ", and so are its weights: m_new is not finite"
+                               : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
+            best.relation |= kept && some && finite;
             return;
         }
         for (int c = 0; c < S->cols; c++) {
@@ -353,12 +379,12 @@ static void look_at_row(int i)
         const double now = subtracted(&steps[t], i, &given);
         if (given ? isnan(now) : visible) return;
         if (!given) continue;
-        const double old = seen.m, alpha = seen.tiles++ ? exp2(old - now) : 1;
+        const double old = seen.m, before = seen.l, alpha = seen.tiles++ ? exp2(old - now) : 1;
         if (tile > stayed + 8) stayed = run;
+        seen.weights = weights, seen.l = seen.l * alpha + weights;
         look_at_maximum(q, t, now, old, &seen, stayed);
-        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);
-        seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
-        seen.plain += weights, last = t;
+        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, before);
+        seen.m = now, seen.plain += weights, last = t;
     }
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
     if (seen.tiles == 0 && seen.keys == 0) see_empty_row(row);
@@ -388,6 +414,6 @@ void settle_softmax(void)
         find(BY_MAXIMUM, "m starts too high", fit_m.gaps,
              "%s: m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
              at_start.says, rounded(start));
-    best.relation |= by_lane > 50 * otherwise && strcmp(best.id, "m of each lane") == 0;
+    fit_early.mute = !fit_form(&fit_early);
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }
