@@ -12,6 +12,11 @@ static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = ", which equals 2 to the power of ")};
 static fit fit_dS[2] = {FIT(BY_DS, "dQ|dS for dQ", .others = "dS for dQ|recompute for dQ", .by = {{"dP", "dS for dQ"}}),
                         FIT(BY_DS, "dK|dS", .others = "dS", .by = {{"dP", "dS"}})};
+// What is rounded to bf16 before its time, by the bits that a product is given: of P, and of dS in either kernel.
+#define TOO_EARLY "; rounded to bf16, where float32 belongs: "
+static fit fit_bits[3] = {FIT(BY_L + 1, "dS for dQ|recompute for dQ", .joint = TOO_EARLY),
+                          FIT(BY_L + 1, "dS|recompute", .joint = TOO_EARLY),
+                          FIT(BY_EXPONENT, "recompute", .joint = TOO_EARLY)};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "dK scale|sum of the parts"),
                          FIT(BY_END, "dV|sum of the parts|dK scale")};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = ", which equals the sum of ");
@@ -31,28 +36,52 @@ void look_at_delta(void)
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
     for (int i = 0; i < rows; i++) {
-        double size = 0, right = 0;
-        for (int d = i * D; d < i * D + D; d++)
-            size += fabs((double)e.O[d] * e.dO[d]), right += (double)e.O[d] * e.dO[d];
+        double size = 0, right = 0, of_O = 0, of_dO = 0;
+        for (int d = i * D; d < i * D + D; d++) {
+            const double x = e.O[d], y = e.dO[d];
+            size += fabs(x * y), right += x * y, of_O += x * x, of_dO += y * y;
+        }
         if (!(size > 1e30))  // else it overflows, whoever is right
-            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", (double[]){right},
+            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
+                    "+ dO * O| O * O| dO * dO" ROUNDED("dO * O"),
+                    ((double[]){right, of_O, of_dO, nearly(e.delta[i], right, size, true),
+                                nearly(e.delta[i], right, size, false)}),
                     "the output delta[%d] should be the sum of dO * O over this row, %.5g, but is %.5g", i, right,
                     e.delta[i]);
     }
 }
 
-// What dP is made of, and what the sums meet.
+// Which tile a left factor is in place of P: S, however scaled, or dS; "" if neither.
+static const char *in_place_of_P(const step *t)
+{
+    const double by[] = {1, s->scale, s2};
+    bool is[COUNT(by)] = {true, true, true}, of_dS = t->dS, negative = false;
+    for (int at = 0; at < t->P->rows * t->P->depth; at++) {
+        const double x = t->P->a[at];
+        negative |= x < 0, of_dS &= t->dS && x == t->dS->a[at];
+        for (int n = 0; n < COUNT(by); n++) is[n] &= x == 0 || near_to(x, t->S->after[at] * by[n], 0.01);
+    }
+    return !negative ? "" : is[0] || is[1] || is[2] ? "S^T" : of_dS ? "dS^T" : "";
+}
+
+// The factors of each product of a backward.
 static void look_at_factors(void)
 {
+    static const char id[] = "another factor", says[] = "%s is %s %s%s, but should be %s %s%s";
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
-    for (int t = 0; t < step_count; t++) {
-        const product *dP = steps[t].dP;
-        if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
-            find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
+    for (const step *t = steps; t < steps + step_count; t++) {
+        const product *const P = by_keys ? t->P : NULL, *const dP = t->dP, *const dS = t->dS;
+        const char *const of_P = P ? in_place_of_P(t) : "";
+        const owner of_dS = by_keys ? OF_Q : OF_K;
+        if (dS && dS->right != of_dS)
+            find(BY_FACTOR, id, own("dK", "dQ"), says, own("dK", "dQ"), own("dS^T", "dS"), owner_names[dS->right], "",
+                 own("dS^T", "dS"), owner_names[of_dS], "");
+        if (P && (*of_P || P->right != OF_dO))
+            find(BY_FACTOR, id, "dV|recompute", says, "dV", *of_P ? of_P : "P^T", owner_names[P->right], "", "P^T",
+                 "dO", "");
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
-            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is the product of %s and %s, but should be that of %s and %s", owner_names[dP->left],
-                 owner_names[dP->right], owner_names[left], owner_names[right]);
+            find(BY_FACTOR, id, own("dS", "dS for dQ"), says, own("dP^T", "dP"), owner_names[dP->left],
+                 owner_names[dP->right], "^T", owner_names[left], owner_names[right], "^T");
     }
 }
 
@@ -112,10 +141,40 @@ static void look_at_values(const step *t)
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
             see_sum(&fit_dS[by_keys], dS, tolerance,
-                    "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)",
-                    (double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)]},
+                    "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)"
+                    "| S (dP - delta)| (dP - delta)| P (1 - P) dP",
+                    ((double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)], score * (x - d), x - d,
+                                right * (1 - right) * x}),
                     "%sdS of %s and key %d should be P (dP - delta) = %.4g, but is %.4g", kernel(by_keys), name_of(q),
                     key_of(k), right * (x - d), dS);
+    }
+}
+
+static void look_at_bits(const step *t)
+{
+    EACH_PAIR (i, t->S->rows, c, t->S->cols) {
+        int q, k;
+        name_pair(t->S, i, c, &q, &k);
+        const int at = i * t->S->cols + c;
+        if (at % 7 || !sees_pair(q, k)) continue;  // some of them will do
+        const double S = t->S->after[at], L = e.L[q], of_L = L * LOG2E, d = e.delta[q];
+        for (int of_dS = 0; of_dS < 2; of_dS++) {
+            const product *const is = of_dS ? t->dS : t->P;
+            const double x = of_dS && t->dP ? t->dP->after[at] : d + 1, P = exp2(S * s2 - of_L);
+            const form forms[] = {{"", cut(P * (x - d))},
+                                  {"S", cut(exp2(cut(S) * s2 - of_L) * (x - d))},
+                                  {"scale log2(e) S", cut(exp2(cut(S * s2) - of_L) * (x - d))},
+                                  {"L", cut(exp2(S * s2 - cut(L) * LOG2E) * (x - d))},
+                                  {"L log2(e)", cut(exp2(S * s2 - cut(of_L)) * (x - d))},
+                                  {"P", cut(cut(P) * (x - d))},
+                                  {"dP", cut(P * (cut(x) - d))},
+                                  {"delta", cut(P * (x - cut(d)))},
+                                  {"dP - delta", cut(P * cut(x - d))}};
+            if (is && (!of_dS || t->dP) && P > 1e-6 && forms[0].is != 0)
+                see(&fit_bits[of_dS ? by_keys : 2], is->a[at], 1e-3 * fabs(is->a[at]), forms, of_dS ? COUNT(forms) : 5,
+                    "%s%s of %s and key %d should be %.6g, but is %.6g", kernel(by_keys), of_dS ? "dS" : "P",
+                    name_of(q), key_of(k), forms[0].is, is->a[at]);
+        }
     }
 }
 
@@ -139,7 +198,10 @@ static void look_at_sums(bool is_dV)
              : is_dV ? "dV"
                      : own("dK|dK scale", "dQ|dQ scale"),
              "between steps %d and %d of a block's loop, the accumulator of %s %s", t - 1, t,
-             is_dV ? "dV" : own("dK", "dQ"), anew ? "is reset" : "is modified");
+             is_dV ? "dV" : own("dK", "dQ"),
+             anew                                                          ? "is reset"
+             : in_bf16(now->before, (size_t)now->rows * (size_t)now->cols) ? "is rounded to bf16: it must stay float32"
+                                                                           : "is modified");
         return;
     }
 }
@@ -201,7 +263,8 @@ static void look_at_rows_left_out(void)
     }
     for (int n = 2; n < 2 * s->q_len && fits[0] < s->q_heads; n++)
         if (fits[n] == s->q_heads && fits[n] > 1)
-            find(BY_END, "rows left out", n / 2 == 32 ? "sum of the block|rows of the head" : "rows of the head",
+            find(BY_END, "rows left out",
+                 n / 2 == 32 || n / 2 == 1 ? "sum of the block|rows of the head" : "rows of the head",
                  "in each sequence, the rows %s row %d are not added to dsinks", n % 2 ? "behind" : "before",
                  n / 2 - n % 2);
     free(fits);
@@ -213,7 +276,7 @@ static void look_at_dsinks(void)
     look_at_rows_left_out();
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[4 + POWERS] = {0}, size = 0;
+        double sum[7 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -221,13 +284,15 @@ static void look_at_dsinks(void)
             for (int k = 0; k < POWERS; k++) sum[k] -= power(k, x, L) * delta;
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
-            rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
+            rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2], rest[4] -= exp(x - L);
         }
+        for (int n = 5; n < 7; n++) sum[POWERS + n] = nearly(got, sum[0], size, n == 5);
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
                 "+ exp(s - L) delta| " POWERS_OF(
                     "s", "L", " delta") "| exp(scale s - L) delta| exp(s - L) delta, with s of the key head"
                                         "| exp(s - L) delta over the first sequence only"
-                                        "| exp(s - L) delta over the first sequence's rows, once for each sequence",
+                                        "| exp(s - L) delta over the first sequence's rows, once for each sequence| "
+                                        "exp(s - L)" ROUNDED("exp(s - L) delta"),
                 sum,
                 "dsinks[%d] should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d, but is %.5g",
                 h, sum[0], h, got);
@@ -252,7 +317,7 @@ void look_at_backward(void)
     look_at_tiles(&r);
     EACH_WALK (&r, n)
         for (const step *t = steps; t < steps + step_count; t++)
-            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
+            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t), look_at_bits(t);
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 
@@ -260,9 +325,11 @@ void look_at_backward(void)
 void settle_backward(void)
 {
     if (fit_form(&fit_dS[0])) fit_dS[0].rank = BY_EXPONENT;
+    for (int n = 0; n < COUNT(fit_bits); n++) fit_bits[n].mute = !fit_form(&fit_bits[n]);
     fit_P[0].mute = !fit_form(&fit_P[0]);  // it was taken from dS: delta or dP may be what is wrong
     const form *const sum = fit_form(&fit_dsinks);
     const char *const says = sum ? sum->says : "", *const right = strstr(says, "exp(s - L) delta");
     if (block_is_summed())
-        fit_dsinks.gaps = !*says || (right && !right[16]) ? "rows of the head|sum of the block" : "rows of the head";
+        fit_dsinks.gaps =
+            !*says || (right && !strchr(" ", right[16])) ? "rows of the head|sum of the block" : "rows of the head";
 }

@@ -85,7 +85,7 @@ typedef struct form {
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
-enum { MAX_FORMS = 600 };
+enum { MAX_FORMS = 800 };
 
 // What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
 // wrong observation. Said is the sentence, `joint` (", which equals ") and how the form reads; of "0" `zero`, of no
@@ -96,7 +96,7 @@ typedef struct fit {
     const char *gaps, *others, *joint, *zero, *none, *by[6][2];
     bool known, mute;  // known: something was seen of it
     form forms[MAX_FORMS];
-    int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some
+    int count, wrong, looks, misses[MAX_FORMS];  // looks: see_sum takes some of those that are right, or many
     char says[700], shown[WB_CASE_TEXT];
     bool fails, exact;  // the answer of that case; whether a form has to explain all, and not nearly all
 } fit;
@@ -122,6 +122,16 @@ enum { POWERS = 8 };
     "2^(" x " - " y ")" rest "| 2^(" x " log2(e) - " y ")" rest "| 2^(" x " - " y " log2(e))" rest "| exp(" x " - " y \
     " log2(e))" rest "| exp(" x " log2(e) - " y ")" rest "| exp(" y " - " x ")" rest "| exp(" x ")" rest
 double power(int n, double x, double y);
+
+static inline double cut(double x) { return wb_from_bf16(wb_to_bf16((float)x)); }
+// Whether these numbers are bf16, each of them, and some not 0.
+bool in_bf16(const float *x, size_t count);
+
+// What may stand for a sum that is right but for a rounding, for see_sum: seen, if it is a bf16 and near, or near.
+#define ROUNDED(sum) \
+    "| " sum ", rounded to bf16 where float32 belongs| " sum ", but for an error like bf16's: is a part of it " \
+    "rounded?"
+double nearly(double seen, double right, double size, bool rounded);
 
 // What is behind an L that is infinite where it should be finite, of a sum that has exp(exponent): "" if it is not.
 const char *overflow_of(double L, double exponent);
@@ -150,6 +160,7 @@ enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of an
 
 typedef enum owner { NOBODY, OF_Q, OF_K, OF_V, OF_dO } owner;
 extern const char *const owner_names[];
+bool of_keys(owner of);
 
 typedef struct product {
     int walker, rows, cols, depth;

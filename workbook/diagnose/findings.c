@@ -131,7 +131,9 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
         if (t->right.number != 0 && rights++ == 0) first = (factor){1, t->right.scale, t->right.log2e};
     }
     int n = add_sum(f, forms, 0, terms, is, count);
-    if (fabs(seen - forms[0].is) <= tolerance && f->count && f->right++ % 8) return;  // some of them will do
+    const bool right = fabs(seen - forms[0].is) <= tolerance;
+    const int each = f->looks < 2000 ? 8 : 61;  // some of them will do
+    if ((right || f->wrong > 500) && f->count && f->looks++ % each) return;
     // Of those that are right none is gone, or one is, or all are; and another has come, or one or all have another
     // factor.
     for (int gone = -1; gone <= count - (rights < 2); gone++)
@@ -218,6 +220,18 @@ double power(int n, double x, double y)
     static const double of[POWERS][2] = {{1, -1},     {LN2, -LN2}, {1, -LN2}, {LN2, -1},
                                          {1, -LOG2E}, {LOG2E, -1}, {-1, 1},   {1, 0}};
     return exp(of[n][0] * x + of[n][1] * y);
+}
+
+bool in_bf16(const float *x, size_t count)
+{
+    bool all = true, some = false;
+    for (size_t n = 0; n < count && all; n++) all = cut(x[n]) == x[n], some |= x[n] != 0;
+    return all && some;
+}
+
+double nearly(double seen, double right, double size, bool rounded)
+{
+    return fabs(seen - right) <= size / 128 && (!rounded || cut(seen) == seen) ? seen : 1e300;
 }
 
 const char *overflow_of(double L, double exponent)

@@ -76,7 +76,7 @@ static int rows_of(const float *X, int count, int apart, int stride, owner *whos
     return found;
 }
 
-static bool of_keys(owner of) { return of == OF_K || of == OF_V; }
+bool of_keys(owner of) { return of == OF_K || of == OF_V; }
 
 static void read_product(product *p)
 {

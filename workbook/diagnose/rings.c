@@ -347,6 +347,8 @@ static void see_gradients(const float *is, int of, int added, const char *where,
                    : n         ? " from the last step"
                                : " from step 0");
     if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is not a sum of the ranks' contributions");
+    if (!*text && added > 1 && added <= ranks() && in_bf16(is, length))
+        APPEND(text, " is rounded to bf16, where float32 belongs");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
              elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,

@@ -41,7 +41,7 @@ static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
 
-static double s2;
+static double s2, sink2;  // the scale; the logit of a row's sink, in base 2
 static double dot_of(const float *x, const float *y, int D)
 {
     double sum = 0;
@@ -130,15 +130,18 @@ static double subtracted(const step *t, int i, int *weights)
     return one ? m : NAN;
 }
 
-// l with the term of the head's sink logit s, and what may stand for that term; m in base e.
+// l with the term of the head's sink logit s, and what may stand for that term; m and L, of the keys, in base e.
 static void see_sink(fit *f, int head, double m, double l, double seen, double part, const char *says)
 {
     const int heads = e.s->q_heads, h = head % heads;
     const double s = e.sink_logits[h], key = e.sink_logits[h / (heads / e.s->kv_heads)], term = exp(s - m);
-    double is[3 + POWERS] = {l, term, exp(key - m), exp(e.s->scale * s - m)};
-    for (int n = 1; n < POWERS; n++) is[3 + n] = power(n, s, m);
+    const double L = m + log(l);
+    double is[6 + POWERS] = {l, term, exp(key - m), exp(e.s->scale * s - m), term * step_count, s, l * power(1, s, L)};
+    for (int n = 1; n < POWERS; n++) is[6 + n] = power(n, s, m);
     see_sum(f, seen, part * fmax(l + term, seen),
-            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(scale s - m)| " POWERS_OF("s", "m", ""), is, "%s", says);
+            "+ l|+ exp(s - m)| exp(s of the key head - m)| exp(scale s - m)| exp(s - m) for each tile| s| l 2^(s - L)"
+            "| " POWERS_OF("s", "m", ""),
+            is, "%s", says);
 }
 
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
@@ -159,7 +162,7 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     const bool kept = t > 0 && fabs(m - before) < 0.012;
-    bool known = kept;
+    bool known = kept || fabs(m - sink2) < 0.012 + 1e-4 * fabs(m);
     for (int n = 0; n <= t; n++) known |= fabs(runs[n] - m) < 0.012 + 1e-4 * fabs(m);
     if (fresh && before == -INFINITY) lowest = fmin(lowest, m);
     known |= m > before && fabs(top - m) < 0.012 + 1e-4 * fabs(m);
@@ -271,7 +274,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (!isfinite(size) || (O_wrong && size > 0 && spread > slack * largest)) {
         if (is_elsewhere(row, sum, l * factor, slack)) return;
         if (is_nan)
-            find(BY_SUM - 1, "l is NaN", "logit|finalize|accumulate|rescale|softmax|empty rows",
+            find(BY_END, "l is NaN", "logit|finalize|accumulate|rescale|softmax|empty rows",
                  "O of %s is NaN, although its sum of P V is finite and its weights have the sum %.4g: so l%s is NaN",
                  q, l, sink ? ", or the sink's term," : "");
         if (is_nan) return;
@@ -349,6 +352,7 @@ static void look_at_row(int i)
     double run = -INFINITY, stayed = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = seen.all = -INFINITY, seen.l = seen.plain = 0;
     const char *const q = name_of(row);
+    sink2 = e.sink_logits && row >= 0 ? e.sink_logits[head_of(row) % e.s->q_heads] * LOG2E : NAN;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
         double tile = -INFINITY, weights = 0;

@@ -53,7 +53,7 @@ static void read_product(const product *first, const product *p)
         if (step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
         return;
     }
-    const bool known = by_keys ? p->right == OF_Q || p->right == OF_dO : p->right == OF_K;
+    const bool known = p->right != NOBODY && (of_keys(p->right) != by_keys);
     if (backward() && !p->scores && !known) return;
     for (int n = 0; n < step_count; n++) {
         const product *S = steps[n].S, **at = place_in(&steps[n], p);
