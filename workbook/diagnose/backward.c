@@ -7,16 +7,16 @@
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
 static fit fit_P[2] = {
-    FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
-        .joint = ", which equals 2 to the power of "),
+    FIT(BY_EXPONENT, "recompute for dQ", .joint = ", which equals 2 to the power of ",
+        .pinned = true),  // it is taken from dS: delta or dP may be what is wrong
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = ", which equals 2 to the power of ")};
 static fit fit_dS[2] = {FIT(BY_DS, "dQ|dS for dQ", .others = "dS for dQ|recompute for dQ", .by = {{"dP", "dS for dQ"}}),
                         FIT(BY_DS, "dK|dS", .others = "dS", .by = {{"dP", "dS"}})};
 // What is rounded to bf16 before its time, by the bits that a product is given: of P, and of dS in either kernel.
 #define TOO_EARLY "; rounded to bf16, where float32 belongs: "
-static fit fit_bits[3] = {FIT(BY_L + 1, "dS for dQ|recompute for dQ", .joint = TOO_EARLY),
-                          FIT(BY_L + 1, "dS|recompute", .joint = TOO_EARLY),
-                          FIT(BY_EXPONENT, "recompute", .joint = TOO_EARLY)};
+static fit fit_bits[3] = {FIT(BY_L + 1, "dS for dQ|recompute for dQ", .joint = TOO_EARLY, .pinned = true),
+                          FIT(BY_L + 1, "dS|recompute", .joint = TOO_EARLY, .pinned = true),
+                          FIT(BY_EXPONENT, "recompute", .joint = TOO_EARLY, .pinned = true)};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "dK scale|sum of the parts"),
                          FIT(BY_END, "dV|sum of the parts|dK scale")};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = ", which equals the sum of ");
@@ -325,8 +325,6 @@ void look_at_backward(void)
 void settle_backward(void)
 {
     if (fit_form(&fit_dS[0])) fit_dS[0].rank = BY_EXPONENT;
-    for (int n = 0; n < COUNT(fit_bits); n++) fit_bits[n].mute = !fit_form(&fit_bits[n]);
-    fit_P[0].mute = !fit_form(&fit_P[0]);  // it was taken from dS: delta or dP may be what is wrong
     const form *const sum = fit_form(&fit_dsinks);
     const char *const says = sum ? sum->says : "", *const right = strstr(says, "exp(s - L) delta");
     if (block_is_summed())

@@ -10,6 +10,7 @@ static fit fit_factor = FIT(BY_SCALES, "factor|scales", .others = "factor|scales
                             .by = {{"that query in head", "scales|factor"}},  // where Q's are read
                             .joint = "; the exponent of 2 must be Q's + K's, but is ");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
+static fit fit_V = FIT(BY_SCALES, "softmax|overlap", .joint = ": ", .pinned = true);
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
 static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
@@ -99,11 +100,16 @@ static void look_at_factor(row_in_tile *x)
 static void look_at_rescaling(const row_in_tile *was, const row_in_tile *is, double factor)
 {
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
-    const double grown = of_V(is) - of_V(was) - is->at + was->at;
+    const double at = is->at - was->at, grown = of_V(is) - of_V(was) - at;
+    const form of_P[] = {{"", -grown},
+                         {"K's exponent takes the place of V's", of_K(was) - of_K(is) + at},
+                         {"V's exponent is missing", at}};
+    see(&fit_V, log2(factor), 0.3, of_P, COUNT(of_P), "P of query %d is not 2^(score + V's exponent - m)",
+        query_of(is->q));
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
-            "in the tile that starts at key %d, m of query %d grows by %.2f, so its O must be multiplied by %.4g, but "
-            "is multiplied by %.4g",
-            is->tile * TILE, query_of(is->q), grown, exp2(-grown), factor);
+            "by its weights, 2^(score + V's exponent - m), m of query %d grows by %.2f in the tile that starts at key "
+            "%d, so its O must be multiplied by %.4g, but is multiplied by %.4g",
+            query_of(is->q), grown, is->tile * TILE, exp2(-grown), factor);
 }
 
 // l of all tiles of a row; m: under which each was weighed. False if it is wrong.
@@ -127,7 +133,7 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
 
 // O of a row whose scores, weights and L are right: of the sums that the products left, each under the maximum of its
 // last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
-static void look_at_O(int i, int q, const double *m)
+static void look_at_O(int i, int q, const double *m, double unit)
 {
     enum { SUMS = 64 };
     const int D = e.s->head_dim;
@@ -143,8 +149,10 @@ static void look_at_O(int i, int q, const double *m)
         }
         const double got = row_of_O(q)[d];
         see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
-                "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
-                (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
+                "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum"
+                "| all of it without 2^(V_exponent of the first tile)",
+                ((double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum)),
+                            right * exp2(-unit)}),
                 "the weights and L of query %d are correct; from the results of its products P V, O[%d] should be "
                 "%.4g, but is %.4g",
                 query_of(q), d, right, got);
@@ -175,7 +183,7 @@ void look_at_e4m3(const record *r)
                 m[seen] = is.plain >= 3 ? of_V(&is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
                 seen++, was = is;
             }
-            if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m);
+            if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m, all_V[0] - all[0]);
         }
     }
 }

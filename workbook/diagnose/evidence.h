@@ -90,11 +90,11 @@ enum { MAX_FORMS = 800 };
 // What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
 // wrong observation. Said is the sentence, `joint` (", which equals ") and how the form reads; of "0" `zero`, of no
 // form `none`. others: the gaps where no form fits, if these are more; by: those of forms that contain a text, or
-// are what is behind its "=". mute: another fit says it.
+// are what is behind its "=". mute: another fit says it. pinned: said only where a form fits.
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none, *by[6][2];
-    bool known, mute;  // known: something was seen of it
+    bool known, mute, pinned;  // known: something was seen of it
     form forms[MAX_FORMS];
     int count, wrong, looks, misses[MAX_FORMS];  // looks: see_sum takes some of those that are right, or many
     char says[700], shown[WB_CASE_TEXT];

@@ -175,6 +175,7 @@ const form *fit_form(const fit *f)
 static void conclude_fit(const fit *f)
 {
     const form *is = fit_form(f);
+    if (f->pinned && !is) return;
     const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
     const char *gaps = is || !f->others ? f->gaps : f->others;
     for (int n = COUNT(f->by); is && n-- > 0;)

@@ -49,10 +49,12 @@ pairs pairs_of(const step *t, int first_row)
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
     static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)"};
-    static const char *const bounds[] = {"kv_len - Nq + ", ""};
-    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
+    static const char *const bounds[] = {"kv_len - Nq + ", "", "kv_len[0] - Nq + ", "kv_len[b + 1] - Nq + "};
+    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0),
+              b0 = head_of(t->row0) / e.s->q_heads;
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
-    const int token[] = {i, r % Nq, at / group}, bound[] = {all - Nq, 0};
+    const int token[] = {i, r % Nq, at / group},
+              bound[] = {all - Nq, 0, e.kv_len[0] - Nq, e.kv_len[(b0 + 1) % e.s->batch] - Nq};
     RULE(j >= all, "it is hidden if j >= kv_len");
     RULE(false, "nothing is hidden");
     EACH_PAIR (b, COUNT(bounds), k, COUNT(token))

@@ -23,8 +23,8 @@ static fit fit_m =
                {"before the mask", MASK_GAPS},
                {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 // A factor of the weights that is no m: they tell the product alone.
-static fit fit_early =
-    FIT(BY_MAXIMUM, "accumulate|rescale|finalize|softmax", .joint = ", but these divided by their sum over ");
+static fit fit_early = FIT(BY_MAXIMUM, "accumulate|rescale|finalize|softmax",
+                           .joint = ", but these divided by their sum over ", .pinned = true);
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
                            .joint = ", which equals 2 to the power of ", .zero = "; O is not rescaled",
                            .by = {{"log2(l)", "rescale|finalize|softmax"}});
@@ -418,6 +418,5 @@ void settle_softmax(void)
         find(BY_MAXIMUM, "m starts too high", fit_m.gaps,
              "%s: m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
              at_start.says, rounded(start));
-    fit_early.mute = !fit_form(&fit_early);
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }

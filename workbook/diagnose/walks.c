@@ -221,12 +221,13 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     const bool listed = e.problem->signature == WB_BLOCK_MASK, missing = met[k] == 0;
     char text[500] = "";
     int listed_tiles;
-    bool tail = missing;
+    bool tail = missing, again = false;
+    for (int j = 0; j < keys_of(q) && e.table; j++) again |= met[j] > 1;
     for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[j] == 0 || !sees(q, j);
     for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || m->met[i * Nk + k] == 0;
     // The end of a sequence that no part has explains what comes later. A tile seen in part is left out where no bit is
     // set: a wrong mask comes first.
-    const bool begun = tail && !keys && k && met[k - 1];
+    const bool begun = tail && !again && !keys && k && met[k - 1];
     const int rank = begun && e.table                                             ? BY_HEADS
                      : listed && is_in_part(q, k, text, &listed_tiles) && missing ? BY_MASK + 1
                                                                                   : BY_WALK;
@@ -237,8 +238,9 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
     if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
     if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
-    if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+    if (tail && !again && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
     if (listed && !missing) gaps = "first key|lists";
+    if (again) gaps = "page lookup|share";
     if (keys && !missing && strstr(begin, "block")) gaps = "parts|queries";
     if (*begin)
         APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
