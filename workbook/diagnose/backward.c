@@ -157,20 +157,18 @@ static void look_at_bits(const step *t)
         name_pair(t->S, i, c, &q, &k);
         const int at = i * t->S->cols + c;
         if (at % 7 || !sees_pair(q, k)) continue;  // some of them will do
-        const double S = t->S->after[at], L = e.L[q], of_L = L * LOG2E, d = e.delta[q];
         for (int of_dS = 0; of_dS < 2; of_dS++) {
+            static const char *const parts[] = {"",  "S",  "scale log2(e) S", "L",         "L log2(e)",
+                                                "P", "dP", "delta",           "dP - delta"};
             const product *const is = of_dS ? t->dS : t->P;
-            const double x = of_dS && t->dP ? t->dP->after[at] : d + 1, P = exp2(S * s2 - of_L);
-            const form forms[] = {{"", cut(P * (x - d))},
-                                  {"S", cut(exp2(cut(S) * s2 - of_L) * (x - d))},
-                                  {"scale log2(e) S", cut(exp2(cut(S * s2) - of_L) * (x - d))},
-                                  {"L", cut(exp2(S * s2 - cut(L) * LOG2E) * (x - d))},
-                                  {"L log2(e)", cut(exp2(S * s2 - cut(of_L)) * (x - d))},
-                                  {"P", cut(cut(P) * (x - d))},
-                                  {"dP", cut(P * (cut(x) - d))},
-                                  {"delta", cut(P * (x - cut(d)))},
-                                  {"dP - delta", cut(P * cut(x - d))}};
-            if (is && (!of_dS || t->dP) && P > 1e-6 && forms[0].is != 0)
+            const double S = t->S->after[at], L = e.L[q], d = e.delta[q], x = of_dS && t->dP ? t->dP->after[at] : d + 1;
+            form forms[COUNT(parts)];
+#define AT(k, value) (n == (k) ? cut(value) : (value))
+            for (int n = 0; n < COUNT(parts); n++) {
+                const double P = exp2(AT(2, AT(1, S) * s2) - AT(4, AT(3, L) * LOG2E));
+                forms[n] = (form){parts[n], cut(AT(5, P) * AT(8, AT(6, x) - AT(7, d)))};
+            }
+            if (is && (!of_dS || t->dP) && fabs(forms[0].is) > 1e-6)
                 see(&fit_bits[of_dS ? by_keys : 2], is->a[at], 1e-3 * fabs(is->a[at]), forms, of_dS ? COUNT(forms) : 5,
                     "%s%s of %s and key %d should be %.6g, but is %.6g", kernel(by_keys), of_dS ? "dS" : "P",
                     name_of(q), key_of(k), forms[0].is, is->a[at]);

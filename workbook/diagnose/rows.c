@@ -3,7 +3,12 @@
 
 enum { APART = 8, LANES = 32 };  // rows so far apart begin at addresses that are alike
 
-static bool is_whole(double x) { return fabs(x - rint(x)) < 0.02; }
+// A count, or one through a count; else it is what rounding leaves.
+static bool is_count(double x)
+{
+    const double n = x > 0.02 && x < 1 ? 1 / x : x;
+    return n > -0.02 && n < 100 && fabs(n - rint(n)) < 0.02;
+}
 
 // How often the columns of each group, of the row itself and of `near` rows before and behind it, count in y, one after
 // another; false if y is no such sum. Rows are looked at that are `apart`, from `from` on.
@@ -39,9 +44,7 @@ static void look_at_columns(int apart)
         if (!counts_of(MOST_TERMS, 0, from, apart, is)) continue;
         while (at < unknowns && fabs(is[at] - 1) < 0.02) at++;
         if (at == unknowns) APPEND(right, "%s%d", *right ? ", " : "", from);
-        // Else it is no count, but what rounding leaves.
-        if (at < unknowns && (is_whole(is[at]) || is_whole(1 / is[at])) && of < 0)
-            of = from, first = at, memcpy(count, is, sizeof is);
+        if (at < unknowns && is_count(is[at]) && of < 0) of = from, first = at, memcpy(count, is, sizeof is);
         known++;
     }
     if (of < 0 || known < apart) return;
@@ -51,7 +54,8 @@ static void look_at_columns(int apart)
     const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
     char columns[60], which[60] = "", whose[60] = "each row";
     snprintf(columns, sizeof columns, end - begin > 1 ? "columns %d to %d" : "column %d", begin, end - 1);
-    if (lanes) snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
+    if (lanes && last < LANES)
+        snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
     if (apart > 1) snprintf(whose, sizeof whose, "rows %d, %d, %d, ...", of, of + apart, of + 2 * apart);
     find(BY_SUM, "columns",
          *right && cols % APART == 0      ? "reduce|store|who"  // all begin at alike addresses

@@ -362,13 +362,14 @@ static void look_at_row(int i)
             bool some = false, finite = true;
             for (int c = 0; c < S->cols; c++)
                 some |= is_seen(S, i, c), finite &= (bool)isfinite(weight_at(&steps[t], i, c));
-            const bool kept = find(
-                BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
-                "O of %s is 0 before its first tile, but NaN after the rescaling%s", q,
-                some && finite ? ": the factor 2^(m_old - m_new) is 0 there, and its inverse, 2^(m_new - m_old), is "
-                                 "infinite. Is O multiplied by the inverse?"
-                : some         ? ", and so are its weights: m_new is not finite"
-                               : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
+            const bool kept =
+                find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
+                     "O of %s must be 0 where its first product is added, but is NaN%s", q,
+                     some && finite
+                         ? ": does it begin at 0, and is it multiplied by 2^(m_old - m_new), which is 0 there, and "
+                           "not by the inverse, which is infinite?"
+                     : some ? ", and so are its weights: m_new is not finite"
+                            : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
             best.relation |= kept && some && finite;
             return;
         }
