@@ -75,18 +75,10 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     const int row = t->query[r] % m->q_tile, bit = t->key[c] % 64;
     int tile = first;
     while (tile < m->part_start[list + 1] && m->part[tile] != t->key[c] / m->kv_tile) tile++;
-    const int half = bit / 32, at = 2 * m->q_tile * tile;
-    const struct {
-        int word;
-        const char *says;
-    } others[] = {
-        {at + row * t->keys / 32 + half, "row r begins at word r times (the words of a step), not at word 2 r"},
-        {at + 2 * row, "both halves of a tile take the words of the first"},
-        {at + 2 * m->q_tile + 2 * row + half, "the bits of the next tile are taken"}};
-    for (int k = 0; k < COUNT(others); k++) {
-        const bool known = tile < m->part_start[list + 1] && others[k].word < all;
-        RULE(known ? !(m->bits[others[k].word] >> bit % 32 & 1) : right, "%s", others[k].says);
-    }
+    const int word = 2 * m->q_tile * tile + row * t->keys / 32 + bit / 32;
+    const bool known = tile < m->part_start[list + 1] && word < all;
+    RULE(known ? !(m->bits[word] >> bit % 32 & 1) : right,
+         "row r begins at word r times (the words of a step), not at word 2 r");
     return n;
 }
 
@@ -161,9 +153,6 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         RULE(after || ((int)((unsigned)j + window) <= i && no_sink), "j + W overflows");
     }
     if (e.problem->sinks) n = sink_rules(f, runs, after, old, j, forms, n);
-    if (e.problem->window)
-        RULE(right && (k1 > q0 || k0 < q1 - W),
-             "the mask is applied at the window's edge only where the tile's first key is below i - W of the last row");
     EACH_PAIR (k, 2, q, e.problem->window ? 3 : 0)
         RULE(right && (k1 > q0 || of_key[k].is <= of_query[q].is - W),
              "the mask is applied at the window's edge only where %s is too old for %s", of_key[k].says,

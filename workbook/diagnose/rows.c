@@ -40,8 +40,10 @@ static void look_at_columns(int apart)
     int first = unknowns, last, of = -1, known = 0;
     for (int from = 0; from < apart; from++) {
         double is[MOST_TERMS];
-        int at = 0;
+        int at = 0, strange = 0;
         if (!counts_of(MOST_TERMS, 0, from, apart, is)) continue;
+        for (int u = 0; u < unknowns; u++) strange += !is_count(is[u]);
+        if (strange > unknowns / 16) continue;
         while (at < unknowns && fabs(is[at] - 1) < 0.02) at++;
         if (at == unknowns) APPEND(right, "%s%d", *right ? ", " : "", from);
         if (at < unknowns && is_count(is[at]) && of < 0) of = from, first = at, memcpy(count, is, sizeof is);
