@@ -1,6 +1,4 @@
-// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up, what it
-// stored.
-//
+// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up and stored.
 // Two kernels: one has keys on the left of its scores and sums up dV from P and dK from dS, the other queries, and dQ
 // from dS. P of the second follows from dS and dP. delta has no products: it is looked at as it came out.
 #include "evidence.h"
@@ -64,24 +62,23 @@ static const char *in_place_of_P(const step *t)
     return !negative ? "" : is[0] || is[1] || is[2] ? "S^T" : of_dS ? "dS^T" : "";
 }
 
-// The factors of each product of a backward.
+static void see_factors(const product *p, const char *gaps, const char *sum, const char *is, const char *left,
+                        owner right, const char *turned)
+{
+    if (p && (p->right != right || strcmp(is, left) != 0))
+        find(BY_FACTOR, "another factor", gaps, "%s is %s %s%s, but should be %s %s%s", sum, is, owner_names[p->right],
+             turned, left, owner_names[right], turned);
+}
+
 static void look_at_factors(void)
 {
-    static const char id[] = "another factor", says[] = "%s is %s %s%s, but should be %s %s%s";
-    const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
     for (const step *t = steps; t < steps + step_count; t++) {
-        const product *const P = by_keys ? t->P : NULL, *const dP = t->dP, *const dS = t->dS;
-        const char *const of_P = P ? in_place_of_P(t) : "";
-        const owner of_dS = by_keys ? OF_Q : OF_K;
-        if (dS && dS->right != of_dS)
-            find(BY_FACTOR, id, own("dK", "dQ"), says, own("dK", "dQ"), own("dS^T", "dS"), owner_names[dS->right], "",
-                 own("dS^T", "dS"), owner_names[of_dS], "");
-        if (P && (*of_P || P->right != OF_dO))
-            find(BY_FACTOR, id, "dV|recompute", says, "dV", *of_P ? of_P : "P^T", owner_names[P->right], "", "P^T",
-                 "dO", "");
-        if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
-            find(BY_FACTOR, id, own("dS", "dS for dQ"), says, own("dP^T", "dP"), owner_names[dP->left],
-                 owner_names[dP->right], "^T", owner_names[left], owner_names[right], "^T");
+        const char *const of_P = by_keys && t->P ? in_place_of_P(t) : "", *const dS = own("dS^T", "dS");
+        see_factors(t->dS, own("dK", "dQ"), own("dK", "dQ"), dS, dS, by_keys ? OF_Q : OF_K, "");
+        see_factors(by_keys ? t->P : NULL, "dV|recompute", "dV", *of_P ? of_P : "P^T", "P^T", OF_dO, "");
+        if (t->dP && t->dP->left && t->dP->right)
+            see_factors(t->dP, own("dS", "dS for dQ"), own("dP^T", "dP"), owner_names[t->dP->left], own("V", "dO"),
+                        by_keys ? OF_dO : OF_V, "^T");
     }
 }
 
@@ -147,31 +144,19 @@ static void look_at_values(const step *t)
                                 right * (1 - right) * x}),
                     "%sdS of %s and key %d should be P (dP - delta) = %.4g, but is %.4g", kernel(by_keys), name_of(q),
                     key_of(k), right * (x - d), dS);
-    }
-}
-
-static void look_at_bits(const step *t)
-{
-    EACH_PAIR (i, t->S->rows, c, t->S->cols) {
-        int q, k;
-        name_pair(t->S, i, c, &q, &k);
-        const int at = i * t->S->cols + c;
-        if (at % 7 || !sees_pair(q, k)) continue;  // some of them will do
-        for (int of_dS = 0; of_dS < 2; of_dS++) {
+        for (int of_dS = 0; of_dS < 2 && right > 0 && at % 7 == 0; of_dS++) {  // some of them will do
             static const char *const parts[] = {"",  "S",  "scale log2(e) S", "L",         "L log2(e)",
                                                 "P", "dP", "delta",           "dP - delta"};
-            const product *const is = of_dS ? t->dS : t->P;
-            const double S = t->S->after[at], L = e.L[q], d = e.delta[q], x = of_dS && t->dP ? t->dP->after[at] : d + 1;
+            const double is = of_dS ? dS : t->P ? P : NAN, y = of_dS ? x : d + 1;
             form forms[COUNT(parts)];
 #define AT(k, value) (n == (k) ? cut(value) : (value))
-            for (int n = 0; n < COUNT(parts); n++) {
-                const double P = exp2(AT(2, AT(1, S) * s2) - AT(4, AT(3, L) * LOG2E));
-                forms[n] = (form){parts[n], cut(AT(5, P) * AT(8, AT(6, x) - AT(7, d)))};
-            }
-            if (is && (!of_dS || t->dP) && fabs(forms[0].is) > 1e-6)
-                see(&fit_bits[of_dS ? by_keys : 2], is->a[at], 1e-3 * fabs(is->a[at]), forms, of_dS ? COUNT(forms) : 5,
+            for (int n = 0; n < COUNT(parts); n++)
+                forms[n] = (form){parts[n], cut(AT(5, exp2(AT(2, AT(1, score) * s2) - AT(4, AT(3, L) * LOG2E))) *
+                                                AT(8, AT(6, y) - AT(7, d)))};
+            if (!isnan(is) && fabs(forms[0].is) > 1e-6)
+                see(&fit_bits[of_dS ? by_keys : 2], is, 1e-3 * fabs(is), forms, of_dS ? COUNT(forms) : 5,
                     "%s%s of %s and key %d should be %.6g, but is %.6g", kernel(by_keys), of_dS ? "dS" : "P",
-                    name_of(q), key_of(k), forms[0].is, is->a[at]);
+                    name_of(q), key_of(k), forms[0].is, is);
         }
     }
 }
@@ -315,7 +300,7 @@ void look_at_backward(void)
     look_at_tiles(&r);
     EACH_WALK (&r, n)
         for (const step *t = steps; t < steps + step_count; t++)
-            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t), look_at_bits(t);
+            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 

@@ -1,7 +1,5 @@
-// evidence.h - what the execution layer saw a function do, against what each step should have done.
-//
-// A finding says what was different at the first wrong step. One relation from a short list (`form`) may explain all
-// that was seen of that step; otherwise it says what was seen, and no more.
+// evidence.h - what the execution layer saw a function do, against what each step should have done. A finding is of the
+// first wrong step. It is explained by one relation from a short list (`form`), or says what was seen, and no more.
 #pragma once
 
 #include "diagnose/cases.h"
@@ -26,8 +24,8 @@ static inline int max_int(int a, int b) { return a > b ? a : b; }
 static inline double rounded(double x) { return fabs(x) < 0.02 ? 0 : x; }
 static inline bool near_to(double a, double b, double part) { return isfinite(b) && fabs(a - b) <= part * fabs(b); }
 
-// One case: its inputs as floats, laid out as in workbook.h, null where a problem has none; what came out, in the order
-// of the function's arguments; and the record of products (layer_requests.h).
+// One case: inputs as floats, as in workbook.h, or null; what came out, in the order of the function's arguments; and
+// the record of products (layer_requests.h).
 typedef struct evidence {
     const wb_problem *problem;
     const wb_case *c;
@@ -58,8 +56,7 @@ enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
 enum { BY_WASTE = 60 };  // and what else does not show in each answer
 
-// `gaps`: where it can come from, "max|rescale", those of them that the problem has, the likeliest first. id: of the
-// form that pins it down, "" if none does. relation: it is the form of a fit.
+// gaps: where it can come from, the likeliest first. id: of the form that pins it down, or "". relation: of a fit.
 typedef struct finding {
     int rank;
     bool relation;
@@ -71,26 +68,22 @@ extern finding best;  // the first step that is wrong, in all cases so far; rank
 bool has_gap(const char *gaps);  // whether the problem has one of these
 // Whether none of these gaps is as shipped, or, where the problem has none of them, none of all.
 bool worth_naming(const char *gaps);
-
-// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose
-// answer passes nothing is kept but waste. Returns whether it was kept.
+// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not; whether it does. Of a
+// case whose answer passes nothing is kept but waste.
 LIKE_PRINTF(4) bool find(int rank, const char *id, const char *gaps, const char *format, ...);
 
-// A relation that may explain what was seen: how it reads, and what it says of what is looked at. The first of a list
-// is the right one.
+// A relation: how it reads, and what it says of what is looked at. The first of a list is the right one.
 typedef struct form {
     const char *says;
     double is;
 } form;
-
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 enum { MAX_FORMS = 800 };
 
-// What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
-// wrong observation. Said is the sentence, `joint` (", which equals ") and how the form reads; of "0" `zero`, of no
-// form `none`. others: the gaps where no form fits, if these are more; by: those of forms that contain a text, or
-// are what is behind its "=". mute: another fit says it. pinned: said only where a form fits.
+// What was seen of one step in all cases: how often each form was off, and the sentence of the first wrong observation.
+// Said is that, `joint` (", which equals ") and the form; of "0" `zero`, of no form `none`. others: the gaps where no
+// form fits; by: those of forms that contain a text, or are what is behind its "=". mute: another fit says it. pinned:
+// said only where a form fits.
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none, *by[6][2];
@@ -105,18 +98,16 @@ typedef struct fit {
         .rank = RANK, .gaps = __VA_ARGS__ \
     }
 
-// One observation: what was seen, and what each form says; without forms it is wrong. The sentence is kept of the first
-// that is wrong, or the first in a case whose answer is.
+// One observation, and what each form says; without forms it is wrong.
 LIKE_PRINTF(6)
 void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
 
-// A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
-// ln(2) (n); `values` are theirs. One that is right may be gone, or all, another be there, and one or all have another
-// factor. What it is reads as a formula, which is its id, too.
+// A sum of terms, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or ln(2) (n). One that is
+// right may be gone, or all, another be there, and one or all have another factor. The formula is the id.
 LIKE_PRINTF(6)
 void see_sum(fit *f, double seen, double tolerance, const char *names, const double *values, const char *format, ...);
 
-// What may stand for exp(x - y): how it reads, each with `rest` behind it, for see_sum, and what it is; n = 0 is right.
+// What may stand for exp(x - y), each with `rest` behind it, for see_sum; n = 0 is right.
 enum { POWERS = 8 };
 #define POWERS_OF(x, y, rest) \
     "2^(" x " - " y ")" rest "| 2^(" x " log2(e) - " y ")" rest "| 2^(" x " - " y " log2(e))" rest "| exp(" x " - " y \
@@ -124,9 +115,7 @@ enum { POWERS = 8 };
 double power(int n, double x, double y);
 
 static inline double cut(double x) { return wb_from_bf16(wb_to_bf16((float)x)); }
-// Whether these numbers are bf16, each of them, and some not 0.
-bool in_bf16(const float *x, size_t count);
-
+bool in_bf16(const float *x, size_t count);  // whether all of these are, and some not 0
 // What may stand for a sum that is right but for a rounding, for see_sum: seen, if it is a bf16 and near, or near.
 #define ROUNDED(sum) \
     "| " sum ", rounded to bf16 where float32 belongs| " sum ", but for an error like bf16's: is a part of it " \
@@ -136,23 +125,20 @@ double nearly(double seen, double right, double size, bool rounded);
 // What is behind an L that is infinite where it should be finite, of a sum that has exp(exponent): "" if it is not.
 const char *overflow_of(double L, double exponent);
 
-// A row's O and L from those of parts. false: there is one, and neither fits, so what is wrong came before.
-// mute_merge: nothing is said of any.
+// A row's O and L from those of parts. false: there is one, and neither fits: what is wrong came before.
 bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, const float *O, double L, double slack,
                const char *where);
 void mute_merge(void);
 
-// The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
-// in ten, if all others are far worse. Null: none.
+// The form that explains what was wrong, and nothing else: all but one in fifty; or one in ten, if all others are far
+// worse. Null: none.
 const form *fit_form(const fit *f);
-
-// One more form of those of a fit, which reads as it says and has that as its id; it is written down once.
+// One more form of those of a fit, which is written down once.
 LIKE_PRINTF(5) void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...);
 
-// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
+// Solves for the shares of terms in y, by least squares; returns what is left of y, as a part of it.
 enum { MOST_TERMS = 128 };
 double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
-
 void conclude(void);  // finds what all fits say
 
 // The record of products.
@@ -186,12 +172,10 @@ typedef struct record {
 
 // False if there is none, or not all of it, or rows are alike. Stays until the next call.
 bool record_read(record *r);
-
-// The queries, or keys, that walk n's block has on the left, of the head that the walk has: the first and the last.
+// The first and last query, or key, that walk n's block has on the left, of the walk's head.
 void block_of(const record *r, int n, int *low, int *high);
-
-// Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a
-// key. Keys of a paged cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
+// Of rows of tensors: which query, or key, of its head; which head through all batches. Keys of a paged cache count in
+// their sequence; of a page that no sequence has, NOBODYS_ROW.
 int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
 const char *name_of(int row);          // "query 3 of head 1", without a head that is the only one; stays for a while
 int right_key_head(int head);          // that query head `head` reads, through all batches
@@ -221,7 +205,7 @@ void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of 
 void look_at_walks(const record *r, bool keys);                  // which tiles each block meets
 const char *kernel(bool keys);                                   // "in the kernel of dQ, ", "" in a forward
 
-// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
+// A tile of pairs that one warp had: its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
     int queries, keys, row0, key0;  // row0: of Q, where its queries begin
@@ -232,8 +216,7 @@ typedef struct pairs {
 // Of a step, and the first row of its block; their fates are left open.
 pairs pairs_of(const step *t, int first_row);
 
-// What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
-// their own hides.
+// What each kind of mask hid against what it should have hidden, over all its tiles in all cases.
 typedef enum mask_kind { DIAGONAL, WINDOW, SINKS, TAIL, DKDV, DQ, PACKED, BITS, MASKS } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
 void look_at_hidden_nan(mask_kind kind, const step *t);  // weights of a forward
@@ -251,8 +234,7 @@ void settle_masks(void), settle_softmax(void), settle_backward(void);
 // Parts of these.
 bool look_at_heads(const record *r, bool of_V);  // false if they are wrong
 void look_at_softmax(const record *r);           // softmax.c: what each row makes of its scores
-// By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
-// is not finite.
+// By what a row of O was multiplied between two products; NaN: it is no multiple; -infinity: not finite.
 double rescaled_by(const step *from, const step *to, int i);
 void see_empty_row(int row);           // that sees no key
 bool look_at_pages(const record *r);   // decode.c

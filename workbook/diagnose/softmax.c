@@ -1,9 +1,7 @@
 // softmax.c - what each row of a forward makes of its scores: what it subtracts, how it rescales O, by what it divides
 // it, and L.
-//
 // m follows from scores and their weights, the factor of the rescaling from O after one product and before the next, l
-// from O at the end and what came out. Each step is held against a short list of forms; one is named that explains all
-// rows of the case.
+// from O at the end and what came out.
 #include "evidence.h"
 
 #define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
@@ -12,7 +10,6 @@ static fit fit_slope =
     FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
         .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?",
         .by = {{"=0", "rescale|max|accumulate|softmax"}});
-// What each lane has of its own there.
 static fit fit_lanes =
     FIT(BY_EXPONENT, "rescale|max|accumulate|softmax", .joint = ": each of the four lanes that share the row ");
 static fit fit_m =
@@ -121,12 +118,10 @@ static double subtracted(const step *t, int i, int *weights)
     const double apart = one ? -1 : apart_by_lane(is, column, count, close, own);
     if (!one) see_lanes(t, i, apart > 4 * close, q);
     if (apart >= 0) return NAN;
-    for (int n = 1; n < count && !one; n++) {
+    for (int n = 1; n < count && !one; n++)
         see_sum(&fit_slope, y[n] - y[0], 2 * close, e.problem->on_host ? "+ S" : "+sl S", (double[]){x[n] - x[0]},
-                "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m "
-                "for the row",
-                q, t->first);
-    }
+                "the weights of %s in the tile that starts at key %d are not 2^(scale log2(e) S - m) with one m", q,
+                t->first);
     return one ? m : NAN;
 }
 
@@ -223,10 +218,9 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
         for (int d = 0; d < D && there; d++)
             there = fabs(row_of_O(at)[d] - sum[d] / l) <= slack * fabs(sum[d] / l) + 1e-6;
     }
-    if (there)
-        find(BY_SUM - 1, "stored elsewhere", "order|share",
-             "the result of row %d of O [B Hq Nq, D] was stored in row %d", row, at);
-    return there;
+    return there && (find(BY_SUM - 1, "stored elsewhere", "order|share",
+                          "the result of row %d of O [B Hq Nq, D] was stored in row %d", row, at),
+                     true);
 }
 
 // Whether each of the four lanes of a row divides by a sum of its own, of which l is the sum.
@@ -279,8 +273,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                  q, l, sink ? ", or the sink's term," : "");
         if (is_nan) return;
         const bool own = divided_by_lane(sum, O, l);
-        find(BY_SUM - 1, own ? "l of each lane" : "",
-             own ? "finalize|accumulate|softmax" : "finalize|accumulate|rescale|softmax|empty rows|logit",
+        find(BY_SUM - 1, own ? "l of each lane" : "", "finalize|accumulate|softmax|rescale|empty rows|logit",
              "O of %s is not its sum of P V divided by one number for all columns%s", q,
              own ? ": each of the four lanes that share the row divides by the sum of its own columns" : "");
         return;
@@ -314,14 +307,14 @@ void see_empty_row(int row)
     for (int j = 0; j < e.s->kv_len; j++)
         if (sees(row, j)) return;
     while (d > 0 && O[d] == 0) d--;
-    char is[2][30] = {"is not written", "is not written"};
-    if (was_written(O + d)) snprintf(is[0], sizeof is[0], "is %.4g", isnan(O[d]) ? NAN : O[d]);
-    if (was_written(&L)) snprintf(is[1], sizeof is[1], "is %.4g", isnan(L) ? NAN : L);
+    char is[2][30] = {"not written", "not written"};
+    if (was_written(O + d)) snprintf(is[0], sizeof is[0], "%.4g", isnan(O[d]) ? NAN : O[d]);
+    if (was_written(&L)) snprintf(is[1], sizeof is[1], "%.4g", isnan(L) ? NAN : L);
     if (O[d] != 0 || L != -INFINITY)
         find(BY_SUM, O[d] != 0 ? "empty_rows_O" : "empty_rows_L",
              was_written(O) ? "empty rows|finalize" : "lists|empty rows|finalize",
-             "%s sees no key: its O should be 0 and its L -infinity; O[%d] %s, and L %s%s", name_of(row), d, is[0],
-             is[1], L > -1e38f || !isfinite(L) ? "" : ", computed from the initial m and an l that is not 0");
+             "%s sees no key: its O should be 0 and its L -infinity; O[%d] is %s, and L is %s%s", name_of(row), d,
+             is[0], is[1], L > -1e38f || !isfinite(L) ? "" : ", from the initial m and an l that is not 0");
 }
 
 // Hidden keys with one weight, whatever their scores, or one too low for these. run: the row's maximum, with these.
@@ -340,8 +333,7 @@ static void look_at_hidden(const char *q, const step *t, int i, double run)
     if (count > 1 && (most - least > 0.1 || (isfinite(run) && weight < 0.8 * exp2(least - run))))
         find(BY_MASK, "hidden by a number", MASK_GAPS,
              "%s gives the weight %.3g to each hidden key of the tile that starts at key %d%s; use -INFINITY", q,
-             weight, t->first,
-             most - least > 0.1 ? ", whatever its score, so hidden scores were set to a finite number" : "");
+             weight, t->first, most - least > 0.1 ? ", whatever its score: hidden scores are a finite number" : "");
 }
 
 static void look_at_row(int i)
@@ -362,15 +354,13 @@ static void look_at_row(int i)
             bool some = false, finite = true;
             for (int c = 0; c < S->cols; c++)
                 some |= is_seen(S, i, c), finite &= (bool)isfinite(weight_at(&steps[t], i, c));
-            const bool kept =
+            best.relation |=
                 find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
                      "O of %s must be 0 where its first product is added, but is NaN%s", q,
-                     some && finite
-                         ? ": does it begin at 0, and is it multiplied by 2^(m_old - m_new), which is 0 there, and "
-                           "not by the inverse, which is infinite?"
-                     : some ? ", and so are its weights: m_new is not finite"
-                            : ": it sees no key of that tile, whose maximum is -infinity. Is m_new -infinity, too?");
-            best.relation |= kept && some && finite;
+                     some && finite ? ": does it begin at 0? And 2^(m_old - m_new) is 0 there, its inverse infinite"
+                     : some         ? ", and so are its weights: m_new is not finite"
+                                    : ": it sees no key of that tile, whose maximum is -infinity. Is m_new, too?") &&
+                some && finite;
             return;
         }
         for (int c = 0; c < S->cols; c++) {
@@ -413,11 +403,10 @@ void look_at_softmax(const record *r)
 void settle_softmax(void)
 {
     memcpy(e.text, at_start.shown, sizeof e.text);
-    if (starts > 2 && !fit_m.wrong && start > lowest)
-        find(BY_MAXIMUM, "", fit_m.gaps, "%s", at_start.says);
-    else if (starts > 2 && !fit_m.wrong)
-        find(BY_MAXIMUM, "m starts too high", fit_m.gaps,
-             "%s: m is never below about %.3g. It begins there, or the maximum is taken over that number, too",
-             at_start.says, rounded(start));
+    const bool high = !(start > lowest);
+    char says[100] = "";
+    if (high) snprintf(says, sizeof says, ": m is never below %.3g. Does it begin there?", rounded(start));
+    if (starts > 2 && !fit_m.wrong)
+        find(BY_MAXIMUM, high ? "m starts too high" : "", fit_m.gaps, "%s%s", at_start.says, says);
     if (e.problem->sink_logits) fit_L.joint = "; exp(L - ln(2) m) is ";
 }
