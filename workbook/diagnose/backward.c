@@ -72,7 +72,8 @@ static void see_factors(const product *p, const char *gaps, const char *sum, con
 
 static void look_at_factors(void)
 {
-    for (const step *t = steps; t < steps + step_count; t++) {
+    EACH_STEP(t)
+    {
         const char *const of_P = by_keys && t->P ? in_place_of_P(t) : "", *const dS = own("dS^T", "dS");
         see_factors(t->dS, own("dK", "dQ"), own("dK", "dQ"), dS, dS, by_keys ? OF_Q : OF_K, "");
         see_factors(by_keys ? t->P : NULL, "dV|recompute", "dV", *of_P ? of_P : "P^T", "P^T", OF_dO, "");
@@ -298,9 +299,8 @@ void look_at_backward(void)
     look_at_walks(&r, true);
     if (!r.dQ_elsewhere) look_at_walks(&r, false);
     look_at_tiles(&r);
-    EACH_WALK (&r, n)
-        for (const step *t = steps; t < steps + step_count; t++)
-            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
+    EACH_WALK (&r, n) EACH_STEP(t)
+    if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 

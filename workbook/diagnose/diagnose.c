@@ -4,9 +4,9 @@
 // that is not what it should be is named. A step that can only be wrong in gaps that FILE has as they were shipped is
 // not looked at. Silence is better than a wrong name.
 //
-// --record: what is named for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if what is wrong is
-// an address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that
-// was seen; else "step". -v: prints the finding's id and its gaps, too.
+// --record: for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if that is wrong by a known formula,
+// or no part has a sequence's last keys; "relation" if one explains all that was seen; else "step". -v: prints id and
+// gaps, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/score.h"
 #include "score/outcome.h"
@@ -63,15 +63,15 @@ bool worth_naming(const char *look)
     return true;
 }
 
-static const float *floats(const worker_run *run, const char *name, double unit)
+// A byte of an int8 cache counts as a 64th in products (int8.cuh).
+static const float *floats(const worker_run *run, const char *name)
 {
     const int k = wb_tensor_named(run->tensors, run->count, name);
     if (k < 0) return NULL;
     const wb_tensor *t = &run->tensors[k];
     const char *data = t->output ? worker_tensor(run, k) : original_tensor(run, k);
     float *values = allocate(t->count, sizeof *values);
-    for (size_t i = 0; i < t->count; i++)
-        values[i] = (float)(wb_get(t->type, data, i) / (t->type == WB_INT8 ? unit : 1));
+    for (size_t i = 0; i < t->count; i++) values[i] = (float)(wb_get(t->type, data, i) / (t->type == WB_INT8 ? 64 : 1));
     return values;
 }
 
@@ -110,26 +110,25 @@ static void judge_case(const worker_run *run, bool recorded)
     some_wrong |= e.wrong;
 }
 
-// A byte of an int8 cache counts as a 64th in products (int8.cuh).
 static void read_case(const worker_run *run)
 {
     e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape};
     const bool sums = problem->signature == WB_ROW_SUM;
-    e.Q = floats(run, sums ? "x" : "Q", 1), e.K = floats(run, sums ? "w" : "K", 64), e.dO = floats(run, "dO", 1);
-    e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V", 64);
-    e.sink_logits = floats(run, "sink_logits", 1);
-    e.K_scale = floats(run, "K_scale", 1), e.V_scale = floats(run, "V_scale", 1);
+    e.Q = floats(run, sums ? "x" : "Q"), e.K = floats(run, sums ? "w" : "K"), e.dO = floats(run, "dO");
+    e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V");
+    e.sink_logits = floats(run, "sink_logits");
+    e.K_scale = floats(run, "K_scale"), e.V_scale = floats(run, "V_scale");
     e.table = raw(run, "page_table"), e.kv_len = raw(run, "kv_len"), e.V_exponent = raw(run, "V_exponent");
     e.Q_exponent = raw(run, "Q_exponent"), e.K_exponent = raw(run, "K_exponent");
-    e.delta = floats(run, "delta", 1), e.dsinks = floats(run, "dsinks", 1);
+    e.delta = floats(run, "delta"), e.dsinks = floats(run, "dsinks");
     wb_case shown = run->c;
     shown.products = 0;
     wb_case_print(problem, &shown, e.text);
-    if (wb_is_backward(problem)) e.O = floats(run, "O", 1), e.L = floats(run, "L", 1);
+    if (wb_is_backward(problem)) e.O = floats(run, "O"), e.L = floats(run, "L");
     int outputs = 0;
     for (int k = 0; k < run->count && outputs < 5; k++)
         if (run->tensors[k].output && strcmp(run->tensors[k].name, "products"))
-            e.out[outputs++] = floats(run, run->tensors[k].name, 1);
+            e.out[outputs++] = floats(run, run->tensors[k].name);
     const int k = wb_tensor_named(run->tensors, run->count, "products");  // the last one
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
@@ -234,10 +233,11 @@ int main(int argc, char **argv)
     if (!best.rank) return 1;
     char *const kind = best.rank <= BY_HEADS && *best.id ? "address" : best.relation ? "relation" : "step";
     char names[400] = "";  // of those gaps the problem's
-    for (const char *name = best.gaps; *name; name += strcspn(name, "|"), name += *name == '|')
-        for (int n = 0; n < gap_count; n++)
-            if (strlen(gaps[n].name) == strcspn(name, "|") && strncmp(name, gaps[n].name, strcspn(name, "|")) == 0)
-                APPEND(names, "%s%.63s", *names ? "|" : "", gaps[n].name);
+    for (const char *name = best.gaps; *name; name += strcspn(name, "|"), name += *name == '|') {
+        char one[64];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(name, "|"), name);
+        if (has_gap(one)) APPEND(names, "%s%s", *names ? "|" : "", one);
+    }
     if (kept) outcome_write(kept, &(outcome){.state = "failed", .step = kind, .gaps = names});
     if (verbose) printf("id %s\ngaps %s\n", *best.id ? best.id : "unpinned", names);
     printf("step by step%s%s: %s\n", *best.shown ? ", in " : "", best.shown, best.says);

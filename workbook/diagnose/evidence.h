@@ -42,7 +42,8 @@ typedef struct evidence {
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
-
+static inline bool is_backward(void) { return e.problem->signature == WB_BACKWARD; }
+static inline bool is_listed(void) { return e.problem->signature == WB_BLOCK_MASK; }
 static inline const float *row_of_O(int row) { return e.out[0] + row * e.s->head_dim; }  // what came out
 
 // Zeros, which stay until the program ends: at once, where there is no memory.
@@ -97,11 +98,9 @@ typedef struct fit {
     { \
         .rank = RANK, .gaps = __VA_ARGS__ \
     }
-
 // One observation, and what each form says; without forms it is wrong.
 LIKE_PRINTF(6)
 void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
-
 // A sum of terms, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or ln(2) (n). One that is
 // right may be gone, or all, another be there, and one or all have another factor. The formula is the id.
 LIKE_PRINTF(6)
@@ -113,7 +112,6 @@ enum { POWERS = 8 };
     "2^(" x " - " y ")" rest "| 2^(" x " log2(e) - " y ")" rest "| 2^(" x " - " y " log2(e))" rest "| exp(" x " - " y \
     " log2(e))" rest "| exp(" x " log2(e) - " y ")" rest "| exp(" y " - " x ")" rest "| exp(" x ")" rest
 double power(int n, double x, double y);
-
 static inline double cut(double x) { return wb_from_bf16(wb_to_bf16((float)x)); }
 bool in_bf16(const float *x, size_t count);  // whether all of these are, and some not 0
 // What may stand for a sum that is right but for a rounding, for see_sum: seen, if it is a bf16 and near, or near.
@@ -121,10 +119,8 @@ bool in_bf16(const float *x, size_t count);  // whether all of these are, and so
     "| " sum ", rounded to bf16 where float32 belongs| " sum ", but for an error like bf16's: is a part of it " \
     "rounded?"
 double nearly(double seen, double right, double size, bool rounded);
-
-// What is behind an L that is infinite where it should be finite, of a sum that has exp(exponent): "" if it is not.
+// What is behind an L that is infinite where it should be finite, of a sum that has exp(exponent), or "".
 const char *overflow_of(double L, double exponent);
-
 // A row's O and L from those of parts. false: there is one, and neither fits: what is wrong came before.
 bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, const float *O, double L, double slack,
                const char *where);
@@ -143,7 +139,6 @@ void conclude(void);  // finds what all fits say
 
 // The record of products.
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
-
 typedef enum owner { NOBODY, OF_Q, OF_K, OF_V, OF_dO } owner;
 extern const char *const owner_names[];
 bool of_keys(owner of);
@@ -190,12 +185,11 @@ typedef struct step {
     const product *S, *P, *dP, *dS;
     int first;  // its first key, or query where keys are on the left
 } step;
-
 enum { STEPS = 4096 };
 extern step steps[STEPS];  // of the walk that was read last
 extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
-
+#define EACH_STEP(t) for (const step *t = steps; t < steps + step_count; t++)
 void read_steps(const walk *w);
 static inline int rows_of_walk(void) { return step_count ? steps[0].S->rows : 0; }  // whose steps were read last
 static inline double score_at(const step *t, int i, int c) { return t->S->after[i * t->S->cols + c]; }
@@ -221,16 +215,10 @@ typedef enum mask_kind { DIAGONAL, WINDOW, SINKS, TAIL, DKDV, DQ, PACKED, BITS, 
 void add_to_mask(mask_kind kind, const pairs *tile);
 void look_at_hidden_nan(mask_kind kind, const step *t);  // weights of a forward
 
-// Each looks at a case.
-void look_at_forward(void);   // and 10, 11, 13, 14, 15
-void look_at_backward(void);  // and 12
-void look_at_delta(void);     // and of 18
-void look_at_ranks(void);     // 17 and 18
-void look_at_rows(void);      // 02
-
+// Each looks at a case; 17 and 18 have ranks, 02 has rows.
+void look_at_forward(void), look_at_backward(void), look_at_delta(void), look_at_ranks(void), look_at_rows(void);
 // What fits say may hang on what others have seen: settled at the end.
 void settle_masks(void), settle_softmax(void), settle_backward(void);
-
 // Parts of these.
 bool look_at_heads(const record *r, bool of_V);  // false if they are wrong
 void look_at_softmax(const record *r);           // softmax.c: what each row makes of its scores

@@ -89,7 +89,7 @@ bool look_at_heads(const record *r, bool of_V)
         else
             wrong += others;
         // A list may lead outside, whatever the head.
-        if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
+        if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || !is_listed()))
             see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
                 "query head %d should read %c of key head %d, but reads key head %d%s", h, letter, right_key_head(h),
                 reads[h], s->batch > 1 || reads[h] < 0 ? " (heads are numbered across the batch; -1: no head)" : "");
@@ -98,7 +98,7 @@ bool look_at_heads(const record *r, bool of_V)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
     if (*whose && !wrong)
-        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
+        find(is_listed() ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
              "%s meets a row that is no row of %c: from past the last key, or not written yet", whose, letter);
     return !wrong && !nobodys;
 }
@@ -178,7 +178,7 @@ static void look_at_tiles(const record *r)
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
             pairs p = pairs_of(&steps[t], low);
             fill_fates(&p, &steps[t], largest);
-            const bool listed = e.problem->signature == WB_BLOCK_MASK;
+            const bool listed = is_listed();
             const mask_kind kind = listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]);
             look_at_hidden_nan(kind, &steps[t]), add_to_mask(kind, &p);
         }

@@ -2,6 +2,8 @@
 // differ from the right one in one place. It is the mistake's name if it hides what was hidden; else tiles are told.
 #include "evidence.h"
 
+static int row_of(const pairs *t, int a) { return head_of(t->row0) * e.s->q_len + t->query[a]; }
+
 #define RULE_IS(rule) "; key j must be hidden from query i if " rule "; here "
 #define DIAGONAL_GAPS "mask of the diagonal|bounds|mask|tail|overlap"
 static fit masks[MASKS] = {
@@ -38,7 +40,7 @@ pairs pairs_of(const step *t, int first_row)
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
-        const bool none = k[b] < 0 && (e.problem->signature == WB_BACKWARD || p.key0 + b < keys_of(p.row0));
+        const bool none = k[b] < 0 && (is_backward() || p.key0 + b < keys_of(p.row0));
         p.key[b] = other || none || k[b] == NOBODYS_ROW ? -1 : k[b] < 0 ? p.key0 + b : key_of(k[b]);
     }
     return p;
@@ -82,22 +84,8 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     return n;
 }
 
-// Of sinks, where the mask runs: in which ways their condition may be joined with that after the query and that of keys
-// that are too old.
-static int sink_rules(const fit *f, bool runs, bool after, bool old, int j, form *forms, int n)
-{
-    const int sinks = min_int(e.s->sinks, 1 << 29);
-    RULE(runs && (after || old), "sinks are hidden, too");
-    RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
-    for (int last = 0; last < 2; last++)
-        RULE(runs && (after || old) && j >= (last ? min_int(sinks, e.s->kv_len) : sinks),
-             "it is hidden if (j > i or j <= i - W) and j >= sinks");
-    RULE(runs && (after || old || j >= sinks), "it is hidden if j > i or j <= i - W or j >= sinks");
-    return n;
-}
-
-// Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
-// has another number in it, or in which the conditions are joined in another way. Returns how many there are.
+// Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, one off, or has another
+// number in it, or that are joined in another way. Returns how many there are.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, bool right, form *forms)
 {
     int n = 0;
@@ -152,7 +140,14 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         const unsigned window = (unsigned)e.s->window;  // sums with it may overflow
         RULE(after || ((int)((unsigned)j + window) <= i && no_sink), "j + W overflows");
     }
-    if (e.problem->sinks) n = sink_rules(f, runs, after, old, j, forms, n);
+    if (e.problem->sinks) {
+        RULE(runs && (after || old), "sinks are hidden, too");
+        RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
+        for (int last = 0; last < 2; last++)
+            RULE(runs && (after || old) && j >= (last ? min_int(sinks, N) : sinks),
+                 "it is hidden if (j > i or j <= i - W) and j >= sinks");
+        RULE(runs && (after || old || j >= sinks), "it is hidden if j > i or j <= i - W or j >= sinks");
+    }
     EACH_PAIR (k, 2, q, e.problem->window ? 3 : 0)
         RULE(right && (k1 > q0 || of_key[k].is <= of_query[q].is - W),
              "the mask is applied at the window's edge only where %s is too old for %s", of_key[k].says,
@@ -172,7 +167,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
         t->key0 + t->keys <= t->query[0])
         return;
     EACH_PAIR (a, t->queries, b, t->keys) {
-        hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
+        hide[a][b] = !sees(row_of(t, a), t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
     }
     EACH_PAIR (a, t->queries, b, t->keys) {
@@ -184,7 +179,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
         if (like[RIGHT] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
             "%s%s%s gives %s to key %d, which %s", kernel(by_keys), e.problem->window && where[kind] ? where[kind] : "",
-            name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
+            name_of(row_of(t, a)), got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
@@ -195,12 +190,11 @@ void add_to_mask(mask_kind kind, const pairs *t)
     int sort = 0;
     while (!is[sort]) sort++;
     if (!*tiles[kind].first[sort])
-        APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d",
-               name_of(head_of(t->row0) * e.s->q_len + t->query[0]), t->key0);
+        APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d", name_of(row_of(t, 0)), t->key0);
 }
 
-// A weight that is NaN of a key that a row does not see, where those that it sees are numbers: no m, and no score, of
-// these is to blame. If all of them are 0, m is infinite.
+// A weight that is NaN of a hidden key, where those of others are numbers: no m is to blame. If these are 0, m is
+// infinite.
 void look_at_hidden_nan(mask_kind kind, const step *t)
 {
     const product *const S = t->S;
@@ -215,19 +209,15 @@ void look_at_hidden_nan(mask_kind kind, const step *t)
                 nan = c;
         }
         if (nan < 0 || !seen || !numbers) continue;
-        const bool exists = t->first + nan < keys_of(S->a_row[i]);
         find(BY_MASK - 1, zeros ? "hidden by +infinity" : "0 times -infinity",
              e.K_scale && !zeros ? "scores" : masks[kind].gaps,
              "%s%s gives the weight NaN to key %d, which %s, and %s to the keys that it sees%s",
              e.problem->window && where[kind] ? where[kind] : "", name_of(S->a_row[i]), t->first + nan,
-             exists ? "it does not see" : "does not exist", zeros ? "0" : "finite weights",
-             zeros ? ": so m is infinite. A hidden score must be -infinity; with +infinity, its weight is that of "
-                     "infinity "
-                     "minus infinity"
-             : e.K_scale
-                 ? ". Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the scale "
-                   "before the mask"
-                 : ": 0 times infinity is NaN, and so is infinity minus infinity");
+             t->first + nan < keys_of(S->a_row[i]) ? "it does not see" : "does not exist",
+             zeros ? "0" : "finite weights",
+             zeros       ? ": m is infinite. Hidden scores must be -infinity; infinity minus infinity is NaN"
+             : e.K_scale ? ". Past the last key, scales are 0, and 0 times -infinity is NaN: apply them before the mask"
+                         : ": 0 times infinity is NaN, and so is infinity minus infinity");
     }
 }
 

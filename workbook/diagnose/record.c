@@ -4,7 +4,7 @@
 
 const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
-// A row by the sum of its elements' hashes: a kernel may have columns in another order (int8.cuh does).
+// A row by the sum of its elements' hashes: columns may be in another order (int8.cuh).
 typedef struct slot {
     uint64_t hash;
     owner owner;
@@ -43,8 +43,7 @@ static slot *slot_of(uint64_t hash, owner whose)
 
 static int owner_of_page(int row) { return pages.owner[row / e.s->kv_heads / pages.shape.page_size]; }
 
-// False if a row is another's as well, or nothing but zeros: then nobody can tell whose a factor is. Of what is no key
-// of a sequence it is enough to know that.
+// False if a row is another's as well, or zeros: nobody can tell whose a factor is. That of no key may be.
 static bool add_rows(const float *X, owner whose, int rows)
 {
     const int D = e.s->head_dim;
@@ -91,7 +90,7 @@ static void read_product(product *p)
     p->right = p->scores ? of_cols : of_rows, p->b_row = p->scores ? by_cols : by_rows;
     if (!p->scores) return;
     // Scores are of queries and keys. A forward has its queries on the left; other rows are nobody's.
-    const bool left = of_keys(p->left) && e.problem->signature != WB_BACKWARD;
+    const bool left = of_keys(p->left) && !is_backward();
     const bool right = p->right != NOBODY && of_keys(p->right) == of_keys(p->left);
     for (int i = 0; i < p->rows && left; i++) p->a_row[i] = NOBODYS_ROW;
     for (int c = 0; c < p->cols && right; c++) p->b_row[c] = NOBODYS_ROW;
@@ -103,10 +102,9 @@ static int by_walker(const void *a, const void *b)
     return x->walker != y->walker ? (x->walker < y->walker ? -1 : 1) : x->a < y->a ? -1 : x->a > y->a;
 }
 
-// Scores of rows that do not exist, which no query, or key, can tell.
 static bool of_no_row(const product *p)
 {
-    bool none = p->scores && (p->right == OF_K || (p->right == OF_Q && e.problem->signature == WB_BACKWARD));
+    bool none = p->scores && (p->right == OF_K || (p->right == OF_Q && is_backward()));
     for (int i = 0; i < p->rows; i++) none &= p->a_row[i] == NO_ROW;
     return none;
 }
@@ -158,8 +156,7 @@ bool record_read(record *r)
         read_product(p);
     }
     qsort(r->products, (size_t)r->count, sizeof *r->products, by_walker);
-    // A walk begins with another walker, or with scores of other rows; scores of dO and of V have those of Q and of K
-    // beside them.
+    // A walk begins with another walker, or with scores of other rows.
     for (int n = 0; n < r->count; n++) {
         const product *p = &r->products[n];
         walk *w = r->walk_count ? &r->walks[r->walk_count - 1] : NULL;
@@ -174,7 +171,7 @@ bool record_read(record *r)
                         NULL};
         }
         w->count++;
-        r->dQ_elsewhere |= e.problem->signature == WB_BACKWARD && !p->scores && p->right == OF_K && w->first &&
+        r->dQ_elsewhere |= is_backward() && !p->scores && p->right == OF_K && w->first &&
                            (w->first->left == OF_K || p->depth != w->first->cols);
         if (begins && !w->first) w->first = p;
     }
@@ -255,6 +252,6 @@ bool sees(int row, int j)
 {
     if (row < 0 || j < 0 || j >= keys_of(row)) return false;
     if (e.kv_len) return j <= keys_of(row) - e.s->q_len + query_of(row);
-    return e.problem->signature == WB_BLOCK_MASK ? wb_case_sees(e.c, head_of(row) / e.s->q_heads, query_of(row), j)
-                                                 : oracle_visible(e.problem, e.s, query_of(row), j);
+    return is_listed() ? wb_case_sees(e.c, head_of(row) / e.s->q_heads, query_of(row), j)
+                       : oracle_visible(e.problem, e.s, query_of(row), j);
 }

@@ -1,6 +1,5 @@
-// rings.c - problems 17 and 18: what each rank held when it multiplied, and what it sent, against what the lesson has
-// it hold. The layer writes both down (layer_requests.h), and rows are known by their contents. What a sum of gradients
-// contains, and how often, is solved for by least squares.
+// rings.c - problems 17 and 18: what each rank held when it multiplied, and what it sent (layer_requests.h), against
+// what the lesson has it hold. What a sum of gradients contains, and how often, is solved for by least squares.
 #include "evidence.h"
 
 // In the order in which wb_attention_backward is given them, but O.
@@ -204,9 +203,8 @@ static void see_owner(const seen *is)
         }
         if (all)
             find(BY_HEADS - 1, "owner", "owner",
-                 "each rank computes the pairs that would be right if in each step it had the keys of rank "
-                 "(rank%s%s) %% R",
-                 steps_on[a], more[b]);
+                 "each rank computes the pairs that are right for the keys of rank (rank%s%s) %% R", steps_on[a],
+                 more[b]);
     }
 }
 
@@ -228,7 +226,7 @@ static void see_pairs(void)
         if (is == right_of(mine, theirs)) continue;
         right = false;
         find(rank, "pairs_of_chunks", "zigzag|pairs|owner|when",
-             "in step %d, rank %d has the keys of rank %d. For queries of chunk %d and keys of chunk %d, it computes "
+             "in step %d, rank %d, with the keys of rank %d: of queries of chunk %d and keys of chunk %d it computes "
              "%s, but should compute %s",
              modulo(way * (me - from)), me, from, mine, theirs, what_is_seen[is], what_is_seen[right_of(mine, theirs)]);
     }
@@ -238,8 +236,8 @@ static void see_pairs(void)
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
         if (rows != wb_chunk_rows(e.c, chunk))
             find(rank + 1, "chunk_rows", "chunk table|share",
-                 "N = %d: on rank %d, chunk %d has %d rows; the first N %% (2 R) chunks must have N / (2 R) + 1 rows, "
-                 "the others N / (2 R)",
+                 "N = %d: on rank %d, chunk %d has %d rows; the first N %% (2 R) chunks must have N / (2 R) + 1, the "
+                 "others one less",
                  e.s->q_len, c->rank, chunk, rows);
     }
 }
@@ -286,9 +284,8 @@ static void see_given(const held *c)
             const ptrdiff_t apart = (at - (const char *)o->h.at[n]) / (n > 3 ? 4 : 2);
             const ptrdiff_t want = (ptrdiff_t)(right.row - of_chunk(t, other).row) * (ptrdiff_t)width_of(t);
             if (n >= 6 && o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
-                snprintf(where, sizeof where,
-                         " at an address %td elements past that of chunk %d, but should be %td elements past it", apart,
-                         other, want);
+                snprintf(where, sizeof where, " %td elements past chunk %d's, but should be %td past it", apart, other,
+                         want);
         }
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
@@ -367,8 +364,8 @@ static void see_gradients_sent(int r, int turn)
     if (message(r, turn, WB_SENDS, true, 1)) return;
     if (!m || m->h.bytes[0] != 8 * numbers(of)) {
         find(BY_RESCALING + turn - 1, m ? "gradients_size" : "no_gradients", "gradients",
-             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; dK and dV together "
-             "have %zu elements of 4 bytes",
+             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; dK and dV have %zu of "
+             "4 bytes",
              turn, r, m ? m->h.bytes[0] / (size_t)m->h.element : 0, m ? m->h.element : 4, of, 2 * numbers(of));
         return;
     }
@@ -382,7 +379,6 @@ static void see_gradients_sent(int r, int turn)
 void look_at_ranks(void)
 {
     const int R = ranks(), back = backward();
-    // What a gap does that is as shipped would be taken for something else.
     if (!worth_naming(back ? "delta|share" : "chunk table|zigzag|pairs|merge")) return;
     if (R > 1 && !worth_naming(back ? "behind|keys|arrived|done" : "owner|wait|travel")) return;
     const bool sums = back && R > 1 && worth_naming("add|gradients");

@@ -103,7 +103,7 @@ static double subtracted(const step *t, int i, int *weights)
                  "%s has a weight that is %s in the tile that starts at key %d%s", q, isnan(P) ? "NaN" : "infinite",
                  t->first,
                  isnan(P) ? "; infinity minus infinity is NaN, and so is 0 times infinity"
-                          : ": the number subtracted from its scores is not their maximum");
+                          : ": what is subtracted from its scores is not their maximum");
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;

@@ -5,8 +5,6 @@ step steps[STEPS];
 int step_count;
 bool by_keys;
 
-static bool backward(void) { return e.problem->signature == WB_BACKWARD; }
-
 double base2_scale(void) { return e.problem->on_host ? 1 : (double)e.s->scale * LOG2E; }
 
 void name_pair(const product *S, int i, int c, int *q, int *k)
@@ -33,33 +31,33 @@ static bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Where a product belongs in a step: of a backward, scores are dP, and sums go by what they add up. Of two sums that
-// meet the same rows one met the wrong ones.
+// Where a product belongs in a step: of a backward, scores are dP, and sums go by what they add up, unless two meet the
+// same rows.
 static const product **place_in(step *t, const product *p)
 {
-    const product **own = !backward() || (by_keys && p->right == OF_dO) ? &t->P : &t->dS,
+    const product **own = !is_backward() || (by_keys && p->right == OF_dO) ? &t->P : &t->dS,
                   **other = own == &t->P ? &t->dS : &t->P;
     if (p->scores) return &t->dP;
     return by_keys && *own && !*other && (*own)->right == p->right && !goes_on(*own, p) ? other : own;
 }
 
-// It may come after the scores of the next tile: it belongs to the first step that lacks it, rather to one that has the
-// same rows. A second product for one sum of a backward stands for both.
+// It belongs to the first step that lacks it, rather to one that has the same rows. A second product for one sum of a
+// backward stands for both.
 static void read_product(const product *first, const product *p)
 {
     const product **to = NULL;
     bool same = false;
-    if (p->scores && (!backward() || (p->left == first->left && p->right == first->right))) {
+    if (p->scores && (!is_backward() || (p->left == first->left && p->right == first->right))) {
         if (step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
         return;
     }
     const bool known = p->right != NOBODY && (of_keys(p->right) != by_keys);
-    if (backward() && !p->scores && !known) return;
+    if (is_backward() && !p->scores && !known) return;
     for (int n = 0; n < step_count; n++) {
         const product *S = steps[n].S, **at = place_in(&steps[n], p);
         const bool fits = p->scores ? p->cols == S->cols : p->depth == S->cols && p->cols == e.s->head_dim;
         const bool alike = p->b_row[0] == S->b_row[0];
-        if (!fits || p->rows != S->rows || (*at && (!backward() || p->scores || !goes_on(*at, p)))) continue;
+        if (!fits || p->rows != S->rows || (*at && (!is_backward() || p->scores || !goes_on(*at, p)))) continue;
         if (!to || (!*at && (*to || (alike && !same)))) to = at, same = alike;
     }
     if (to) *to = p;
@@ -86,15 +84,14 @@ static bool fills_up(const step *t)
 
 void read_steps(const walk *w)
 {
-    step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
+    step_count = 0, by_keys = is_backward() && w->first && w->first->left == OF_K;
     for (const product *p = w->at; p < w->at + w->count; p++)
-        if (!backward() || w->first) read_product(w->first, p);
+        if (!is_backward() || w->first) read_product(w->first, p);
     for (int n = 0; by_keys && n < step_count; n++) tell_apart(&steps[n]);
-    if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
+    if (step_count > 1 && !is_backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
-// Other blocks are told apart, unless they have parts of a sequence.
+// Where the tiles begin of the walks that have this query, or key, on the left, runs as "..."; the last walk.
 static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
     static char text[400];
@@ -136,7 +133,7 @@ static bool is_seen(const record *r, int n, const product *S)
     EACH_PAIR (x, high - low + 1, c, S->cols) {
         const int left = mine - (by_keys ? key_of(mine) : query_of(mine)) + low + x, right = S->b_row[c];
         const int q = by_keys ? right : left, k = by_keys ? left : right;
-        known += q >= 0 && (k >= 0 || !backward());
+        known += q >= 0 && (k >= 0 || !is_backward());
         if (q >= 0 && (!by_keys || head_of_query(q) == key_head_of(k)) && sees(q, key_of(k))) return true;
     }
     return !known;
@@ -169,7 +166,7 @@ typedef struct meetings {
 
 const char *kernel(bool keys)
 {
-    return !backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
+    return !is_backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
 }
 
 // Of 15: whether the walk that was read last has more tiles than the lists of its block.
@@ -191,7 +188,7 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
     bool vain = e.table;
     EACH_WALK (r, n) {
         m.walks += step_count && by_keys == keys;
-        if (e.problem->signature == WB_BLOCK_MASK) see_lists();
+        if (is_listed()) see_lists();
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
             EACH_PAIR (i, S->rows, c, S->cols) {
@@ -213,20 +210,20 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
     return m;
 }
 
-// A pair that has no tile, or several. The rank of what is found, if that is below `worst`, or worst is 0.
+// A pair that has no tile, or several. Returns the rank of what is found, if that is below `worst`, or worst is 0.
 static int see_pair(const record *r, bool keys, const meetings *m, int q, int k, const char *gaps, int worst)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
     const unsigned char *const met = m->met + q * Nk;
-    const bool listed = e.problem->signature == WB_BLOCK_MASK, missing = met[k] == 0;
+    const bool listed = is_listed(), missing = met[k] == 0;
     char text[500] = "";
     int listed_tiles;
     bool tail = missing, again = false;
     for (int j = 0; j < keys_of(q) && e.table; j++) again |= met[j] > 1;
     for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[j] == 0 || !sees(q, j);
     for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || m->met[i * Nk + k] == 0;
-    // The end of a sequence that no part has explains what comes later. A tile seen in part is left out where no bit is
-    // set: a wrong mask comes first.
+    // The end of a sequence that no part has explains what comes later. Tiles without a bit are left out: a wrong mask
+    // comes first.
     const bool begun = tail && !again && !keys && k && met[k - 1];
     const int rank = begun && e.table                                             ? BY_HEADS
                      : listed && is_in_part(q, k, text, &listed_tiles) && missing ? BY_MASK + 1
@@ -236,7 +233,7 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     const char *begin = walk_of(r, keys, q, k, &n);
     const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
-    if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+    if (!*begin && !is_backward()) gaps = "order|fetch|lists|share|head mapping|skip";
     if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
     if (tail && !again && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
     if (listed && !missing) gaps = "first key|lists";
@@ -256,8 +253,8 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
 // Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake.
 void look_at_walks(const record *r, bool keys)
 {
-    const char *const gaps = e.problem->signature == WB_BLOCK_MASK ? "lists|first key"
-                             : !backward()
+    const char *const gaps = is_listed() ? "lists|first key"
+                             : !is_backward()
                                  ? "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap"
                              : keys ? "queries|parts|group|next head"
                                     : "keys";
@@ -265,7 +262,7 @@ void look_at_walks(const record *r, bool keys)
     int worst = 0;  // the rank of what was found
     EACH_PAIR (q, all_rows(), k, e.s->kv_len) {
         const int at = q * e.s->kv_len + k;
-        if (e.wrong && (!worst || worst > BY_HEADS) && (m.walks || !backward()) && (!m.met[at] || m.given[at] > 1) &&
+        if (e.wrong && (!worst || worst > BY_HEADS) && (m.walks || !is_backward()) && (!m.met[at] || m.given[at] > 1) &&
             sees(q, k))
             worst = see_pair(r, keys, &m, q, k, gaps, worst);
     }
