@@ -231,27 +231,28 @@ static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 // Whether the sums of all heads lack the same rows of each sequence: the last ones, or the first.
 static void look_at_rows_left_out(void)
 {
-    int *const fits = allocate(2 * (size_t)s->q_len, sizeof *fits);  // of rows from i on, and of those before
+    const int N = s->q_len;
+    int *const fits = allocate(2 * (size_t)N, sizeof *fits);  // of rows from i on, and of those before
+    double *const before = allocate((size_t)N + 1, sizeof *before);
     for (int h = 0; h < s->q_heads; h++) {
-        double all = 0, size = 0, before = 0;
-        EACH_PAIR (again, 2, i, s->q_len) {
-            if (again) fits[2 * i] += fabs(e.dsinks[h] + all - before) <= 3e-6 * size;
-            if (again) fits[2 * i + 1] += fabs(e.dsinks[h] + before) <= 3e-6 * size;
-            for (int b = 0; b < s->batch; b++) {
-                const int row = (b * s->q_heads + h) * s->q_len + i;
+        double size = 0;
+        for (int i = 0; i < N; i++) {
+            before[i + 1] = before[i];
+            for (int row = h * N + i; row < all_rows(); row += s->q_heads * N) {
                 const double term = exp(e.sink_logits[h] - e.L[row]) * e.delta[row];
-                if (again) before += term;
-                if (!again) all += term, size += fabs(term);
+                before[i + 1] += term, size += fabs(term);
             }
         }
+        for (int n = 0; n < 2 * N; n++)
+            fits[n] += fabs(e.dsinks[h] + (n % 2 ? before[n / 2] : before[N] - before[n / 2])) <= 3e-6 * size;
     }
-    for (int n = 2; n < 2 * s->q_len && fits[0] < s->q_heads; n++)
+    for (int n = 2; n < 2 * N && fits[0] < s->q_heads; n++)
         if (fits[n] == s->q_heads && fits[n] > 1)
             find(BY_END, "rows left out",
                  n / 2 == 32 || n / 2 == 1 ? "sum of the block|rows of the head" : "rows of the head",
                  "in each sequence, the rows %s row %d are not added to dsinks", n % 2 ? "behind" : "before",
                  n / 2 - n % 2);
-    free(fits);
+    free(fits), free(before);
 }
 
 static void look_at_dsinks(void)

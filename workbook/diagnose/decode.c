@@ -25,12 +25,10 @@ bool look_at_pages(const record *r)
             bool listed = p->b_row[c] < 0;
             for (int k = 0; k < pages; k++) listed |= e.table[b * most + k] == page;
             if (listed) continue;
-            char whose[40] = "";
             const int of = key_head_of(p->b_row[c]);
-            if (of >= 0) snprintf(whose, sizeof whose, ", but for sequence %d", of / e.s->kv_heads);
             find(BY_HEADS - 1, "", "page lookup",
-                 "the kernel reads page %d for sequence %d, although page_table does not list it there%s", page, b,
-                 whose);
+                 "the kernel reads page %d for sequence %d, although page_table has it for sequence %d (-1: none)",
+                 page, b, of < 0 ? -1 : of / e.s->kv_heads);
             return false;
         }
     }

@@ -1,9 +1,7 @@
 // diagnose.c - names a function's mistake: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]
 // Runs the worker of the CPU execution layer (WB_WORKER) on a few small cases in which mistakes differ (cases.c), and
-// on each CASE (--only: on these alone), with a record of the products of matrices (layer_requests.h). The first step
-// that is not what it should be is named. A step that can only be wrong in gaps that FILE has as they were shipped is
-// not looked at. Silence is better than a wrong name.
-//
+// on each CASE (--only: on these alone), with a record of the products of matrices (layer_requests.h). The first wrong
+// step is named, unless it can only be wrong in gaps that FILE has as shipped. Silence is better than a wrong name.
 // --record: for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if that is wrong by a known formula,
 // or no part has a sequence's last keys; "relation" if one explains all that was seen; else "step". -v: prints id and
 // gaps, too.

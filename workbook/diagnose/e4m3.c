@@ -1,14 +1,11 @@
-// e4m3.c - what 16 has of its own: which powers of two meet which scores, what the weights are cut to, when O moves on
-// to float32.
-//
-// The record has Q K^T of bytes and the weights as the tensor cores read them, their keys in V's order: a weight
-// belongs to the key whose row of V it meets. log2(P) against S is a line, as far as e4m3 has it; its slope is the
-// factor of S, and where it crosses 0, V's exponent less m.
+// e4m3.c - what 16 has of its own: powers of two, weights that are cut, when O moves on to float32.
+// The record has Q K^T of bytes and the weights as the tensor cores read them: a weight belongs to the key whose row of
+// V it meets. log2(P) against S is a line; its slope is the factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
 static fit fit_factor = FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax",
                             .by = {{"that query in head", "scales|factor"}},  // where Q's are read
-                            .joint = "; the exponent of 2 must be Q's + K's, but is ");
+                            .joint = "; the exponent of 2 is ");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
 static fit fit_V = FIT(BY_SCALES, "softmax|overlap", .joint = ": ", .pinned = true);
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
@@ -84,8 +81,8 @@ static void look_at_factor(row_in_tile *x)
         if (row_fits(x, ldexp(right_factor(x), by), &at, &plain) && plain > 3) seen = Q + K + by, fits++;
     char says[300];
     snprintf(says, sizeof says,
-             "the weights of query %d in the tile that starts at key %d show that its scores were not multiplied by "
-             "scale * log2(e) * 2^%d (exponents: Q %d, K %d)",
+             "by the weights of query %d in the tile that starts at key %d, its scores are not multiplied by scale "
+             "log2(e) 2^%d (exponents: Q %d, K %d)",
              query_of(x->q), x->tile * TILE, Q + K, Q, K);
     if (fits == 1)
         see_sum(&fit_factor, seen, 0.3,
@@ -174,7 +171,7 @@ void look_at_e4m3(const record *r)
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
                          "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
-                         "number in e4m3: when a sum of weights exceeds 448, raise m so that the largest weight is 2^3",
+                         "e4m3: is m raised, so that the largest weight is 2^3, when a sum exceeds that?",
                          is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_rescaling(&was, &is, factor);

@@ -99,8 +99,7 @@ typedef struct fit {
         .rank = RANK, .gaps = __VA_ARGS__ \
     }
 // One observation, and what each form says; without forms it is wrong.
-LIKE_PRINTF(6)
-void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
+LIKE_PRINTF(6) void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
 // A sum of terms, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or ln(2) (n). One that is
 // right may be gone, or all, another be there, and one or all have another factor. The formula is the id.
 LIKE_PRINTF(6)

@@ -242,9 +242,8 @@ const char *overflow_of(double L, double exponent)
                : ": in float32, exp(x) is infinite above 88.7, and 0 below -103.9; subtract the largest exponent first";
 }
 
-// Whether O is, but for a factor, the sum of parts with the weights exp(by (L - m)). Lanes may have every n-th part
-// each, and m of these, and rescale their first part as it should be, or by such a weight, too; what they have is
-// merged as it should be.
+// Whether O is, but for a factor, the sum of parts with the weights exp(by (L - m)). Lanes may have every n-th part,
+// and m of these, and rescale their first part rightly, or so; what they have is merged rightly.
 static bool is_merged(double by, double *const *O_of, const double *L_of, double most, int parts, const float *O)
 {
     for (int way = 0; way < 12; way++) {
@@ -265,7 +264,6 @@ static bool is_merged(double by, double *const *O_of, const double *L_of, double
     return false;
 }
 
-// Of one part, or of more.
 static fit fit_parts[2] = {FIT(BY_SUM, "finalize"),
                            FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
@@ -277,12 +275,7 @@ bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, 
 {
     fit *const sums = &fit_parts[parts > 1], *const logs = &fit_logs[parts > 1];
     if (!has_gap("finalize")) sums->gaps = logs->gaps = "merge";
-    static const struct {
-        double by;
-        const char *says;
-    } ways[] = {{LN2, "2^(its L - m) takes the place of exp(its L - m)"}, {0, "all parts have the same weight"}};
     double m = -INFINITY, l = 0, off = 0, size = 1e-300;
-    form forms[1 + COUNT(ways)] = {{"", 0}};
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return true;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
@@ -297,9 +290,11 @@ bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, 
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
     if (parts > 2 && wb_has_ranks(e.problem)) return true;  // it may be rounded after each
-    for (int n = 0; n < COUNT(ways); n++)
-        forms[n + 1] =
-            (form){ways[n].says, O_off && parts > 1 && !forms[1].is && is_merged(ways[n].by, O_of, L_of, m, parts, O)};
+    const bool of_2 = O_off && parts > 1 && is_merged(LN2, O_of, L_of, m, parts, O);
+    const form forms[] = {
+        {"", 0},
+        {"2^(its L - m) takes the place of exp(its L - m)", of_2},
+        {"all parts have the same weight", O_off && parts > 1 && !of_2 && is_merged(0, O_of, L_of, m, parts, O)}};
     see(sums, O_off, 0, forms, COUNT(forms),
         "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");

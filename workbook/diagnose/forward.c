@@ -1,7 +1,5 @@
-// forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. walks.c and
-// softmax.c go on from here.
-//
-// The record has Q K^T before the mask, the weights P, and O before and after P V was added.
+// forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. The record has
+// Q K^T before the mask, the weights P, and O before and after P V was added.
 #include "evidence.h"
 
 static fit fit_heads[2] = {[0 ... 1] =
@@ -73,8 +71,7 @@ bool look_at_heads(const record *r, bool of_V)
                 if (e.table && p->b_row[0] >= 0 && head != key_head_of(p->b_row[0]) &&
                     head / s->kv_heads == key_head_of(p->b_row[0]) / s->kv_heads)
                     find(BY_HEADS - 1, "heads in a tile", "fetch",
-                         "rows of %c in one tile belong to key heads %d and %d: from a key of a head to the next, all "
-                         "heads of a key are in between",
+                         "rows of %c in one tile are of key heads %d and %d: a key's heads lie before the next key",
                          letter, key_head_of(p->b_row[0]), head);
                 if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
                 own[h] |= head == right_key_head(h);

@@ -1,5 +1,5 @@
 // masks.c - which rule a mask follows: the pairs that it hides, over all its tiles in all cases, against rules that
-// differ from the right one in one place. It is the mistake's name if it hides what was hidden; else tiles are told.
+// differ from the right one in one place. If none hides what was hidden, tiles are told.
 #include "evidence.h"
 
 static int row_of(const pairs *t, int a) { return head_of(t->row0) * e.s->q_len + t->query[a]; }

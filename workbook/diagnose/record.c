@@ -117,8 +117,14 @@ static int by_row(const void *a, const void *b)
     return of_x != of_y ? (of_x < of_y ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
 }
 
+static struct {
+    int row;
+    char says[60];
+} names[1024];  // of queries: observations are many
+
 bool record_read(record *r)
 {
+    memset(names, 0, sizeof names);
     const attention_shape *s = e.s;
     const bool paged = e.problem->signature == WB_DECODE;
     const float *at = e.products, *end = at + e.product_count;
@@ -185,18 +191,13 @@ int head_of(int row) { return row / e.s->q_len; }
 
 const char *name_of(int row)
 {
-    static struct {
-        int row, shape[3];
-        char says[60];
-    } names[1024], *of;  // observations are many
-    const int shape[] = {e.s->batch, e.s->q_heads, e.s->q_len}, h = head_of(row);
-    of = &names[row & (COUNT(names) - 1)];
-    if (*of->says && of->row == row && memcmp(of->shape, shape, sizeof shape) == 0) return of->says;
-    of->row = row, memcpy(of->shape, shape, sizeof shape);
-    snprintf(of->says, sizeof of->says, "query %d", query_of(row));
-    if (shape[1] > 1) APPEND(of->says, " of head %d", h % shape[1]);
-    if (shape[0] > 1) APPEND(of->says, " of sequence %d", h / shape[1]);
-    return of->says;
+    const int heads = e.s->q_heads, h = head_of(row), at = row & (COUNT(names) - 1);
+    char *const says = names[at].says;
+    if (*says && names[at].row == row) return says;
+    names[at].row = row;
+    const int n = snprintf(says, 60, heads > 1 ? "query %d of head %d" : "query %d", query_of(row), h % heads);
+    if (e.s->batch > 1) snprintf(says + n, 60 - (size_t)n, " of sequence %d", h / heads);
+    return says;
 }
 
 int right_key_head(int head)

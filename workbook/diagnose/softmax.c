@@ -77,7 +77,7 @@ static void see_lanes(const step *t, int i, bool lanes, const char *q)
         double most = 0, all = 0;
         for (int c = 2 * k; c < t->S->cols; c += c % 2 ? 7 : 1)
             most = fmax(most, weight_at(t, i, c)), all += weight_at(t, i, c);
-        largest &= all == 0 || near_to(most, 1, 0.02), sum &= all == 0 || near_to(all, 1, 0.02);
+        largest &= !all || near_to(most, 1, 0.02), sum &= !all || near_to(all, 1, 0.02);
     }
     const form forms[] = {{"", 0},
                           {"subtracts its own maximum", lanes && largest},
@@ -307,14 +307,12 @@ void see_empty_row(int row)
     for (int j = 0; j < e.s->kv_len; j++)
         if (sees(row, j)) return;
     while (d > 0 && O[d] == 0) d--;
-    char is[2][30] = {"not written", "not written"};
-    if (was_written(O + d)) snprintf(is[0], sizeof is[0], "%.4g", isnan(O[d]) ? NAN : O[d]);
-    if (was_written(&L)) snprintf(is[1], sizeof is[1], "%.4g", isnan(L) ? NAN : L);
     if (O[d] != 0 || L != -INFINITY)
         find(BY_SUM, O[d] != 0 ? "empty_rows_O" : "empty_rows_L",
              was_written(O) ? "empty rows|finalize" : "lists|empty rows|finalize",
-             "%s sees no key: its O should be 0 and its L -infinity; O[%d] is %s, and L is %s%s", name_of(row), d,
-             is[0], is[1], L > -1e38f || !isfinite(L) ? "" : ", from the initial m and an l that is not 0");
+             "%s sees no key: its O should be 0 and its L -infinity; O[%d] is %.4g%s, and L is %.4g%s", name_of(row), d,
+             isnan(O[d]) ? NAN : O[d], was_written(O + d) ? "" : " (not written)", isnan(L) ? NAN : L,
+             L > -1e38f || !isfinite(L) ? "" : ", from the initial m and an l that is not 0");
 }
 
 // Hidden keys with one weight, whatever their scores, or one too low for these. run: the row's maximum, with these.
