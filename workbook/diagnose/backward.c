@@ -18,7 +18,8 @@ static fit fit_bits[3] = {FIT(BY_L + 1, "dS for dQ|recompute for dQ", .joint = T
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "dK scale|sum of the parts"),
                          FIT(BY_END, "dV|sum of the parts|dK scale")};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = ", which equals the sum of ");
-static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ", which equals minus the sum of ");
+static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ", which equals minus the sum of ",
+                            .by = {{"32", "sum of the block|rows of the head"}});
 
 static const attention_shape *s;
 static double s2;
@@ -228,40 +229,13 @@ static void look_at_end(const record *r, int output)
 // As long as that gap is as shipped a head has the rows of its thread 0 alone: only one row can be looked at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 
-// Whether the sums of all heads lack the same rows of each sequence: the last ones, or the first.
-static void look_at_rows_left_out(void)
-{
-    const int N = s->q_len;
-    int *const fits = allocate(2 * (size_t)N, sizeof *fits);  // of rows from i on, and of those before
-    double *const before = allocate((size_t)N + 1, sizeof *before);
-    for (int h = 0; h < s->q_heads; h++) {
-        double size = 0;
-        for (int i = 0; i < N; i++) {
-            before[i + 1] = before[i];
-            for (int row = h * N + i; row < all_rows(); row += s->q_heads * N) {
-                const double term = exp(e.sink_logits[h] - e.L[row]) * e.delta[row];
-                before[i + 1] += term, size += fabs(term);
-            }
-        }
-        for (int n = 0; n < 2 * N; n++)
-            fits[n] += fabs(e.dsinks[h] + (n % 2 ? before[n / 2] : before[N] - before[n / 2])) <= 3e-6 * size;
-    }
-    for (int n = 2; n < 2 * N && fits[0] < s->q_heads; n++)
-        if (fits[n] == s->q_heads && fits[n] > 1)
-            find(BY_END, "rows left out",
-                 n / 2 == 32 || n / 2 == 1 ? "sum of the block|rows of the head" : "rows of the head",
-                 "in each sequence, the rows %s row %d are not added to dsinks", n % 2 ? "behind" : "before",
-                 n / 2 - n % 2);
-    free(fits), free(before);
-}
-
+#define TERM "exp(s - L) delta"
 static void look_at_dsinks(void)
 {
     if (s->q_len > 1 && !block_is_summed()) return;
-    look_at_rows_left_out();
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[7 + POWERS] = {0}, size = 0;
+        double sum[10 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -270,14 +244,18 @@ static void look_at_dsinks(void)
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
             rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2], rest[4] -= exp(x - L);
+            rest[5] += i < 32 ? right : 0, rest[6] += i % 32 ? 0 : right, rest[7] += i + 1 < s->q_len ? right : 0;
         }
-        for (int n = 5; n < 7; n++) sum[POWERS + n] = nearly(got, sum[0], size, n == 5);
+        for (int n = 8; n < 10; n++) sum[POWERS + n] = nearly(got, sum[0], size, n == 8);
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
-                "+ exp(s - L) delta| " POWERS_OF(
-                    "s", "L", " delta") "| exp(scale s - L) delta| exp(s - L) delta, with s of the key head"
-                                        "| exp(s - L) delta over the first sequence only"
-                                        "| exp(s - L) delta over the first sequence's rows, once for each sequence| "
-                                        "exp(s - L)" ROUNDED("exp(s - L) delta"),
+                "+ " TERM "| " POWERS_OF("s", "L", " delta") "| exp(scale s - L) delta| " TERM
+                                                             ", with s of the key head| " TERM
+                                                             " over the first sequence only| " TERM
+                                                             " over the first sequence's rows, once for each sequence"
+                                                             "| exp(s - L)| " TERM
+                                                             " over the first 32 rows of each sequence| " TERM
+                                                             " over every 32nd row alone| " TERM
+                                                             " over all rows of a sequence but the last" ROUNDED(TERM),
                 sum,
                 "dsinks[%d] should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d, but is %.5g",
                 h, sum[0], h, got);

@@ -39,10 +39,10 @@ static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
 
 static double s2, sink2;  // the scale; the logit of a row's sink, in base 2
-static double dot_of(const float *x, const float *y, int D)
+static double dot_of(const float *x, const float *y)
 {
     double sum = 0;
-    for (int d = 0; d < D; d++) sum += (double)x[d] * y[d];
+    for (int d = 0; d < e.s->head_dim; d++) sum += (double)x[d] * y[d];
     return sum;
 }
 
@@ -146,21 +146,19 @@ typedef struct row_seen {
     int tiles, keys;
 } row_seen;
 
-#define SUBTRACTS \
-    "in tile %d of the loop, the weights of %s are 2^(S - c) in base 2 with c = %.4g, but its largest S so far is " \
-    "%.4g"
+#define SUBTRACTS "in tile %d, weights of %s are 2^(S - c) in base 2 with c = %.4g, but its largest S so far is %.4g"
+static bool same_m(double a, double b) { return fabs(a - b) < 0.012 + 1e-4 * fabs(b); }
+
 // stayed: the m of a row that grows when a score exceeds it by 8.
 static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
     const double *const runs = seen->runs, *const tile = seen->tile, run = runs[t], top = tile[t];
     const double to_S = s2 != 0 ? 1 / s2 : 1;
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
-    const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
-    const bool kept = t > 0 && fabs(m - before) < 0.012;
-    bool known = kept || fabs(m - sink2) < 0.012 + 1e-4 * fabs(m);
-    for (int n = 0; n <= t; n++) known |= fabs(runs[n] - m) < 0.012 + 1e-4 * fabs(m);
+    const bool fresh = same_m(m, run), kept = t > 0 && fabs(m - before) < 0.012;
+    bool known = kept || same_m(sink2, m) || (m > before && same_m(top, m));
+    for (int n = 0; n <= t; n++) known |= same_m(runs[n], m);
     if (fresh && before == -INFINITY) lowest = fmin(lowest, m);
-    known |= m > before && fabs(top - m) < 0.012 + 1e-4 * fabs(m);
     if ((kept || !fresh) && m > run - 8.1 && known) return;
     if (!fresh && before == -INFINITY && run < m + 8.1) {
         if (!*at_start.says) start = m;
@@ -171,8 +169,8 @@ static void look_at_maximum(const char *q, int t, double m, double before, const
     const form early[] = {{"", run},
                           {"all scores so far, l: the division by l belongs after the last tile", m + log2(seen->l)},
                           {"this tile: only the last l divides, after the last tile", m + log2(seen->weights)}};
-    see(&fit_early, m, 0.012 + 2e-4 * fabs(m), early, COUNT(early),
-        "in tile %d of the loop, the weights of %s are not 2^(S - m)", t, q);
+    see(&fit_early, m, 0.012 + 2e-4 * fabs(m), early, COUNT(early), "in tile %d, weights of %s are not 2^(S - m)", t,
+        q);
     see_sum(&fit_m, m, 0.012 + 2e-4 * fabs(m),
             e.problem->on_host ? "+ max of S so far| max of S in this tile alone| max of S so far, before the mask"
                                : "+sl (max of S so far)| (max of S in this tile alone)| (max of S so far, before the "
@@ -186,7 +184,7 @@ double rescaled_by(const step *from, const step *to, int i)
     const int D = e.s->head_dim;
     if (!to->P) return 0;
     const float *x = from->P->after + i * D, *y = to->P->before + i * D;
-    const double size = dot_of(x, x, D), factor = size > 0 ? dot_of(x, y, D) / size : 0;
+    const double size = dot_of(x, x), factor = size > 0 ? dot_of(x, y) / size : 0;
     double off = 0;
     for (int d = 0; d < D; d++) off += pow(y[d] - factor * x[d], 2);
     if (!isfinite(off)) return -INFINITY;
@@ -196,14 +194,12 @@ double rescaled_by(const step *from, const step *to, int i)
 static void look_at_rescaling(const char *q, int t, const step *from, const step *to, int i, double old, double m,
                               double l)
 {
-    const int D = e.s->head_dim;
-    const float *x = from->P->after + i * D;
+    const float *x = from->P->after + i * e.s->head_dim;
     const double delta = old - m, right = exp2(delta), factor = rescaled_by(from, to, i);
-    if (!(dot_of(x, x, D) > 0) || right < 1e-6 || !isfinite(factor)) return;
+    if (!(dot_of(x, x) > 0) || right < 1e-6 || !isfinite(factor)) return;
     see_sum(&fit_alpha, factor > 0 ? log2(factor) : -1e9, 0.025, "+ (m_old - m_new)| log2(l)",
             (double[]){delta, log2(l)},
-            "from tile %d to tile %d of the loop, m of %s grows by %.4g, so O must be multiplied by 2^%.4g = "
-            "%.4g, but is multiplied by %.4g",
+            "from tile %d to tile %d, m of %s grows by %.4g, so O must be multiplied by 2^%.4g = %.4g, but is by %.4g",
             t, t + 1, q, -delta, delta, right, factor);
 }
 
@@ -241,11 +237,10 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const char *const q = name_of(row);
     const int D = e.s->head_dim;
     const float *sum = last->P->after + i * D, *O = row_of_O(row);
-    const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
-    const double L_keys = (end + log2(l)) * LN2;
-    const double term = e.sink_logits ? exp(e.sink_logits[head_of(row) % e.s->q_heads] - L_keys) : 0;
+    const double end = seen->m, l = seen->l, size = dot_of(O, O), slack = e.problem->on_host ? 2e-3 : 0.01;
     const bool sink = e.sink_logits;
-    const double factor = 1 + term, used = size > 0 ? dot_of(sum, O, D) / size : INFINITY;
+    const double L_keys = (end + log2(l)) * LN2, term = sink ? exp2(sink2 - L_keys * LOG2E) : 0;
+    const double factor = 1 + term, used = size > 0 ? dot_of(sum, O) / size : INFINITY;
     double off = 0, largest = 0, spread = 0, smallest = 0;
     bool divided_by_0 = true, is_nan = true;
     for (int d = 0; d < D; d++) {
@@ -257,8 +252,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const double right = L_keys + log1p(term), L = e.out[1] ? e.out[1][row] : right;
     const bool clear = !sink || l * term < 1e30;  // float32 overflows early
     if (!clear && *overflow_of(L, log(term)))
-        find(BY_L, "exp(s - L)", "finalize|logit", "L of %s should be %.4g, but is infinite%s", q, right,
-             overflow_of(L, log(term)));
+        find(BY_L, "exp(s - L)", "finalize|logit", "L of %s should be %.4g%s", q, right, overflow_of(L, log(term)));
     if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
     if (divided_by_0 && !sink)
