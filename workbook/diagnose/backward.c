@@ -24,7 +24,6 @@ static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ", which equals
 static const attention_shape *s;
 static double s2;
 
-// Whether the query sees the key, which may be of another head.
 static bool sees_pair(int q, int k) { return meets(q, k) && sees(q, key_of(k)); }
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
@@ -225,8 +224,7 @@ static void look_at_end(const record *r, int output)
     }
 }
 
-// dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
-// As long as that gap is as shipped a head has the rows of its thread 0 alone: only one row can be looked at.
+// dsinks of 12. As long as that gap is as shipped, a head has the rows of its thread 0 alone: one row is looked at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 
 #define TERM "exp(s - L) delta"

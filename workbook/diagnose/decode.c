@@ -11,8 +11,7 @@ static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
 
-// Pages of K that are read for each sequence, against those of the table. False if there are others; that pages are
-// missing is for the walk to say.
+// Whether all pages of K that are read for a sequence are its own. That some are missing is for the walk to say.
 bool look_at_pages(const record *r)
 {
     const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + e.c->page - 1) / e.c->page + 1;
@@ -35,7 +34,6 @@ bool look_at_pages(const record *r)
     return true;
 }
 
-// Where the scales of the key in this row of K are.
 static int scale_at(int row)
 {
     const int size = e.c->page, H = e.s->kv_heads, page = row / H / size;
@@ -112,8 +110,7 @@ void look_at_merge(const record *r)
 static int scaled_pairs, scaled_misses;  // in all cases
 
 #define OF "(S K_scale + the term of V_scale), with the scales of "
-// log2 of the weights of a row in a tile, less that of its first: what scores and weights are multiplied by. False if
-// more are wrong than a few.
+// What scores and weights are multiplied by, from a row's first weight in a tile to others. False: many are wrong.
 bool look_at_scales(const record *r)
 {
     enum { SCALED = 13, LOADED = 16 };
@@ -132,11 +129,9 @@ bool look_at_scales(const record *r)
                 const int page = e.c->page, of_page = at / page / H * H * page;
                 if (isnan(P))
                     find(BY_SCALES, "", "scales sent|scores|weights",
-                         "%s gives the weight NaN to key %d, although its score and its scales are numbers: was "
-                         "another scale read?",
+                         "%s gives the weight NaN to key %d, although its score and its scales are numbers",
                          name_of(S->a_row[i]), key_of(S->b_row[c]));
                 if (isnan(P)) continue;
-                // Scales that lie elsewhere, both of them.
                 const int next = of_page / H / page + 1 < pages ? of_page + H * page : of_page;
                 const int other[] = {at - page * h, of_page + (h + 1) % H * page + row, at - row + row % LOADED,
                                      next + at - of_page};

@@ -2,9 +2,8 @@
 // Runs the worker of the CPU execution layer (WB_WORKER) on a few small cases in which mistakes differ (cases.c), and
 // on each CASE (--only: on these alone), with a record of the products of matrices (layer_requests.h). The first wrong
 // step is named, unless it can only be wrong in gaps that FILE has as shipped. Silence is better than a wrong name.
-// --record: for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if that is wrong by a known formula,
-// or no part has a sequence's last keys; "relation" if one explains all that was seen; else "step". -v: prints id and
-// gaps, too.
+// --record: an outcome's `step` and `gaps` (score/outcome.h): "address" if that is wrong by a known formula, or no part
+// has a sequence's last keys; "relation" if one explains all that was seen; else "step". -v: prints id and gaps, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/score.h"
 #include "score/outcome.h"

@@ -30,7 +30,6 @@ static int of_K(const row_in_tile *x) { return exponent_of(e.K_exponent, x->kv_h
 static int of_V(const row_in_tile *x) { return exponent_of(e.V_exponent, x->kv_head, x->tile); }
 static double right_factor(const row_in_tile *x) { return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_K(x)); }
 
-// False if there is nothing to be seen.
 static bool read_row(row_in_tile *x, const step *t, int i)
 {
     const product *S = t->S, *PV = t->P;
@@ -53,8 +52,7 @@ static bool read_row(row_in_tile *x, const step *t, int i)
 
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
-// Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing.
+// Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain.
 static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
 {
     bool fits = true;
@@ -105,7 +103,7 @@ static void look_at_rescaling(const row_in_tile *was, const row_in_tile *is, dou
         query_of(is->q));
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
             "by its weights, 2^(score + V's exponent - m), m of query %d grows by %.2f in the tile that starts at key "
-            "%d, so its O must be multiplied by %.4g, but is multiplied by %.4g",
+            "%d, so its O must be multiplied by %.4g, but is by %.4g",
             query_of(is->q), grown, is->tile * TILE, exp2(-grown), factor);
 }
 

@@ -46,7 +46,7 @@ static inline bool is_backward(void) { return e.problem->signature == WB_BACKWAR
 static inline bool is_listed(void) { return e.problem->signature == WB_BLOCK_MASK; }
 static inline const float *row_of_O(int row) { return e.out[0] + row * e.s->head_dim; }  // what came out
 
-// Zeros, which stay until the program ends: at once, where there is no memory.
+// Zeros, which stay until the program ends.
 void *allocate(size_t count, size_t size);
 
 // Writes behind what an array of characters has, as much as there is room for.
@@ -69,8 +69,8 @@ extern finding best;  // the first step that is wrong, in all cases so far; rank
 bool has_gap(const char *gaps);  // whether the problem has one of these
 // Whether none of these gaps is as shipped, or, where the problem has none of them, none of all.
 bool worth_naming(const char *gaps);
-// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not; whether it does. Of a
-// case whose answer passes nothing is kept but waste.
+// Keeps a finding that comes before `best`, or is as early and pinned down where that is not, and returns whether it
+// does. Of a case whose answer passes nothing is kept but waste.
 LIKE_PRINTF(4) bool find(int rank, const char *id, const char *gaps, const char *format, ...);
 
 // A relation: how it reads, and what it says of what is looked at. The first of a list is the right one.
@@ -171,9 +171,9 @@ void block_of(const record *r, int n, int *low, int *high);
 // Of rows of tensors: which query, or key, of its head; which head through all batches. Keys of a paged cache count in
 // their sequence; of a page that no sequence has, NOBODYS_ROW.
 int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
-const char *name_of(int row);          // "query 3 of head 1", without a head that is the only one; stays for a while
-int right_key_head(int head);          // that query head `head` reads, through all batches
-int head_of_query(int row);            // which key head the query in this row of Q reads
+const char *name_of(int row);  // "query 3 of head 1", without a head that is the only one; stays for a while
+// Through all batches: the key head that query head `head` reads, or the query in this row of Q.
+int right_key_head(int head), head_of_query(int row);
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
 bool meets(int q, int k);              // whether the key in row k of K is of the head that query reads
 bool was_written(const float *x);      // this number of an output, by the function
@@ -218,15 +218,11 @@ void look_at_hidden_nan(mask_kind kind, const step *t);  // weights of a forward
 void look_at_forward(void), look_at_backward(void), look_at_delta(void), look_at_ranks(void), look_at_rows(void);
 // What fits say may hang on what others have seen: settled at the end.
 void settle_masks(void), settle_softmax(void), settle_backward(void);
-// Parts of these.
-bool look_at_heads(const record *r, bool of_V);  // false if they are wrong
-void look_at_softmax(const record *r);           // softmax.c: what each row makes of its scores
+// Parts of these; false: something is wrong.
+bool look_at_heads(const record *r, bool of_V), look_at_pages(const record *r), look_at_scales(const record *r);
+void look_at_softmax(const record *r), look_at_merge(const record *r), look_at_e4m3(const record *r);
+void look_at_fragments(const record *r);  // of products that are one mma each
+void see_empty_row(int row);              // that sees no key
+double scale_of_key(int row);             // what the scores of this row of K are to be multiplied by
 // By what a row of O was multiplied between two products; NaN: it is no multiple; -infinity: not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);           // that sees no key
-bool look_at_pages(const record *r);   // decode.c
-double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
-bool look_at_scales(const record *r);  // false if they are wrong
-void look_at_merge(const record *r);
-void look_at_e4m3(const record *r);       // e4m3.c
-void look_at_fragments(const record *r);  // fragments.c: of products that are one mma each

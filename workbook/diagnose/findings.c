@@ -84,7 +84,6 @@ typedef struct term {
     factor right;
 } term;
 
-// One more form: the terms with these factors.
 static int add_sum(const fit *f, form *forms, int n, const term *terms, const factor *is, int count)
 {
     static const char *const scales[] = {" / scale^2", " / scale", "", "scale ", "scale^2 "};
@@ -134,8 +133,7 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
     const bool right = fabs(seen - forms[0].is) <= tolerance;
     const int each = f->looks < 2000 ? 8 : 61;  // some of them will do
     if ((right || f->wrong > 500) && f->count && f->looks++ % each) return;
-    // Of those that are right none is gone, or one is, or all are; and another has come, or one or all have another
-    // factor.
+    // Of the right ones none, one, or all are gone; and another has come, or one or all have another factor.
     for (int gone = -1; gone <= count - (rights < 2); gone++)
         EACH_PAIR (turn, count + (rights > 1), change, COUNT(changes)) {
             const int t = (turn + count) % (count + (rights > 1));  // first that all have another factor

@@ -47,7 +47,6 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
-    const char *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
     char whose[60] = "";
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
@@ -95,7 +94,8 @@ bool look_at_heads(const record *r, bool of_V)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
     if (*whose && !wrong)
-        find(is_listed() ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
+        find(is_listed() ? BY_WALK : BY_HEADS, "",
+             e.problem->on_host ? "bound" : "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
              "%s meets a row that is no row of %c: from past the last key, or not written yet", whose, letter);
     return !wrong && !nobodys;
 }
@@ -129,8 +129,7 @@ static double score_of(const product *S, int i, int c)
     return S->after[i * S->cols + c] * (e.K_scale && S->b_row[c] >= 0 ? scale_of_key(S->b_row[c]) : 1);
 }
 
-// Scores far below underflow are no sign: such pairs stay unclear. Nor is a weight of 0 in a row that has an infinite
-// or NaN one: m is infinite, too.
+// Unclear are scores far below underflow, and a weight of 0 in a row with an infinite or NaN one: m is infinite, too.
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
     const product *S = t->S, *PV = t->P;

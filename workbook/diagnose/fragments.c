@@ -1,5 +1,4 @@
-// fragments.c - problem 19: whose rows the factors of each mma are, chunk by chunk of eight numbers, and of what the
-// weights are made.
+// fragments.c - problem 19: whose rows the factors of each mma are, by chunks of eight, and of what weights are made.
 #include "evidence.h"
 
 static fit fit_keys = FIT(BY_HEADS, "keys", .joint = ": ", .exact = true);
@@ -88,7 +87,6 @@ static void look_at_lanes(double m[8][4])
              "rows 0 and 1 subtract the same number, as do rows 2 and 3, and so on: the maximum is over eight lanes");
 }
 
-// What each register is made of.
 static void look_at_weights(const product *p, int key)
 {
     double m[8][4];

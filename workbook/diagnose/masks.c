@@ -21,10 +21,12 @@ static fit masks[MASKS] = {
 static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
                                          [WINDOW] = "in tiles left of the diagonal, ",
                                          [SINKS] = "in tiles of sinks, "};
+static const char *place_of(mask_kind kind) { return e.problem->window && where[kind] ? where[kind] : ""; }
+static bool is_guarded(mask_kind kind) { return kind == WINDOW || kind == DKDV || kind == DQ; }
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-// Tiles by what a mask hides of them: of each sort the first, in the case that is shown. OTHER: none of these.
-enum { RIGHT, NOTHING, NOT_AFTER, NOT_OLD, OTHER, SORTS };
+// Tiles by what a mask hides of them: of each sort the first, in the case that is shown.
+enum { RIGHT, NOTHING, OTHER, SORTS };
 static struct {
     char of[WB_CASE_TEXT], first[SORTS][90];
 } tiles[MASKS];
@@ -84,8 +86,7 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     return n;
 }
 
-// Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, one off, or has another
-// number in it, or that are joined in another way. Returns how many there are.
+// Whether each rule hides a pair: the right one; a condition is gone, one off, joined otherwise, has another number.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, bool right, form *forms)
 {
     int n = 0;
@@ -111,8 +112,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                            {"i", i},
                            {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
-    const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
-    const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
+    const bool runs = !is_guarded(kind) || k1 > q0 || k0 <= q1 - W;
     RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
@@ -157,29 +157,25 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    const bool two = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
-    bool is[SORTS] = {true, true, two, two, true};
+    bool is[SORTS] = {true, true, true};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
     // Of a window as long as all keys nobody knows whether the mask runs left of the diagonal.
-    if ((kind == WINDOW || kind == DKDV || kind == DQ) && e.problem->window && e.s->window >= e.s->kv_len &&
-        t->key0 + t->keys <= t->query[0])
-        return;
+    if (is_guarded(kind) && e.problem->window && e.s->window >= e.s->kv_len && t->key0 + t->keys <= t->query[0]) return;
     EACH_PAIR (a, t->queries, b, t->keys) {
         hide[a][b] = !sees(row_of(t, a), t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
     }
     EACH_PAIR (a, t->queries, b, t->keys) {
         const int got = t->fate[a * t->keys + b], i = t->query[a], j = t->key[b];
-        const bool like[] = {hide[a][b], false, hide[a][b] && j <= i, hide[a][b] && j > i};
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR) continue;
-        for (int n = 0; n < OTHER; n++) is[n] &= like[n] == (got == HIDDEN);
-        if (like[RIGHT] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
+        is[RIGHT] &= hide[a][b] == (got == HIDDEN), is[NOTHING] &= got != HIDDEN;
+        if (hide[a][b] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%s%s%s gives %s to key %d, which %s", kernel(by_keys), e.problem->window && where[kind] ? where[kind] : "",
-            name_of(row_of(t, a)), got == HIDDEN ? "no weight" : "a weight", j,
+            "%s%s%s gives %s to key %d, which %s", kernel(by_keys), place_of(kind), name_of(row_of(t, a)),
+            got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
@@ -193,8 +189,7 @@ void add_to_mask(mask_kind kind, const pairs *t)
         APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d", name_of(row_of(t, 0)), t->key0);
 }
 
-// A weight that is NaN of a hidden key, where those of others are numbers: no m is to blame. If these are 0, m is
-// infinite.
+// A weight that is NaN of a hidden key, where others are numbers: no m is to blame, unless these are 0.
 void look_at_hidden_nan(mask_kind kind, const step *t)
 {
     const product *const S = t->S;
@@ -211,8 +206,8 @@ void look_at_hidden_nan(mask_kind kind, const step *t)
         if (nan < 0 || !seen || !numbers) continue;
         find(BY_MASK - 1, zeros ? "hidden by +infinity" : "0 times -infinity",
              e.K_scale && !zeros ? "scores" : masks[kind].gaps,
-             "%s%s gives the weight NaN to key %d, which %s, and %s to the keys that it sees%s",
-             e.problem->window && where[kind] ? where[kind] : "", name_of(S->a_row[i]), t->first + nan,
+             "%s%s gives the weight NaN to key %d, which %s, and %s to the keys that it sees%s", place_of(kind),
+             name_of(S->a_row[i]), t->first + nan,
              t->first + nan < keys_of(S->a_row[i]) ? "it does not see" : "does not exist",
              zeros ? "0" : "finite weights",
              zeros       ? ": m is infinite. Hidden scores must be -infinity; infinity minus infinity is NaN"
@@ -224,14 +219,14 @@ void look_at_hidden_nan(mask_kind kind, const step *t)
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    static const char *const how[] = {"all is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
     static char text[MASKS][400];
     for (fit *f = masks; f < masks + MASKS; f++) {
         const int kind = (int)(f - masks);
         f->mute = !f->fails, f->none = text[kind], *text[kind] = 0;
         for (int n = OTHER; n-- > 0 && !*tiles[kind].first[OTHER];)
             if (*tiles[kind].first[n])
-                APPEND(text[kind], "%s%s, %s", *text[kind] ? "; " : ": ", tiles[kind].first[n], how[n]);
+                APPEND(text[kind], "%s%s, %s", *text[kind] ? "; " : ": ", tiles[kind].first[n],
+                       n ? "nothing is hidden" : "all is right");
         if (!f->joint)
             f->joint = !e.problem->window ? RULE_IS("j > i")
                        : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")

@@ -1,5 +1,4 @@
-// record.c - the record of products (layer_requests.h), each with the rows of Q, K, V or dO that its factors are; and
-// what rows are.
+// record.c - the record of products (layer_requests.h), with the rows that their factors are; and what rows are.
 #include "evidence.h"
 
 const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};

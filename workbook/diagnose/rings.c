@@ -37,7 +37,6 @@ static void cut_tensors(void)
     }
 }
 
-// Of some rows: of which tensor they are, from where on, and how many of them.
 enum { ELSE = -1, ZEROS = -2, NANS = -3 };
 typedef struct place {
     int of, rank;
@@ -71,7 +70,6 @@ static place of_chunk(int t, int chunk)
     return (place){t, rank, rank == chunk ? 0 : rows_of(t, wb_chunk_rows(e.c, rank)),
                    rows_of(t, wb_chunk_rows(e.c, chunk))};
 }
-// Rows that are alike are the same.
 static bool same(place a, place b)
 {
     const float *x = a.of < 0 ? NULL : shards[a.rank][a.of], *y = b.of < 0 ? NULL : shards[b.rank][b.of];
@@ -178,8 +176,8 @@ static void see_keys_sent(int rank, int turn, tensor t)
         if ((!same(m->at[0], beside) || besides++) && (!other || m->at[0].of == (int)t)) other = m;
     }
     find(BY_WALK + 2 * turn, "keys_sent", backward() ? "keys" : "travel",
-         "in step %d, rank %d sends %s, but should send %s, which it holds", turn, rank,
-         other ? called(other->at[0]) : "nothing", called(want));
+         "in step %d, rank %d sends %s, but should send %s", turn, rank, other ? called(other->at[0]) : "nothing",
+         called(want));
 }
 
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;

@@ -10,8 +10,7 @@ static bool is_count(double x)
     return n > -0.02 && n < 100 && fabs(n - rint(n)) < 0.02;
 }
 
-// How often the columns of each group, of the row itself and of `near` rows before and behind it, count in y, one after
-// another; false if y is no such sum. Rows are looked at that are `apart`, from `from` on.
+// How often each group of columns, of a row and of `near` beside it, counts in every `apart`-th y; false: it is no sum.
 static bool counts_of(int groups, int near, int from, int apart, double count[MOST_TERMS])
 {
     const int rows = (int)e.c->rows, cols = (int)e.c->cols, width = (cols - 1) / groups + 1;
@@ -60,12 +59,10 @@ static void look_at_columns(int apart)
         snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
     if (apart > 1) snprintf(whose, sizeof whose, "rows %d, %d, %d, ...", of, of + apart, of + 2 * apart);
     find(BY_SUM, "columns",
-         *right && cols % APART == 0      ? "reduce|store|who"  // all begin at alike addresses
-         : end == cols && end - begin < 8 ? "ends|load"
-         : lanes                          ? "reduce|load"
-         : begin && count[first] > 1      ? "ends|load"
-         : begin                          ? "load|reduce|ends"
-                                          : "load|reduce",
+         *right && cols % APART == 0 ? "reduce|store|who"  // alike addresses
+         : (end == cols && end - begin < 8) || (begin && count[first] > 1 && !lanes) ? "ends|load"
+         : begin && !lanes                                                           ? "load|reduce|ends"
+                                                                                     : "reduce|load",
          "%s of %s%s %s added to y %.3g times, but must be added once%s%s", columns, whose, which,
          end - begin > 1 ? "are" : "is", rounded(count[first]),
          *right ? "; only these of each eight rows are right: " : "", right);

@@ -1,22 +1,19 @@
-// softmax.c - what each row of a forward makes of its scores: what it subtracts, how it rescales O, by what it divides
-// it, and L.
-// m follows from scores and their weights, the factor of the rescaling from O after one product and before the next, l
-// from O at the end and what came out.
+// softmax.c - what each row of a forward makes of its scores: m, from scores and weights; how it rescales O, from O
+// after a product and before the next; and l, from O at the end and what came out.
 #include "evidence.h"
 
-#define MASK_GAPS "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
+#define STEPS_OF_m "rescale|max|accumulate|softmax"
+#define MASK_GAPS  "mask of the diagonal|mask of the window|mask of the sinks|mask|tail|packed rows"
 
-static fit fit_slope =
-    FIT(BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax",
-        .joint = "; the exponent contains ", .zero = "; they are the same for all scores: is m far from every score?",
-        .by = {{"=0", "rescale|max|accumulate|softmax"}});
-static fit fit_lanes =
-    FIT(BY_EXPONENT, "rescale|max|accumulate|softmax", .joint = ": each of the four lanes that share the row ");
+static fit fit_slope = FIT(
+    BY_EXPONENT, "accumulate|softmax", .others = "accumulate|max|rescale|softmax", .joint = "; the exponent contains ",
+    .zero = "; they are the same for all scores: is m far from every score?", .by = {{"=0", STEPS_OF_m}});
+static fit fit_lanes = FIT(BY_EXPONENT, STEPS_OF_m, .joint = ": each of the four lanes that share the row ");
 static fit fit_m =
     FIT(BY_MAXIMUM, "max|rescale|accumulate|softmax", .joint = "; c is ", .zero = "; no maximum is subtracted",
         .by = {{"=0", "accumulate|max|softmax"},
                {"=max of S in this tile alone", "max|accumulate"},
-               {"in this tile alone)", "rescale|max|accumulate|softmax"},
+               {"in this tile alone)", STEPS_OF_m},
                {"before the mask", MASK_GAPS},
                {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
 // A factor of the weights that is no m: they tell the product alone.
@@ -99,7 +96,7 @@ static double subtracted(const step *t, int i, int *weights)
         const double P = weight_at(t, i, c), score = score_at(t, i, c);
         const bool seen = is_seen(S, i, c);
         if (!isfinite(P) && seen) {
-            find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "rescale|max|accumulate|softmax",
+            find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", STEPS_OF_m,
                  "%s has a weight that is %s in the tile that starts at key %d%s", q, isnan(P) ? "NaN" : "infinite",
                  t->first,
                  isnan(P) ? "; infinity minus infinity is NaN, and so is 0 times infinity"
@@ -139,10 +136,10 @@ static void see_sink(fit *f, int head, double m, double l, double seen, double p
             is, "%s", says);
 }
 
-// What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
-// subtracts, the tile's weights, and their sum, as it is right and without a rescaling.
+// What was seen of a row: its largest score so far, and in this tile (top); what it subtracts, the tile's weights, and
+// their sum, as it is right and without a rescaling.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], all, m, weights, l, plain;  // all: the largest score, of hidden keys, too
+    double runs[STEPS], top, all, m, weights, l, plain;  // all: the largest score, of hidden keys, too
     int tiles, keys;
 } row_seen;
 
@@ -152,8 +149,7 @@ static bool same_m(double a, double b) { return fabs(a - b) < 0.012 + 1e-4 * fab
 // stayed: the m of a row that grows when a score exceeds it by 8.
 static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
-    const double *const runs = seen->runs, *const tile = seen->tile, run = runs[t], top = tile[t];
-    const double to_S = s2 != 0 ? 1 / s2 : 1;
+    const double *const runs = seen->runs, run = runs[t], top = seen->top, to_S = s2 != 0 ? 1 / s2 : 1;
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = same_m(m, run), kept = t > 0 && fabs(m - before) < 0.012;
     bool known = kept || same_m(sink2, m) || (m > before && same_m(top, m));
@@ -231,7 +227,6 @@ static bool divided_by_lane(const float *sum, const float *O, double l)
     return apart && fabs(all - l) <= 0.02 * l;
 }
 
-// The end of a row.
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
     const char *const q = name_of(row);
@@ -285,8 +280,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                 (double[]){l, 1, seen->weights, seen->plain}, "%s", says);
     if (O_wrong || !e.out[1]) return;
     snprintf(says, sizeof says,
-             "O of %s is correct, but L is not ln(2) (m + log2(l%s)) with m = %.4g and l = %.4g%s: it should be "
-             "%.4g, but is %.4g%s",
+             "O of %s is correct, but L = ln(2) (m + log2(l%s)), with m = %.4g and l = %.4g%s, should be %.4g, and is "
+             "%.4g%s",
              q, sink ? " with the sink's term" : "", end, l, with_sink, right, L, overflow_of(L, right));
     if (sink)
         see_sink(&fit_L, head_of(row), end * LN2, l, l * exp(L - L_keys), 0.002 + 0.001 * fabs(right), says);
@@ -361,7 +356,7 @@ static void look_at_row(int i)
             if (S->b_row[c] >= 0) seen.all = fmax(seen.all, score);
             if (is_seen(S, i, c)) visible++, tile = fmax(tile, score);
         }
-        seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
+        seen.runs[t] = run = fmax(run, tile), seen.top = tile, seen.keys += visible;
         look_at_hidden(q, &steps[t], i, fmax(run, seen.all));
         const double now = subtracted(&steps[t], i, &given);
         if (given ? isnan(now) : visible) return;

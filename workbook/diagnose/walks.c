@@ -31,8 +31,7 @@ static bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Where a product belongs in a step: of a backward, scores are dP, and sums go by what they add up, unless two meet the
-// same rows.
+// Where a product belongs in a step: scores are dP, and sums go by what they meet, unless two meet the same rows.
 static const product **place_in(step *t, const product *p)
 {
     const product **own = !is_backward() || (by_keys && p->right == OF_dO) ? &t->P : &t->dS,
@@ -41,8 +40,7 @@ static const product **place_in(step *t, const product *p)
     return by_keys && *own && !*other && (*own)->right == p->right && !goes_on(*own, p) ? other : own;
 }
 
-// It belongs to the first step that lacks it, rather to one that has the same rows. A second product for one sum of a
-// backward stands for both.
+// It belongs to the first step that lacks it, rather with the same rows. Of two for one sum the second stands for both.
 static void read_product(const product *first, const product *p)
 {
     const product **to = NULL;
@@ -139,7 +137,7 @@ static bool is_seen(const record *r, int n, const product *S)
     return !known;
 }
 
-// Of 15: whether this row of Q sees in part the tile with a key; and all tiles of its lists, in words, and how many.
+// Of 15: whether this row of Q sees a key's tile in part; and all tiles of its lists, in words, and how many.
 static bool is_in_part(int row, int key, char says[240], int *count)
 {
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
@@ -158,7 +156,7 @@ static bool is_in_part(int row, int key, char says[240], int *count)
     return found;
 }
 
-// What the walks of one kernel have: of each pair of a query and a key how often its tile comes, and gives it a weight.
+// Of each pair of a query and a key, how often a kernel's walks meet its tile, and give it a weight.
 typedef struct meetings {
     int walks;
     unsigned char *met, *given;
@@ -180,7 +178,6 @@ static void see_lists(void)
          name_of(row), (met + 63) / 64, listed, text);
 }
 
-// What a block meets in vain is waste.
 static meetings read_meetings(const record *r, bool keys, const char *gaps)
 {
     const size_t rows = (size_t)all_rows(), Nk = (size_t)e.s->kv_len;
@@ -222,8 +219,7 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     for (int j = 0; j < keys_of(q) && e.table; j++) again |= met[j] > 1;
     for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[j] == 0 || !sees(q, j);
     for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || m->met[i * Nk + k] == 0;
-    // The end of a sequence that no part has explains what comes later. Tiles without a bit are left out: a wrong mask
-    // comes first.
+    // The end of a sequence that no part has explains what follows; a wrong mask, why a tile without a bit is left out.
     const bool begun = tail && !again && !keys && k && met[k - 1];
     const int rank = begun && e.table                                             ? BY_HEADS
                      : listed && is_in_part(q, k, text, &listed_tiles) && missing ? BY_MASK + 1
