@@ -10,7 +10,7 @@ static fit fit_P[2] = {
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = ", which equals 2 to the power of ")};
 static fit fit_dS[2] = {FIT(BY_DS, "dQ|dS for dQ", .others = "dS for dQ|recompute for dQ", .by = {{"dP", "dS for dQ"}}),
                         FIT(BY_DS, "dK|dS", .others = "dS", .by = {{"dP", "dS"}})};
-// What is rounded to bf16 before its time, by the bits that a product is given: of P, and of dS in either kernel.
+// What is rounded to bf16 too early, by the bits that a product is given: dS in either kernel, and P.
 #define TOO_EARLY "; rounded to bf16, where float32 belongs: "
 static fit fit_bits[3] = {FIT(BY_L + 1, "dS for dQ|recompute for dQ", .joint = TOO_EARLY, .pinned = true),
                           FIT(BY_L + 1, "dS|recompute", .joint = TOO_EARLY, .pinned = true),
@@ -90,12 +90,13 @@ static void look_at_tiles(const record *r)
         const bool keys = by_keys;
         int block, last;
         block_of(r, n, &block, &last);
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
+        EACH_STEP(t)
+        {
+            const product *S = t->S, *left = t->P ? t->P : t->dS;
             int q0, k0;
             name_pair(S, 0, 0, &q0, &k0);
             if (!left || !meets(q0, k0)) continue;
-            pairs p = pairs_of(&steps[t], block);
+            pairs p = pairs_of(t, block);
             int strangers = 0, weights = 0;
             for (int at = 0; at < S->rows * S->cols; at++) weights += left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
@@ -104,10 +105,10 @@ static void look_at_tiles(const record *r)
                 if (p.query[a] < 0 || p.key[b] < 0) continue;
                 name_pair(S, i, c, &q, &k);
                 const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
-                const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
-                const bool clear = right > 1e-20 && (left == steps[t].P || fabs(x) > 1e-3);
-                // Another exponent makes weights vanish, and another form of dS leaves something in hidden pairs.
-                const double whole = left == steps[t].P ? right : right * x;
+                const double x = t->dP ? t->dP->after[at] - e.delta[q] : 1;
+                const bool clear = right > 1e-20 && (left == t->P || fabs(x) > 1e-3);
+                // Another exponent makes weights vanish; another form of dS leaves something in hidden pairs.
+                const double whole = left == t->P ? right : right * x;
                 const bool strange = isnan(weight) || (weight != 0 && !near_to(weight, whole, 0.05));
                 const fate unseen = !clear || (sees_pair(q, k) && !weights) ? UNCLEAR : HIDDEN;
                 p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
@@ -118,7 +119,7 @@ static void look_at_tiles(const record *r)
     }
 }
 
-// log2 of P against scale S - L, and dS against P (dP - delta) with the right P. A kernel that has no P has it in dS.
+// log2 of P, and dS with the right P. A kernel that has no P has it in dS.
 static void look_at_values(const step *t)
 {
     const product *S = t->S;
@@ -254,9 +255,8 @@ static void look_at_dsinks(void)
                                                              " over the first 32 rows of each sequence| " TERM
                                                              " over every 32nd row alone| " TERM
                                                              " over all rows of a sequence but the last" ROUNDED(TERM),
-                sum,
-                "dsinks[%d] should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d, but is %.5g",
-                h, sum[0], h, got);
+                sum, "dsinks[%d] should be %.5g, minus the sum of exp(s - L) delta over its rows, but is %.5g", h,
+                sum[0], got);
     }
 }
 
@@ -281,7 +281,7 @@ void look_at_backward(void)
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 
-// What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
+// What is added up may be another tile than dS.
 void settle_backward(void)
 {
     if (fit_form(&fit_dS[0])) fit_dS[0].rank = BY_EXPONENT;

@@ -67,8 +67,9 @@ static int parts_of(const record *r, int row, part *parts, int room)
         part *p = &parts[count - 1];
         double subtracted = -INFINITY;
         read_steps(&r->walks[n]);
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *PV = steps[t].P;
+        EACH_STEP(t)
+        {
+            const product *S = t->S, *PV = t->P;
             for (int d = 0; d < D && PV; d++) p->strange |= !isfinite(PV->after[i * D + d]);
             for (int c = 0; c < S->cols; c++) {
                 const int raw = S->b_row[c], key = key_of(raw);
@@ -76,7 +77,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
                 const int at = e.K_scale ? scale_at(raw) : 0;
                 const double k = e.K_scale ? e.K_scale[at] : 1, v = e.V_scale ? e.V_scale[at] : 1;
                 const double x = S->after[i * S->cols + c] * s2 * k, m = fmax(p->L, x), old = exp(p->L - m),
-                             now = exp(x - m), all = old + now, P = PV ? weight_at(&steps[t], i, c) : 0;
+                             now = exp(x - m), all = old + now, P = PV ? weight_at(t, i, c) : 0;
                 if (P > 1e-25 && P < 1e25) subtracted = x - log(P);
                 p->V_scale = (p->V_scale * old + now * v) / all;
                 for (int d = 0; d < D; d++) p->O[d] = (p->O[d] * old + now * v * unit * e.V[raw * D + d]) / all;
@@ -113,7 +114,7 @@ static int scaled_pairs, scaled_misses;  // in all cases
 // What scores and weights are multiplied by, from a row's first weight in a tile to others. False: many are wrong.
 bool look_at_scales(const record *r)
 {
-    enum { SCALED = 13, LOADED = 16 };
+    enum { SCALED = 12 };
     int misses = 0, count = 0;
     const int pages = wb_pages_make(e.c).shape.pages;
     EACH_WALK (r, w) {
@@ -129,12 +130,11 @@ bool look_at_scales(const record *r)
                 const int page = e.c->page, of_page = at / page / H * H * page;
                 if (isnan(P))
                     find(BY_SCALES, "", "scales sent|scores|weights",
-                         "%s gives the weight NaN to key %d, although its score and its scales are numbers",
+                         "%s gives the weight NaN to key %d, although its score and scales are numbers",
                          name_of(S->a_row[i]), key_of(S->b_row[c]));
                 if (isnan(P)) continue;
                 const int next = of_page / H / page + 1 < pages ? of_page + H * page : of_page;
-                const int other[] = {at - page * h, of_page + (h + 1) % H * page + row, at - row + row % LOADED,
-                                     next + at - of_page};
+                const int other[] = {at - page * h, of_page + (h + 1) % H * page + row, next + at - of_page};
                 double is[SCALED] = {score * k, log2(v),   score,   score * k * k,           score * k * v,
                                      score / k, score * v, log2(k), score * v + log2(k) / b2};
                 for (int n = 0; n < COUNT(other); n++)
@@ -150,7 +150,7 @@ bool look_at_scales(const record *r)
                 see_sum(&fit_scales, seen, slack,
                         "+sl S K_scale|+ log2(V_scale)| S| S K_scale^2| S K_scale V_scale| S / K_scale| S V_scale"
                         "| log2(K_scale)| (S K_scale + the term of V_scale), with the two scales exchanged"
-                        "| " OF "key head 0| " OF "the next key head| " OF "the page's first keys| " OF "the next page",
+                        "| " OF "key head 0| " OF "the next key head| " OF "the next page",
                         is,
                         "the weights of %s are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to key "
                         "%d their log2 should change by %.4g, but changes by %.4g",

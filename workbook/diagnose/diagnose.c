@@ -1,7 +1,7 @@
 // diagnose.c - names a function's mistake: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]
-// Runs the worker of the CPU execution layer (WB_WORKER) on a few small cases in which mistakes differ (cases.c), and
-// on each CASE (--only: on these alone), with a record of the products of matrices (layer_requests.h). The first wrong
-// step is named, unless it can only be wrong in gaps that FILE has as shipped. Silence is better than a wrong name.
+// Runs the worker of the CPU execution layer (WB_WORKER) on small cases in which mistakes differ (cases.c), and on each
+// CASE (--only: on these alone), with a record of products (layer_requests.h). The first wrong step is named, unless it
+// can only be wrong in gaps that FILE has as shipped. Silence is better than a wrong name.
 // --record: an outcome's `step` and `gaps` (score/outcome.h): "address" if that is wrong by a known formula, or no part
 // has a sequence's last keys; "relation" if one explains all that was seen; else "step". -v: prints id and gaps, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
@@ -10,7 +10,7 @@
 
 #include "evidence.h"
 
-// The most numbers that a record of products has room for, and the most pairs of a query and a key of a case.
+// The most numbers of a record, and the most pairs of a query and a key of a case.
 enum { RECORD = 1 << 24, PAIRS = 2300000 };
 
 static const wb_problem *problem;
@@ -29,7 +29,7 @@ static bool is_in(const char *list, const char *name)
     return false;
 }
 
-// Which gaps look wrong where another is as shipped: they see scores that nothing hides, or parts that nobody made.
+// Which gaps look wrong where another is as shipped.
 static const char *const needed[][2] = {
     {"delta", "dS|dS for dQ"},
     {"share|page lookup|packed rows", "merge|finalize"},
@@ -50,7 +50,7 @@ bool worth_naming(const char *look)
 {
     const bool some = has_gap(look);  // else it is in code that was given
     for (int n = 0; n < gap_count; n++) {
-        // These may stay empty: then more is done than needed, which is no mistake of results.
+        // These may stay empty: more is done than needed, which is no mistake of results.
         if (!gaps[n].untouched || is_in(no_mask ? "ends|bound|mask" : "ends|bound", gaps[n].name)) continue;
         if (!some || is_in(look, gaps[n].name)) return false;
         for (int k = 0; k < COUNT(needed); k++)
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched && !gaps[n].left;
     if (plain && !best.rank)
         printf("step by step: no result. Only products computed with %s can be checked, and there were none:\n"
-               "print S, m and l of a small case, and compare them with the lesson's example\n",
+               "print S, m and l, and compare them with the lesson's example\n",
                problem->on_host ? "cblas_sgemm" : "the primitives of the lesson");
     if (!best.rank) return 1;
     char *const kind = best.rank <= BY_HEADS && *best.id ? "address" : best.relation ? "relation" : "step";

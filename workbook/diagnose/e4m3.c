@@ -13,7 +13,7 @@ static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap")
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
 
-// A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
+// Of a query in a tile of keys: of those that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
     double S[256], P[256], log_P[256];
@@ -67,7 +67,7 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
     return fits;
 }
 
-// By which power of two the scores were multiplied, of rows whose weights fit one alone.
+// By which power of two scores were multiplied, of rows that fit one alone.
 static void look_at_factor(row_in_tile *x)
 {
     const int Q = e.Q_exponent[x->q], K = of_K(x), Hkv = e.s->kv_heads, head = head_of(x->q);
@@ -128,7 +128,7 @@ static bool look_at_l(int q, int count, const double *all, const double *all_V, 
 
 // O of a row whose scores, weights and L are right: of the sums that the products left, each under the maximum of its
 // last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
-static void look_at_O(int i, int q, const double *m, double unit)
+static void look_at_O(int i, int q, const double *m)
 {
     enum { SUMS = 64 };
     const int D = e.s->head_dim;
@@ -144,10 +144,8 @@ static void look_at_O(int i, int q, const double *m, double unit)
         }
         const double got = row_of_O(q)[d];
         see_sum(&fit_O, got, 0.09 * (size + fabs(got)),
-                "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum"
-                "| all of it without 2^(V_exponent of the first tile)",
-                ((double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum)),
-                            right * exp2(-unit)}),
+                "+ the accumulator|+ 2^(m_sum - m) the sum| the sum| 2^(m - m_sum) the sum",
+                (double[]){right - moved, moved, moved * exp2(m_end - m_sum), moved * exp2(2 * (m_end - m_sum))},
                 "the weights and L of query %d are correct; from the results of its products P V, O[%d] should be "
                 "%.4g, but is %.4g",
                 query_of(q), d, right, got);
@@ -169,7 +167,7 @@ void look_at_e4m3(const record *r)
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
                          "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
-                         "e4m3: is m raised, so that the largest weight is 2^3, when a sum exceeds that?",
+                         "e4m3: is m raised when a sum exceeds that?",
                          is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_rescaling(&was, &is, factor);
@@ -178,7 +176,7 @@ void look_at_e4m3(const record *r)
                 m[seen] = is.plain >= 3 ? of_V(&is) - is.at : seen ? m[seen - 1] - log2(factor) : 0;
                 seen++, was = is;
             }
-            if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m, all_V[0] - all[0]);
+            if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, m);
         }
     }
 }

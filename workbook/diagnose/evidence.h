@@ -1,5 +1,5 @@
-// evidence.h - what the execution layer saw a function do, against what each step should have done. A finding is of the
-// first wrong step. It is explained by one relation from a short list (`form`), or says what was seen, and no more.
+// evidence.h - what the execution layer saw a function do, against what it should have done. A finding is of the first
+// wrong step: one relation from a short list (`form`) that explains it, or what was seen.
 #pragma once
 
 #include "diagnose/cases.h"
@@ -25,7 +25,7 @@ static inline double rounded(double x) { return fabs(x) < 0.02 ? 0 : x; }
 static inline bool near_to(double a, double b, double part) { return isfinite(b) && fabs(a - b) <= part * fabs(b); }
 
 // One case: inputs as floats, as in workbook.h, or null; what came out, in the order of the function's arguments; and
-// the record of products (layer_requests.h).
+// the record of products (layer_requests.h). delta and dsinks are among `out`, too.
 typedef struct evidence {
     const wb_problem *problem;
     const wb_case *c;
@@ -34,12 +34,12 @@ typedef struct evidence {
     const float *Q, *K, *V, *O, *L, *dO, *sink_logits, *K_scale, *V_scale;
     const int *table, *kv_len;
     const int8_t *Q_exponent, *K_exponent, *V_exponent;
-    const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
-    size_t product_count;                             // numbers in the record
-    const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
-    bool wrong;                                       // whether the answer is; at the end, whether any was
-    int widest;                                       // keys in the widest tile of a forward
-    bool alike;                                       // rows of the case are: it cannot tell whose a factor is
+    const float *out[5], *delta, *dsinks, *products;
+    size_t product_count;              // numbers in the record
+    const float *held[WB_MOST_RANKS];  // of ranks the record of each
+    bool wrong;                        // whether the answer is; at the end, whether any was
+    int widest;                        // keys in the widest tile of a forward
+    bool alike;                        // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
 static inline bool is_backward(void) { return e.problem->signature == WB_BACKWARD; }
@@ -81,10 +81,9 @@ typedef struct form {
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 enum { MAX_FORMS = 800 };
 
-// What was seen of one step in all cases: how often each form was off, and the sentence of the first wrong observation.
-// Said is that, `joint` (", which equals ") and the form; of "0" `zero`, of no form `none`. others: the gaps where no
-// form fits; by: those of forms that contain a text, or are what is behind its "=". mute: another fit says it. pinned:
-// said only where a form fits.
+// What was seen of one step: how often each form was off, and the sentence of the first wrong observation. It is said,
+// with `joint` (", which equals ") and the form; of "0" `zero`, of no form `none`. others: gaps if no form fits; by: of
+// forms that contain a text, or are what is behind its "=". mute: another says it. pinned: only said if a form fits.
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none, *by[6][2];
@@ -100,8 +99,8 @@ typedef struct fit {
     }
 // One observation, and what each form says; without forms it is wrong.
 LIKE_PRINTF(6) void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
-// A sum of terms, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or ln(2) (n). One that is
-// right may be gone, or all, another be there, and one or all have another factor. The formula is the id.
+// A sum of terms, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or ln(2) (n). One or all may
+// be gone, or have another factor, and another be there. The formula is the id.
 LIKE_PRINTF(6)
 void see_sum(fit *f, double seen, double tolerance, const char *names, const double *values, const char *format, ...);
 
@@ -113,25 +112,24 @@ enum { POWERS = 8 };
 double power(int n, double x, double y);
 static inline double cut(double x) { return wb_from_bf16(wb_to_bf16((float)x)); }
 bool in_bf16(const float *x, size_t count);  // whether all of these are, and some not 0
-// What may stand for a sum that is right but for a rounding, for see_sum: seen, if it is a bf16 and near, or near.
+// What may stand for a sum that was rounded, for see_sum: seen, if it is near, and a bf16, or not.
 #define ROUNDED(sum) \
     "| " sum ", rounded to bf16 where float32 belongs| " sum ", but for an error like bf16's: is a part of it " \
     "rounded?"
 double nearly(double seen, double right, double size, bool rounded);
-// What is behind an L that is infinite where it should be finite, of a sum that has exp(exponent), or "".
+// What is behind an L that is wrongly infinite, of a sum that has exp(exponent), or "".
 const char *overflow_of(double L, double exponent);
-// A row's O and L from those of parts. false: there is one, and neither fits: what is wrong came before.
+// A row's O and L from those of parts. false: there is one, and neither fits.
 bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, const float *O, double L, double slack,
                const char *where);
 void mute_merge(void);
 
-// The form that explains what was wrong, and nothing else: all but one in fifty; or one in ten, if all others are far
-// worse. Null: none.
+// The form that explains what was wrong but for one in fifty, or in ten, if all others are far worse; or null.
 const form *fit_form(const fit *f);
 // One more form of those of a fit, which is written down once.
 LIKE_PRINTF(5) void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...);
 
-// Solves for the shares of terms in y, by least squares; returns what is left of y, as a part of it.
+// The shares of terms in y, by least squares; returns what is left of y, as a part of it.
 enum { MOST_TERMS = 128 };
 double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
 void conclude(void);  // finds what all fits say
@@ -150,7 +148,7 @@ typedef struct product {
     int *a_row, *b_row;  // which rows, counted over the whole tensor
 } product;
 
-// What one warp, or one tile of problem 01, does: its products in their order, all scores with the same left rows.
+// What one warp, or one tile of 01, does: its products in order, all scores with the same left rows.
 typedef struct walk {
     const product *at;
     int count, block;
@@ -168,8 +166,8 @@ typedef struct record {
 bool record_read(record *r);
 // The first and last query, or key, that walk n's block has on the left, of the walk's head.
 void block_of(const record *r, int n, int *low, int *high);
-// Of rows of tensors: which query, or key, of its head; which head through all batches. Keys of a paged cache count in
-// their sequence; of a page that no sequence has, NOBODYS_ROW.
+// Of rows of tensors: which query, or key, of its head; which head through all batches. Of a page that no sequence has,
+// NOBODYS_ROW.
 int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
 const char *name_of(int row);  // "query 3 of head 1", without a head that is the only one; stays for a while
 // Through all batches: the key head that query head `head` reads, or the query in this row of Q.
@@ -179,7 +177,7 @@ bool meets(int q, int k);              // whether the key in row k of K is of th
 bool was_written(const float *x);      // this number of an output, by the function
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
-// A tile of a walk: its scores and their products: in a forward P V, in a backward dP and the sums from P and from dS.
+// A tile of a walk: its scores and their products, P V, or dP and the sums from P and from dS.
 typedef struct step {
     const product *S, *P, *dP, *dS;
     int first;  // its first key, or query where keys are on the left

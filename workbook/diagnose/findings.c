@@ -15,7 +15,7 @@ void *allocate(size_t count, size_t size)
     exit(2);
 }
 
-// The sentence of a function that is called as printf is, into an array.
+// The sentence of a function that is called as printf, into an array.
 #define WRITE(text, format) \
     do { \
         va_list arguments; \
@@ -223,9 +223,10 @@ double power(int n, double x, double y)
 
 bool in_bf16(const float *x, size_t count)
 {
-    bool all = true, some = false;
-    for (size_t n = 0; n < count && all; n++) all = cut(x[n]) == x[n], some |= x[n] != 0;
-    return all && some;
+    bool some = false;
+    for (size_t n = 0; n < count; some |= x[n++] != 0)
+        if (cut(x[n]) != x[n]) return false;
+    return some;
 }
 
 double nearly(double seen, double right, double size, bool rounded)

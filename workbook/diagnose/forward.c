@@ -5,7 +5,7 @@
 static fit fit_heads[2] = {[0 ... 1] =
                                FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = ", which is ")};
 
-// The key head of query head h by formulas: which of a batch's, and where a batch begins; -1 is outside of the tensor.
+// The key head of query head h by formulas: which of a batch's, and where that begins; -1: outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv"};
@@ -26,7 +26,7 @@ static int head_forms(const fit *f, int h, form *forms)
     return n;
 }
 
-// Of a walk whose first query is row q: whether a step's weights are multiplied by V of their own keys.
+// Of a walk from query row q on: whether a step's weights are multiplied by V of their own keys.
 static void look_at_keys_of_V(const step *t, const product *P, int q)
 {
     const product *const S = t->S;
@@ -56,10 +56,10 @@ bool look_at_heads(const record *r, bool of_V)
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
         if (step_count && h < heads && right_key_head(h) && steps[0].S->b_row[0] >= 0 && s->q_len != s->kv_len)
             apart += steps[0].S->b_row[0] == right_key_head(h) * s->q_len ? 1 : -heads;
-        for (int t = 0; t < step_count && h < heads && !by_keys; t++) {
-            const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
+        for (const step *t = steps; t < steps + step_count && h < heads && !by_keys; t++) {
+            const product *p = !of_V ? t->S : t->dP ? t->dP : t->P;
             if (p && of_V && !p->scores && e.problem->signature != WB_FP8)  // in 16, V has another order
-                look_at_keys_of_V(&steps[t], p, q);
+                look_at_keys_of_V(t, p, q);
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     if (!nobodys++) snprintf(whose, sizeof whose, "%s", name_of(q));
@@ -100,7 +100,7 @@ bool look_at_heads(const record *r, bool of_V)
     return !wrong && !nobodys;
 }
 
-// The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
+// The masks of 04 to 07: of the sinks, of the window left of the diagonal, of the diagonal.
 static mask_kind kind_of(int low, const step *t)
 {
     if (e.problem->mask == WB_NO_MASK || (e.problem->mask == WB_CAUSAL_OPTIONAL && !e.s->causal)) return TAIL;
@@ -165,18 +165,20 @@ static void look_at_tiles(const record *r)
         block_of(r, n, &low, &high);
         for (int i = 0; i < min_int(256, rows_of_walk()); i++) {
             largest[i] = -INFINITY;
-            EACH_PAIR (t, step_count, c, steps[t].S->cols)
-                if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
-                    largest[i] = fmax(largest[i], score_of(steps[t].S, i, c) * base2_scale());
+            EACH_STEP(t)
+            for (int c = 0; c < t->S->cols; c++)
+                if (sees(t->S->a_row[i], key_of(t->S->b_row[c])))
+                    largest[i] = fmax(largest[i], score_of(t->S, i, c) * base2_scale());
         }
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S;
-            if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low);
-            fill_fates(&p, &steps[t], largest);
+        EACH_STEP(t)
+        {
+            const product *S = t->S;
+            if (!t->P || S->a_row[0] < 0 || t->first == NO_ROW) continue;
+            pairs p = pairs_of(t, low);
+            fill_fates(&p, t, largest);
             const bool listed = is_listed();
-            const mask_kind kind = listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]);
-            look_at_hidden_nan(kind, &steps[t]), add_to_mask(kind, &p);
+            const mask_kind kind = listed ? BITS : e.table ? PACKED : kind_of(low, t);
+            look_at_hidden_nan(kind, t), add_to_mask(kind, &p);
         }
     }
 }
@@ -189,8 +191,7 @@ void look_at_forward(void)
     for (int n = 0; n < r.count; n++) single &= r.products[n].depth == 16 && r.products[n].cols == 8;
     if (single) look_at_fragments(&r);
     if (single) return;
-    EACH_WALK (&r, n)
-        for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
+    EACH_WALK (&r, n) EACH_STEP(t) e.widest = max_int(e.widest, t->S->cols);
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
     const bool scaled = !e.K_scale || look_at_scales(&r), bytes = e.problem->signature == WB_FP8;
     look_at_walks(&r, false);

@@ -57,7 +57,7 @@ static void look_at_right(const product *p, owner of, chunk first, int number)
     }
 }
 
-// Scores of 16 queries and 8 keys, as the last of their products left them.
+// Of 16 queries and 8 keys, as their last product left them.
 static const product *scores[4096];
 static int score_count, score_key[4096];
 
@@ -84,7 +84,7 @@ static void look_at_lanes(double m[8][4])
     for (int i = 0; i < 8; i++) alike += (fabs(m[i][0] - m[i ^ 1][0]) < 0.02) - (fabs(m[i][0] - m[i ^ 2][0]) < 0.02);
     if (alike > 5)
         find(BY_MAXIMUM, "m of two rows", "row",
-             "rows 0 and 1 subtract the same number, as do rows 2 and 3, and so on: the maximum is over eight lanes");
+             "rows 0 and 1, 2 and 3, ... subtract the same number: the maximum is over eight lanes");
 }
 
 static void look_at_weights(const product *p, int key)

@@ -49,7 +49,7 @@ pairs pairs_of(const step *t, int first_row)
 }
 
 #define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
-// Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
+// Of packed rows: the last key that a row sees, by the token that it is taken for, from where on.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
     static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)"};
@@ -113,7 +113,7 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                            {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
     const bool runs = !is_guarded(kind) || k1 > q0 || k0 <= q1 - W;
-    RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
+    RULE(false, "nothing is hidden: do all conditions around the mask hold?");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);

@@ -58,7 +58,7 @@ static bool add_rows(const float *X, owner whose, int rows)
     return true;
 }
 
-// Whose rows, or columns, are in a matrix? Those of another owner than the first are nobody's. How many are not?
+// Whose rows, or columns, are in a matrix? Those of another owner than the first's are nobody's. How many are not?
 static int rows_of(const float *X, int count, int apart, int stride, owner *whose, int *number)
 {
     const int D = e.s->head_dim;
@@ -108,7 +108,7 @@ static bool of_no_row(const product *p)
     return none;
 }
 
-// Walks of the first rows come first: of them the sentences are, as what a failure shows first.
+// Walks of the first rows come first, as in what a failure shows.
 static int by_row(const void *a, const void *b)
 {
     const walk *x = a, *y = b;

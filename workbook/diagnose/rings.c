@@ -92,7 +92,7 @@ static const char *called(place p)
     return text;
 }
 
-// A product or a message. step: of the loop, by the messages that a product has waited for. mine, theirs: chunks.
+// A product or a message. step: by the messages that a product has waited for. mine, theirs: chunks.
 typedef struct held {
     wb_held h;
     const char *data;
@@ -125,7 +125,7 @@ static bool read_record(void)
         int first = -1;
         bool others = false;  // has it had their keys
         held x = {.rank = r, .data = (const char *)(e.held[r] + 1)};
-        // Whatever a worker has left there is looked at before it is believed.
+        // What a worker has left there is checked before it is believed.
         for (size_t room = 4 * (e.product_count - 1), size; e.held[r][0] == 0 && room > sizeof x.h; room -= size) {
             memcpy(&x.h, x.data, sizeof x.h), x.data += sizeof x.h, room -= sizeof x.h, size = 0;
             const bool is_call = x.h.kind == (backward() ? WB_GRADIENTS : WB_ATTENDS);
@@ -206,7 +206,7 @@ static void see_owner(const seen *is)
     }
 }
 
-// What each rank made of each pair of chunks; and if all that is right, of how many rows.
+// What each rank made of each pair of chunks; and if that is right, of how many rows.
 static void see_pairs(void)
 {
     const int rank = backward() ? BY_VALUE : BY_HEADS, R = ranks();
@@ -234,8 +234,8 @@ static void see_pairs(void)
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
         if (rows != wb_chunk_rows(e.c, chunk))
             find(rank + 1, "chunk_rows", "chunk table|share",
-                 "N = %d: on rank %d, chunk %d has %d rows; the first N %% (2 R) chunks must have N / (2 R) + 1, the "
-                 "others one less",
+                 "N = %d: on rank %d, chunk %d has %d rows; the first N %% (2 R) must have N / (2 R) + 1, others one "
+                 "less",
                  e.s->q_len, c->rank, chunk, rows);
     }
 }
@@ -261,7 +261,7 @@ static void see_merges(int rank, int chunk)
     }
 }
 
-// What the call for a pair of chunks is given, and where it adds: as far from where it is for others as it should.
+// What the call for a pair of chunks is given, and where it adds: as far from others as it should.
 static void see_given(const held *c)
 {
     const int rank = BY_WALK + 2 * c->step + 1;
@@ -297,7 +297,7 @@ static void see_given(const held *c)
     }
 }
 
-// Of a call the chunks are those that most of what it is given is of.
+// A call's chunks are those of most of what it is given.
 static void settle_chunks(held *c)
 {
     int votes = 0, same_K = 0, same_V = 0;
@@ -311,7 +311,7 @@ static void settle_chunks(held *c)
     c->theirs = wb_chunk_of(e.c, whose(c->rank, c->step), c->at[by_V ? TV : TK].row > 0);
 }
 
-// What rank `from` found of dK and dV of all keys of rank `of`, in the first step with its own, or later.
+// What rank `from` found of dK and dV of rank `of`, in the first step with its own, or later.
 static double *found_by(int from, int of, bool later_on)
 {
     double *sum = allocate(2 * numbers(of), sizeof *sum);
@@ -336,8 +336,8 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s %.2g times rank %d's contribution%s", *text ? "," : " contains",
-                   fabs(share[n]) < 0.02 ? 0 : share[n], modulo(of + way * n),
+            APPEND(text, "%s %.2g times rank %d's contribution%s", *text ? "," : " contains", rounded(share[n]),
+                   modulo(of + way * n),
                    n % ranks() ? ""
                    : n         ? " from the last step"
                                : " from step 0");
@@ -347,7 +347,7 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
              elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,
-             elsewhere ? " is in another buffer than the one to which the kernels have added" : text);
+             elsewhere ? " is not in the buffer to which the kernels have added" : text);
 }
 
 // What rank r sends in a step, behind the keys.
@@ -362,8 +362,7 @@ static void see_gradients_sent(int r, int turn)
     if (message(r, turn, WB_SENDS, true, 1)) return;
     if (!m || m->h.bytes[0] != 8 * numbers(of)) {
         find(BY_RESCALING + turn - 1, m ? "gradients_size" : "no_gradients", "gradients",
-             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; dK and dV have %zu of "
-             "4 bytes",
+             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; they are %zu of 4",
              turn, r, m ? m->h.bytes[0] / (size_t)m->h.element : 0, m ? m->h.element : 4, of, 2 * numbers(of));
         return;
     }

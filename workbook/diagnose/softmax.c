@@ -43,8 +43,8 @@ static double dot_of(const float *x, const float *y)
     return sum;
 }
 
-// A row of a tile lies with four lanes, each of which has two columns in eight. How far apart these numbers are, if
-// each lane has one for all of its columns; else -1.
+// A row of a tile lies with four lanes, each of which has two columns in eight. How far apart lanes' numbers are, if
+// each has one for all of its columns; else -1.
 static double apart_by_lane(const double *is, const int *column, int count, double close, double of[4])
 {
     double least = INFINITY, most = -INFINITY;
@@ -66,7 +66,7 @@ static bool is_seen(const product *S, int i, int c)
     return sees(S->a_row[i], key_of(key)) && (e.kv_len || first < 0 || key_head_of(key) == key_head_of(first));
 }
 
-// A row without one m. What lanes have is the largest score, or the sum, of their own columns: the first tile tells.
+// A row without one m: lanes may have the largest score, or the sum, of their own columns. The first tile tells.
 static void see_lanes(const step *t, int i, bool lanes, const char *q)
 {
     bool largest = true, sum = true;
@@ -84,7 +84,7 @@ static void see_lanes(const step *t, int i, bool lanes, const char *q)
         q, t->first);
 }
 
-// What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
+// What a row subtracts from its scores in base 2, by its weights in a tile; NaN: it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
     double x[256], y[256], is[256], own[4], m = 0;
@@ -100,7 +100,7 @@ static double subtracted(const step *t, int i, int *weights)
                  "%s has a weight that is %s in the tile that starts at key %d%s", q, isnan(P) ? "NaN" : "infinite",
                  t->first,
                  isnan(P) ? "; infinity minus infinity is NaN, and so is 0 times infinity"
-                          : ": what is subtracted from its scores is not their maximum");
+                          : ": its scores' maximum is not subtracted");
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
@@ -122,7 +122,7 @@ static double subtracted(const step *t, int i, int *weights)
     return one ? m : NAN;
 }
 
-// l with the term of the head's sink logit s, and what may stand for that term; m and L, of the keys, in base e.
+// l with the term of the head's sink logit s, and what may stand for that; m and L, of the keys, in base e.
 static void see_sink(fit *f, int head, double m, double l, double seen, double part, const char *says)
 {
     const int heads = e.s->q_heads, h = head % heads;
@@ -150,7 +150,7 @@ static bool same_m(double a, double b) { return fabs(a - b) < 0.012 + 1e-4 * fab
 static void look_at_maximum(const char *q, int t, double m, double before, const row_seen *seen, double stayed)
 {
     const double *const runs = seen->runs, run = runs[t], top = seen->top, to_S = s2 != 0 ? 1 / s2 : 1;
-    // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
+    // m may stay until a score exceeds it by 8; where another row ends that, it grows to this tile's maximum.
     const bool fresh = same_m(m, run), kept = t > 0 && fabs(m - before) < 0.012;
     bool known = kept || same_m(sink2, m) || (m > before && same_m(top, m));
     for (int n = 0; n <= t; n++) known |= same_m(runs[n], m);
@@ -199,7 +199,7 @@ static void look_at_rescaling(const char *q, int t, const step *from, const step
             t, t + 1, q, -delta, delta, right, factor);
 }
 
-// Whether what this row of O should be stands in another row.
+// Whether what this row of O should be is in another.
 static bool is_elsewhere(int row, const float *sum, double l, double slack)
 {
     const int D = e.s->head_dim;
@@ -215,7 +215,7 @@ static bool is_elsewhere(int row, const float *sum, double l, double slack)
                      true);
 }
 
-// Whether each of the four lanes of a row divides by a sum of its own, of which l is the sum.
+// Whether each lane of a row divides by a sum of its own, of which l is the sum.
 static bool divided_by_lane(const float *sum, const float *O, double l)
 {
     double is[WB_MAX_HEAD_DIM], own[4], all = 0;
@@ -304,7 +304,7 @@ void see_empty_row(int row)
              L > -1e38f || !isfinite(L) ? "" : ", from the initial m and an l that is not 0");
 }
 
-// Hidden keys with one weight, whatever their scores, or one too low for these. run: the row's maximum, with these.
+// Hidden keys with one weight, whatever their scores, or one too low. run: the row's maximum, with these.
 static void look_at_hidden(const char *q, const step *t, int i, double run)
 {
     int count = 0;
@@ -344,7 +344,7 @@ static void look_at_row(int i)
             best.relation |=
                 find(BY_RESCALING, "rescaled_by_nan", some && finite ? "rescale|softmax" : "rescale|max|softmax",
                      "O of %s must be 0 where its first product is added, but is NaN%s", q,
-                     some && finite ? ": does it begin at 0? And 2^(m_old - m_new) is 0 there, its inverse infinite"
+                     some && finite ? ": does it begin at 0? 2^(m_old - m_new) is 0 there, its inverse infinite"
                      : some         ? ", and so are its weights: m_new is not finite"
                                     : ": it sees no key of that tile, whose maximum is -infinity. Is m_new, too?") &&
                 some && finite;

@@ -172,7 +172,7 @@ static void see_lists(void)
 {
     char text[240];
     int met = 0, listed, row = step_count ? steps[0].S->a_row[0] : NO_ROW;
-    for (int t = 0; t < step_count; t++) met += steps[t].S->cols;
+    EACH_STEP(t) met += t->S->cols;
     if (row < 0 || (is_in_part(row, 0, text, &listed), met <= 64 * listed)) return;
     find(BY_HEADS, "past a list", "lists", "the block of %s takes %d tiles of 64 keys, but its lists have %d%s",
          name_of(row), (met + 63) / 64, listed, text);
@@ -186,8 +186,8 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
     EACH_WALK (r, n) {
         m.walks += step_count && by_keys == keys;
         if (is_listed()) see_lists();
-        for (int t = 0; t < step_count && by_keys == keys; t++) {
-            const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
+        for (const step *t = steps; t < steps + step_count && by_keys == keys; t++) {
+            const product *S = t->S, *left = t->dS ? t->dS : t->P;
             EACH_PAIR (i, S->rows, c, S->cols) {
                 int q, k;
                 name_pair(S, i, c, &q, &k);
@@ -199,15 +199,15 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
-                 "%sthe block of %s %d visits the tile that starts at %s %d, of which it sees nothing", kernel(keys),
+                 "%sthe block of %s %d visits the tile from %s %d on, of which it sees nothing", kernel(keys),
                  keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]), keys ? "query" : "key",
-                 steps[t].first);
+                 t->first);
         }
     }
     return m;
 }
 
-// A pair that has no tile, or several. Returns the rank of what is found, if that is below `worst`, or worst is 0.
+// A pair that has no tile, or several. Returns the rank of what is found, if below `worst`, or worst is 0.
 static int see_pair(const record *r, bool keys, const meetings *m, int q, int k, const char *gaps, int worst)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
@@ -246,7 +246,7 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     return rank;
 }
 
-// Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake.
+// What a block needs and does not meet, or meets twice, is a mistake.
 void look_at_walks(const record *r, bool keys)
 {
     const char *const gaps = is_listed() ? "lists|first key"
