@@ -1,26 +1,29 @@
-// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up, what it
-// stored.
-//
+// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up and stored.
 // Two kernels: one has keys on the left of its scores and sums up dV from P and dK from dS, the other queries, and dQ
 // from dS. P of the second follows from dS and dP. delta has no products: it is looked at as it came out.
 #include "evidence.h"
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
 static fit fit_P[2] = {
-    FIT(BY_EXPONENT, "recompute for dQ", .others = "dS for dQ|recompute for dQ",
-        .joint = ", which equals 2 to the power of "),
+    FIT(BY_EXPONENT, "recompute for dQ", .joint = ", which equals 2 to the power of ",
+        .pinned = true),  // it is taken from dS: delta or dP may be what is wrong
     FIT(BY_EXPONENT, "recompute", .others = "recompute|dV", .joint = ", which equals 2 to the power of ")};
 static fit fit_dS[2] = {FIT(BY_DS, "dQ|dS for dQ", .others = "dS for dQ|recompute for dQ", .by = {{"dP", "dS for dQ"}}),
                         FIT(BY_DS, "dK|dS", .others = "dS", .by = {{"dP", "dS"}})};
+// What is rounded to bf16 too early, by the bits that a product is given: dS in either kernel, and P.
+#define TOO_EARLY "; rounded to bf16, where float32 belongs: "
+static fit fit_bits[3] = {FIT(BY_L + 1, "dS for dQ|recompute for dQ", .joint = TOO_EARLY, .pinned = true),
+                          FIT(BY_L + 1, "dS|recompute", .joint = TOO_EARLY, .pinned = true),
+                          FIT(BY_EXPONENT, "recompute", .joint = TOO_EARLY, .pinned = true)};
 static fit fit_end[3] = {FIT(BY_END, "dQ scale"), FIT(BY_END, "dK scale|sum of the parts"),
                          FIT(BY_END, "dV|sum of the parts|dK scale")};
 static fit fit_delta = FIT(BY_DELTA, "delta", .joint = ", which equals the sum of ");
-static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ", which equals minus the sum of ");
+static fit fit_dsinks = FIT(BY_END, "rows of the head", .joint = ", which equals minus the sum of ",
+                            .by = {{"32", "sum of the block|rows of the head"}});
 
 static const attention_shape *s;
 static double s2;
 
-// Whether the query sees the key, which may be of another head.
 static bool sees_pair(int q, int k) { return meets(q, k) && sees(q, key_of(k)); }
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
@@ -31,28 +34,52 @@ void look_at_delta(void)
     const int rows = all_rows(), D = e.s->head_dim;
     if (!e.delta) return;
     for (int i = 0; i < rows; i++) {
-        double size = 0, right = 0;
-        for (int d = i * D; d < i * D + D; d++)
-            size += fabs((double)e.O[d] * e.dO[d]), right += (double)e.O[d] * e.dO[d];
+        double size = 0, right = 0, of_O = 0, of_dO = 0;
+        for (int d = i * D; d < i * D + D; d++) {
+            const double x = e.O[d], y = e.dO[d];
+            size += fabs(x * y), right += x * y, of_O += x * x, of_dO += y * y;
+        }
         if (!(size > 1e30))  // else it overflows, whoever is right
-            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30, "+ dO * O", (double[]){right},
+            see_sum(&fit_delta, e.delta[i], 1e-4 * (size + fabs(e.delta[i])) + 1e-30,
+                    "+ dO * O| O * O| dO * dO" ROUNDED("dO * O"),
+                    ((double[]){right, of_O, of_dO, nearly(e.delta[i], right, size, true),
+                                nearly(e.delta[i], right, size, false)}),
                     "the output delta[%d] should be the sum of dO * O over this row, %.5g, but is %.5g", i, right,
                     e.delta[i]);
     }
 }
 
-// What dP is made of, and what the sums meet.
+// Which tile a left factor is in place of P: S, however scaled, or dS; "" if neither.
+static const char *in_place_of_P(const step *t)
+{
+    const double by[] = {1, s->scale, s2};
+    bool is[COUNT(by)] = {true, true, true}, of_dS = t->dS, negative = false;
+    for (int at = 0; at < t->P->rows * t->P->depth; at++) {
+        const double x = t->P->a[at];
+        negative |= x < 0, of_dS &= t->dS && x == t->dS->a[at];
+        for (int n = 0; n < COUNT(by); n++) is[n] &= x == 0 || near_to(x, t->S->after[at] * by[n], 0.01);
+    }
+    return !negative ? "" : is[0] || is[1] || is[2] ? "S^T" : of_dS ? "dS^T" : "";
+}
+
+static void see_factors(const product *p, const char *gaps, const char *sum, const char *is, const char *left,
+                        owner right, const char *turned)
+{
+    if (p && (p->right != right || strcmp(is, left) != 0))
+        find(BY_FACTOR, "another factor", gaps, "%s is %s %s%s, but should be %s %s%s", sum, is, owner_names[p->right],
+             turned, left, owner_names[right], turned);
+}
+
 static void look_at_factors(void)
 {
-    const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
-    for (int t = 0; t < step_count; t++) {
-        const product *dP = steps[t].dP;
-        if (by_keys && steps[t].dS && steps[t].dS->right == OF_dO)
-            find(BY_FACTOR, "dK of dO", "dK", "dK is the sum of dS^T dO, but should be the sum of dS^T Q");
-        if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
-            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is the product of %s and %s, but should be that of %s and %s", owner_names[dP->left],
-                 owner_names[dP->right], owner_names[left], owner_names[right]);
+    EACH_STEP(t)
+    {
+        const char *const of_P = by_keys && t->P ? in_place_of_P(t) : "", *const dS = own("dS^T", "dS");
+        see_factors(t->dS, own("dK", "dQ"), own("dK", "dQ"), dS, dS, by_keys ? OF_Q : OF_K, "");
+        see_factors(by_keys ? t->P : NULL, "dV|recompute", "dV", *of_P ? of_P : "P^T", "P^T", OF_dO, "");
+        if (t->dP && t->dP->left && t->dP->right)
+            see_factors(t->dP, own("dS", "dS for dQ"), own("dP^T", "dP"), owner_names[t->dP->left], own("V", "dO"),
+                        by_keys ? OF_dO : OF_V, "^T");
     }
 }
 
@@ -63,12 +90,13 @@ static void look_at_tiles(const record *r)
         const bool keys = by_keys;
         int block, last;
         block_of(r, n, &block, &last);
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
+        EACH_STEP(t)
+        {
+            const product *S = t->S, *left = t->P ? t->P : t->dS;
             int q0, k0;
             name_pair(S, 0, 0, &q0, &k0);
             if (!left || !meets(q0, k0)) continue;
-            pairs p = pairs_of(&steps[t], block);
+            pairs p = pairs_of(t, block);
             int strangers = 0, weights = 0;
             for (int at = 0; at < S->rows * S->cols; at++) weights += left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
@@ -77,10 +105,10 @@ static void look_at_tiles(const record *r)
                 if (p.query[a] < 0 || p.key[b] < 0) continue;
                 name_pair(S, i, c, &q, &k);
                 const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
-                const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
-                const bool clear = right > 1e-20 && (left == steps[t].P || fabs(x) > 1e-3);
-                // Another exponent makes weights vanish, and another form of dS leaves something in hidden pairs.
-                const double whole = left == steps[t].P ? right : right * x;
+                const double x = t->dP ? t->dP->after[at] - e.delta[q] : 1;
+                const bool clear = right > 1e-20 && (left == t->P || fabs(x) > 1e-3);
+                // Another exponent makes weights vanish; another form of dS leaves something in hidden pairs.
+                const double whole = left == t->P ? right : right * x;
                 const bool strange = isnan(weight) || (weight != 0 && !near_to(weight, whole, 0.05));
                 const fate unseen = !clear || (sees_pair(q, k) && !weights) ? UNCLEAR : HIDDEN;
                 p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
@@ -91,7 +119,7 @@ static void look_at_tiles(const record *r)
     }
 }
 
-// log2 of P against scale S - L, and dS against P (dP - delta) with the right P. A kernel that has no P has it in dS.
+// log2 of P, and dS with the right P. A kernel that has no P has it in dS.
 static void look_at_values(const step *t)
 {
     const product *S = t->S;
@@ -112,10 +140,26 @@ static void look_at_values(const step *t)
         const double tolerance = right * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         if (t->dS && t->dP)
             see_sum(&fit_dS[by_keys], dS, tolerance,
-                    "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)",
-                    (double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)]},
+                    "+ P dP|- P delta| P| delta| dP| P (delta of this query in head 0)"
+                    "| S (dP - delta)| (dP - delta)| P (1 - P) dP",
+                    ((double[]){right * x, right * d, right, d, x, right * e.delta[query_of(q)], score * (x - d), x - d,
+                                right * (1 - right) * x}),
                     "%sdS of %s and key %d should be P (dP - delta) = %.4g, but is %.4g", kernel(by_keys), name_of(q),
                     key_of(k), right * (x - d), dS);
+        for (int of_dS = 0; of_dS < 2 && right > 0 && at % 7 == 0; of_dS++) {  // some of them will do
+            static const char *const parts[] = {"",  "S",  "scale log2(e) S", "L",         "L log2(e)",
+                                                "P", "dP", "delta",           "dP - delta"};
+            const double is = of_dS ? dS : t->P ? P : NAN, y = of_dS ? x : d + 1;
+            form forms[COUNT(parts)];
+#define AT(k, value) (n == (k) ? cut(value) : (value))
+            for (int n = 0; n < COUNT(parts); n++)
+                forms[n] = (form){parts[n], cut(AT(5, exp2(AT(2, AT(1, score) * s2) - AT(4, AT(3, L) * LOG2E))) *
+                                                AT(8, AT(6, y) - AT(7, d)))};
+            if (!isnan(is) && fabs(forms[0].is) > 1e-6)
+                see(&fit_bits[of_dS ? by_keys : 2], is, 1e-3 * fabs(is), forms, of_dS ? COUNT(forms) : 5,
+                    "%s%s of %s and key %d should be %.6g, but is %.6g", kernel(by_keys), of_dS ? "dS" : "P",
+                    name_of(q), key_of(k), forms[0].is, is);
+        }
     }
 }
 
@@ -139,7 +183,10 @@ static void look_at_sums(bool is_dV)
              : is_dV ? "dV"
                      : own("dK|dK scale", "dQ|dQ scale"),
              "between steps %d and %d of a block's loop, the accumulator of %s %s", t - 1, t,
-             is_dV ? "dV" : own("dK", "dQ"), anew ? "is reset" : "is modified");
+             is_dV ? "dV" : own("dK", "dQ"),
+             anew                                                          ? "is reset"
+             : in_bf16(now->before, (size_t)now->rows * (size_t)now->cols) ? "is rounded to bf16: it must stay float32"
+                                                                           : "is modified");
         return;
     }
 }
@@ -178,42 +225,16 @@ static void look_at_end(const record *r, int output)
     }
 }
 
-// dsinks of 12: the sum over the rows of a head of -exp(s - L) delta. Which rows were summed up, and what of each.
-// As long as that gap is as shipped a head has the rows of its thread 0 alone: only one row can be looked at.
+// dsinks of 12. As long as that gap is as shipped, a head has the rows of its thread 0 alone: one row is looked at.
 static bool block_is_summed(void) { return worth_naming("sum of the block"); }
 
-// Whether the sums of all heads lack the same rows of each sequence: the last ones, or the first.
-static void look_at_rows_left_out(void)
-{
-    int *const fits = allocate(2 * (size_t)s->q_len, sizeof *fits);  // of rows from i on, and of those before
-    for (int h = 0; h < s->q_heads; h++) {
-        double all = 0, size = 0, before = 0;
-        EACH_PAIR (again, 2, i, s->q_len) {
-            if (again) fits[2 * i] += fabs(e.dsinks[h] + all - before) <= 3e-6 * size;
-            if (again) fits[2 * i + 1] += fabs(e.dsinks[h] + before) <= 3e-6 * size;
-            for (int b = 0; b < s->batch; b++) {
-                const int row = (b * s->q_heads + h) * s->q_len + i;
-                const double term = exp(e.sink_logits[h] - e.L[row]) * e.delta[row];
-                if (again) before += term;
-                if (!again) all += term, size += fabs(term);
-            }
-        }
-    }
-    for (int n = 2; n < 2 * s->q_len && fits[0] < s->q_heads; n++)
-        if (fits[n] == s->q_heads && fits[n] > 1)
-            find(BY_END, "rows left out", n / 2 == 32 ? "sum of the block|rows of the head" : "rows of the head",
-                 "in each sequence, the rows %s row %d are not added to dsinks", n % 2 ? "behind" : "before",
-                 n / 2 - n % 2);
-    free(fits);
-}
-
+#define TERM "exp(s - L) delta"
 static void look_at_dsinks(void)
 {
     if (s->q_len > 1 && !block_is_summed()) return;
-    look_at_rows_left_out();
     for (int h = s->q_heads; h-- > 0;) {
         const double x = e.sink_logits[h], key = e.sink_logits[h / (s->q_heads / s->kv_heads)], got = e.dsinks[h];
-        double sum[4 + POWERS] = {0}, size = 0;
+        double sum[10 + POWERS] = {0}, size = 0;
         if (!isfinite(x)) continue;
         EACH_PAIR (b, s->batch, i, s->q_len) {
             const int row = (b * s->q_heads + h) * s->q_len + i;
@@ -221,16 +242,21 @@ static void look_at_dsinks(void)
             for (int k = 0; k < POWERS; k++) sum[k] -= power(k, x, L) * delta;
             double *const rest = sum + POWERS;
             size += fabs(right), rest[0] -= exp(x * s->scale - L) * delta, rest[1] -= exp(key - L) * delta;
-            rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2];
+            rest[2] += b == 0 ? right : 0, rest[3] = s->batch * rest[2], rest[4] -= exp(x - L);
+            rest[5] += i < 32 ? right : 0, rest[6] += i % 32 ? 0 : right, rest[7] += i + 1 < s->q_len ? right : 0;
         }
+        for (int n = 8; n < 10; n++) sum[POWERS + n] = nearly(got, sum[0], size, n == 8);
         see_sum(&fit_dsinks, got, 2e-4 * (size + fabs(got)) + 1e-20,
-                "+ exp(s - L) delta| " POWERS_OF(
-                    "s", "L", " delta") "| exp(scale s - L) delta| exp(s - L) delta, with s of the key head"
-                                        "| exp(s - L) delta over the first sequence only"
-                                        "| exp(s - L) delta over the first sequence's rows, once for each sequence",
-                sum,
-                "dsinks[%d] should be %.5g, the negative sum of exp(s - L) delta over the rows of head %d, but is %.5g",
-                h, sum[0], h, got);
+                "+ " TERM "| " POWERS_OF("s", "L", " delta") "| exp(scale s - L) delta| " TERM
+                                                             ", with s of the key head| " TERM
+                                                             " over the first sequence only| " TERM
+                                                             " over the first sequence's rows, once for each sequence"
+                                                             "| exp(s - L)| " TERM
+                                                             " over the first 32 rows of each sequence| " TERM
+                                                             " over every 32nd row alone| " TERM
+                                                             " over all rows of a sequence but the last" ROUNDED(TERM),
+                sum, "dsinks[%d] should be %.5g, minus the sum of exp(s - L) delta over its rows, but is %.5g", h,
+                sum[0], got);
     }
 }
 
@@ -250,19 +276,18 @@ void look_at_backward(void)
     look_at_walks(&r, true);
     if (!r.dQ_elsewhere) look_at_walks(&r, false);
     look_at_tiles(&r);
-    EACH_WALK (&r, n)
-        for (const step *t = steps; t < steps + step_count; t++)
-            if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
+    EACH_WALK (&r, n) EACH_STEP(t)
+    if (by_keys ? t->P != NULL : t->dS && t->dP) look_at_values(t);
     for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 
-// What is added up may be another tile than dS. That no form fits may mean that P is wrong, which comes first.
+// What is added up may be another tile than dS.
 void settle_backward(void)
 {
     if (fit_form(&fit_dS[0])) fit_dS[0].rank = BY_EXPONENT;
-    fit_P[0].mute = !fit_form(&fit_P[0]);  // it was taken from dS: delta or dP may be what is wrong
     const form *const sum = fit_form(&fit_dsinks);
     const char *const says = sum ? sum->says : "", *const right = strstr(says, "exp(s - L) delta");
     if (block_is_summed())
-        fit_dsinks.gaps = !*says || (right && !right[16]) ? "rows of the head|sum of the block" : "rows of the head";
+        fit_dsinks.gaps =
+            !*says || (right && !strchr(" ", right[16])) ? "rows of the head|sum of the block" : "rows of the head";
 }

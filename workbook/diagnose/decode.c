@@ -1,18 +1,17 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales are used.
 #include "evidence.h"
 
-static fit fit_scales = FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights",
-                            .joint = "; they must follow scale log2(e) S K_scale + log2(V_scale), but follow ",
-                            .by = {{"head 0", "scales sent|scores|weights"},
-                                   {"log2(V_scale) + ", "scores"},
-                                   {"scale log2(e) S K_scale", "weights|scales sent"},
-                                   {"S / K_scale", "scores"}});
+static fit fit_scales =
+    FIT(BY_SCALES, "scores|weights", .others = "scales sent|scores|weights", .joint = "; it follows ",
+        .by = {{"with the", "scales sent|scores|weights"},
+               {"log2(V_scale) + ", "scores|scales sent"},
+               {"scale log2(e) S K_scale", "weights|scales sent"},
+               {"S / K_scale", "scores"}});
 static fit fit_scaled_l = FIT(BY_SUM, "weights", .joint = ": ");
 
 enum { PARTS = 256 };
 
-// Pages of K that are read for each sequence, against those of the table. False if there are others; that pages are
-// missing is for the walk to say.
+// Whether all pages of K that are read for a sequence are its own. That some are missing is for the walk to say.
 bool look_at_pages(const record *r)
 {
     const int most = e.c->max_pages ? e.c->max_pages : (e.s->kv_len + e.c->page - 1) / e.c->page + 1;
@@ -25,15 +24,16 @@ bool look_at_pages(const record *r)
             bool listed = p->b_row[c] < 0;
             for (int k = 0; k < pages; k++) listed |= e.table[b * most + k] == page;
             if (listed) continue;
+            const int of = key_head_of(p->b_row[c]);
             find(BY_HEADS - 1, "", "page lookup",
-                 "the kernel reads page %d for sequence %d, although page_table does not list it", page, b);
+                 "the kernel reads page %d for sequence %d, although page_table has it for sequence %d (-1: none)",
+                 page, b, of < 0 ? -1 : of / e.s->kv_heads);
             return false;
         }
     }
     return true;
 }
 
-// Where the scales of the key in this row of K are.
 static int scale_at(int row)
 {
     const int size = e.c->page, H = e.s->kv_heads, page = row / H / size;
@@ -67,8 +67,9 @@ static int parts_of(const record *r, int row, part *parts, int room)
         part *p = &parts[count - 1];
         double subtracted = -INFINITY;
         read_steps(&r->walks[n]);
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *PV = steps[t].P;
+        EACH_STEP(t)
+        {
+            const product *S = t->S, *PV = t->P;
             for (int d = 0; d < D && PV; d++) p->strange |= !isfinite(PV->after[i * D + d]);
             for (int c = 0; c < S->cols; c++) {
                 const int raw = S->b_row[c], key = key_of(raw);
@@ -76,7 +77,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
                 const int at = e.K_scale ? scale_at(raw) : 0;
                 const double k = e.K_scale ? e.K_scale[at] : 1, v = e.V_scale ? e.V_scale[at] : 1;
                 const double x = S->after[i * S->cols + c] * s2 * k, m = fmax(p->L, x), old = exp(p->L - m),
-                             now = exp(x - m), all = old + now, P = PV ? weight_at(&steps[t], i, c) : 0;
+                             now = exp(x - m), all = old + now, P = PV ? weight_at(t, i, c) : 0;
                 if (P > 1e-25 && P < 1e25) subtracted = x - log(P);
                 p->V_scale = (p->V_scale * old + now * v) / all;
                 for (int d = 0; d < D; d++) p->O[d] = (p->O[d] * old + now * v * unit * e.V[raw * D + d]) / all;
@@ -107,14 +108,15 @@ void look_at_merge(const record *r)
     }
 }
 
-static int scaled_pairs;  // in all cases
+static int scaled_pairs, scaled_misses;  // in all cases
 
-// log2 of the weights of a row in a tile, less that of its first: what scores and weights are multiplied by. False if
-// more are wrong than a few.
+#define OF "(S K_scale + the term of V_scale), with the scales of "
+// What scores and weights are multiplied by, from a row's first weight in a tile to others. False: many are wrong.
 bool look_at_scales(const record *r)
 {
-    enum { SCALED = 7 };
+    enum { SCALED = 12 };
     int misses = 0, count = 0;
+    const int pages = wb_pages_make(e.c).shape.pages;
     EACH_WALK (r, w) {
         EACH_PAIR (t, step_count, i, steps[t].S->rows) {
             const product *S = steps[t].S, *PV = steps[t].P;
@@ -123,22 +125,32 @@ bool look_at_scales(const record *r)
             for (int c = 0; PV && c < S->cols; c++) {
                 const double P = weight_at(&steps[t], i, c), score = score_at(&steps[t], i, c) * 64;
                 if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c])) || P <= 1e-25 || isinf(P)) continue;
-                const int at = scale_at(S->b_row[c]);
-                const int at_0 = at - e.c->page * (S->b_row[c] % e.s->kv_heads);
-                const double k = e.K_scale[at], v = e.V_scale[at];
-                const double of_head_0 = score * e.K_scale[at_0] + log2(e.V_scale[at_0]) / base2_scale();
-                double is[] = {score * k, log2(v), score, score * k * k, score * k * v, of_head_0, score / k};
+                const int at = scale_at(S->b_row[c]), H = e.s->kv_heads, h = S->b_row[c] % H, row = at % e.c->page;
+                const double k = e.K_scale[at], v = e.V_scale[at], b2 = base2_scale();
+                const int page = e.c->page, of_page = at / page / H * H * page;
+                if (isnan(P))
+                    find(BY_SCALES, "", "scales sent|scores|weights",
+                         "%s gives the weight NaN to key %d, although its score and scales are numbers",
+                         name_of(S->a_row[i]), key_of(S->b_row[c]));
+                if (isnan(P)) continue;
+                const int next = of_page / H / page + 1 < pages ? of_page + H * page : of_page;
+                const int other[] = {at - page * h, of_page + (h + 1) % H * page + row, next + at - of_page};
+                double is[SCALED] = {score * k, log2(v),   score,   score * k * k,           score * k * v,
+                                     score / k, score * v, log2(k), score * v + log2(k) / b2};
+                for (int n = 0; n < COUNT(other); n++)
+                    is[SCALED - COUNT(other) + n] = score * e.K_scale[other[n]] + log2(e.V_scale[other[n]]) / b2;
                 if (first_key < 0) {
                     memcpy(first, is, sizeof is), first_P = log2(P), first_key = key_of(S->b_row[c]);
                     continue;
                 }
                 for (int n = 0; n < SCALED; n++) is[n] -= first[n];
-                const double right = base2_scale() * is[0] + is[1], seen = log2(P) - first_P;
-                const double slack = 0.03 + 2e-4 * (fabs(right) + fabs(base2_scale() * first[0]));
+                const double right = b2 * is[0] + is[1], seen = log2(P) - first_P;
+                const double slack = 0.03 + 2e-4 * (fabs(right) + fabs(b2 * first[0]));
                 count++, misses += !(fabs(seen - right) <= slack);
                 see_sum(&fit_scales, seen, slack,
-                        "+sl S K_scale|+ log2(V_scale)| S| S K_scale^2| S K_scale V_scale"
-                        "| (S K_scale + the term of V_scale), with the scales of key head 0| S / K_scale",
+                        "+sl S K_scale|+ log2(V_scale)| S| S K_scale^2| S K_scale V_scale| S / K_scale| S V_scale"
+                        "| log2(K_scale)| (S K_scale + the term of V_scale), with the two scales exchanged"
+                        "| " OF "key head 0| " OF "the next key head| " OF "the next page",
                         is,
                         "the weights of %s are not 2^(scale log2(e) S K_scale - m) V_scale: from key %d to key "
                         "%d their log2 should change by %.4g, but changes by %.4g",
@@ -146,7 +158,7 @@ bool look_at_scales(const record *r)
             }
         }
     }
-    scaled_pairs += count, fit_scales.mute = fit_scales.wrong <= scaled_pairs / 50;
+    scaled_pairs += count, scaled_misses += misses, fit_scales.mute = scaled_misses <= scaled_pairs / 50;
     const bool wrong = misses > count / 20;
     // l, of rows whose keys one block has.
     static part parts[PARTS];

@@ -1,19 +1,16 @@
 // diagnose.c - names a function's mistake: diagnose [-v] [--source FILE] [--record FILE] [--only] NN [CASE...]
-// Runs the worker of the CPU execution layer (WB_WORKER) on a few small cases in which mistakes differ (cases.c), and
-// on each CASE (--only: on these alone), with a record of the products of matrices (layer_requests.h). The first step
-// that is not what it should be is named. A step that can only be wrong in gaps that FILE has as they were shipped is
-// not looked at. Silence is better than a wrong name.
-//
-// --record: what is named for others, an outcome's `step` and `gaps` (score/outcome.h): "address" if what is wrong is
-// an address, by a known formula, or no part has a sequence's last keys; "relation" if one relation explains all that
-// was seen; else "step". -v: prints the finding's id and its gaps, too.
+// Runs the worker of the CPU execution layer (WB_WORKER) on small cases in which mistakes differ (cases.c), and on each
+// CASE (--only: on these alone), with a record of products (layer_requests.h). The first wrong step is named, unless it
+// can only be wrong in gaps that FILE has as shipped. Silence is better than a wrong name.
+// --record: an outcome's `step` and `gaps` (score/outcome.h): "address" if that is wrong by a known formula, or no part
+// has a sequence's last keys; "relation" if one explains all that was seen; else "step". -v: prints id and gaps, too.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "score/score.h"
 #include "score/outcome.h"
 
 #include "evidence.h"
 
-// The most numbers that a record of products has room for, and the most pairs of a query and a key of a case.
+// The most numbers of a record, and the most pairs of a query and a key of a case.
 enum { RECORD = 1 << 24, PAIRS = 2300000 };
 
 static const wb_problem *problem;
@@ -32,7 +29,7 @@ static bool is_in(const char *list, const char *name)
     return false;
 }
 
-// Which gaps look wrong where another is as shipped: they see scores that nothing hides, or parts that nobody made.
+// Which gaps look wrong where another is as shipped.
 static const char *const needed[][2] = {
     {"delta", "dS|dS for dQ"},
     {"share|page lookup|packed rows", "merge|finalize"},
@@ -53,7 +50,7 @@ bool worth_naming(const char *look)
 {
     const bool some = has_gap(look);  // else it is in code that was given
     for (int n = 0; n < gap_count; n++) {
-        // These may stay empty: then more is done than needed, which is no mistake of results.
+        // These may stay empty: more is done than needed, which is no mistake of results.
         if (!gaps[n].untouched || is_in(no_mask ? "ends|bound|mask" : "ends|bound", gaps[n].name)) continue;
         if (!some || is_in(look, gaps[n].name)) return false;
         for (int k = 0; k < COUNT(needed); k++)
@@ -63,15 +60,15 @@ bool worth_naming(const char *look)
     return true;
 }
 
-static const float *floats(const worker_run *run, const char *name, double unit)
+// A byte of an int8 cache counts as a 64th in products (int8.cuh).
+static const float *floats(const worker_run *run, const char *name)
 {
     const int k = wb_tensor_named(run->tensors, run->count, name);
     if (k < 0) return NULL;
     const wb_tensor *t = &run->tensors[k];
     const char *data = t->output ? worker_tensor(run, k) : original_tensor(run, k);
     float *values = allocate(t->count, sizeof *values);
-    for (size_t i = 0; i < t->count; i++)
-        values[i] = (float)(wb_get(t->type, data, i) / (t->type == WB_INT8 ? unit : 1));
+    for (size_t i = 0; i < t->count; i++) values[i] = (float)(wb_get(t->type, data, i) / (t->type == WB_INT8 ? 64 : 1));
     return values;
 }
 
@@ -110,26 +107,25 @@ static void judge_case(const worker_run *run, bool recorded)
     some_wrong |= e.wrong;
 }
 
-// A byte of an int8 cache counts as a 64th in products (int8.cuh).
 static void read_case(const worker_run *run)
 {
     e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape};
     const bool sums = problem->signature == WB_ROW_SUM;
-    e.Q = floats(run, sums ? "x" : "Q", 1), e.K = floats(run, sums ? "w" : "K", 64), e.dO = floats(run, "dO", 1);
-    e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V", 64);
-    e.sink_logits = floats(run, "sink_logits", 1);
-    e.K_scale = floats(run, "K_scale", 1), e.V_scale = floats(run, "V_scale", 1);
+    e.Q = floats(run, sums ? "x" : "Q"), e.K = floats(run, sums ? "w" : "K"), e.dO = floats(run, "dO");
+    e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V");
+    e.sink_logits = floats(run, "sink_logits");
+    e.K_scale = floats(run, "K_scale"), e.V_scale = floats(run, "V_scale");
     e.table = raw(run, "page_table"), e.kv_len = raw(run, "kv_len"), e.V_exponent = raw(run, "V_exponent");
     e.Q_exponent = raw(run, "Q_exponent"), e.K_exponent = raw(run, "K_exponent");
-    e.delta = floats(run, "delta", 1), e.dsinks = floats(run, "dsinks", 1);
+    e.delta = floats(run, "delta"), e.dsinks = floats(run, "dsinks");
     wb_case shown = run->c;
     shown.products = 0;
     wb_case_print(problem, &shown, e.text);
-    if (wb_is_backward(problem)) e.O = floats(run, "O", 1), e.L = floats(run, "L", 1);
+    if (wb_is_backward(problem)) e.O = floats(run, "O"), e.L = floats(run, "L");
     int outputs = 0;
     for (int k = 0; k < run->count && outputs < 5; k++)
         if (run->tensors[k].output && strcmp(run->tensors[k].name, "products"))
-            e.out[outputs++] = floats(run, run->tensors[k].name, 1);
+            e.out[outputs++] = floats(run, run->tensors[k].name);
     const int k = wb_tensor_named(run->tensors, run->count, "products");  // the last one
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
@@ -229,15 +225,16 @@ int main(int argc, char **argv)
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched && !gaps[n].left;
     if (plain && !best.rank)
         printf("step by step: no result. Only products computed with %s can be checked, and there were none:\n"
-               "print S, m and l of a small case, and compare them with the lesson's example\n",
+               "print S, m and l, and compare them with the lesson's example\n",
                problem->on_host ? "cblas_sgemm" : "the primitives of the lesson");
     if (!best.rank) return 1;
     char *const kind = best.rank <= BY_HEADS && *best.id ? "address" : best.relation ? "relation" : "step";
     char names[400] = "";  // of those gaps the problem's
-    for (const char *name = best.gaps; *name; name += strcspn(name, "|"), name += *name == '|')
-        for (int n = 0; n < gap_count; n++)
-            if (strlen(gaps[n].name) == strcspn(name, "|") && strncmp(name, gaps[n].name, strcspn(name, "|")) == 0)
-                APPEND(names, "%s%.63s", *names ? "|" : "", gaps[n].name);
+    for (const char *name = best.gaps; *name; name += strcspn(name, "|"), name += *name == '|') {
+        char one[64];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(name, "|"), name);
+        if (has_gap(one)) APPEND(names, "%s%s", *names ? "|" : "", one);
+    }
     if (kept) outcome_write(kept, &(outcome){.state = "failed", .step = kind, .gaps = names});
     if (verbose) printf("id %s\ngaps %s\n", *best.id ? best.id : "unpinned", names);
     printf("step by step%s%s: %s\n", *best.shown ? ", in " : "", best.shown, best.says);

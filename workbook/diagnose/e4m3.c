@@ -1,21 +1,19 @@
-// e4m3.c - what 16 has of its own: which powers of two meet which scores, what the weights are cut to, when O moves on
-// to float32.
-//
-// The record has Q K^T of bytes and the weights as the tensor cores read them, their keys in V's order: a weight
-// belongs to the key whose row of V it meets. log2(P) against S is a line, as far as e4m3 has it; its slope is the
-// factor of S, and where it crosses 0, V's exponent less m.
+// e4m3.c - what 16 has of its own: powers of two, weights that are cut, when O moves on to float32.
+// The record has Q K^T of bytes and the weights as the tensor cores read them: a weight belongs to the key whose row of
+// V it meets. log2(P) against S is a line; its slope is the factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
 static fit fit_factor = FIT(BY_SCALES, "factor|scales", .others = "factor|scales|softmax",
                             .by = {{"that query in head", "scales|factor"}},  // where Q's are read
-                            .joint = "; the exponent of 2 must be Q's + K's, but is ");
+                            .joint = "; the exponent of 2 is ");
 static fit fit_rescaling = FIT(BY_RESCALING, "overlap|softmax", .joint = ", which equals 2 to the power of ");
+static fit fit_V = FIT(BY_SCALES, "softmax|overlap", .joint = ": ", .pinned = true);
 static fit fit_l = FIT(BY_L, "softmax", .by = {{"this L + ln(2) V_exponent", ""}});  // then l is right
 static fit fit_O = FIT(BY_L + 1, "together", .others = "level|together|overlap");
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448 };
 
-// A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
+// Of a query in a tile of keys: of those that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
     double S[256], P[256], log_P[256];
@@ -32,7 +30,6 @@ static int of_K(const row_in_tile *x) { return exponent_of(e.K_exponent, x->kv_h
 static int of_V(const row_in_tile *x) { return exponent_of(e.V_exponent, x->kv_head, x->tile); }
 static double right_factor(const row_in_tile *x) { return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_K(x)); }
 
-// False if there is nothing to be seen.
 static bool read_row(row_in_tile *x, const step *t, int i)
 {
     const product *S = t->S, *PV = t->P;
@@ -55,8 +52,7 @@ static bool read_row(row_in_tile *x, const step *t, int i)
 
 static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
 
-// Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
-// many these are: none tell nothing.
+// Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain.
 static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
 {
     bool fits = true;
@@ -71,7 +67,7 @@ static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain
     return fits;
 }
 
-// By which power of two the scores were multiplied, of rows whose weights fit one alone.
+// By which power of two scores were multiplied, of rows that fit one alone.
 static void look_at_factor(row_in_tile *x)
 {
     const int Q = e.Q_exponent[x->q], K = of_K(x), Hkv = e.s->kv_heads, head = head_of(x->q);
@@ -83,8 +79,8 @@ static void look_at_factor(row_in_tile *x)
         if (row_fits(x, ldexp(right_factor(x), by), &at, &plain) && plain > 3) seen = Q + K + by, fits++;
     char says[300];
     snprintf(says, sizeof says,
-             "the weights of query %d in the tile that starts at key %d show that its scores were not multiplied by "
-             "scale * log2(e) * 2^%d (exponents: Q %d, K %d)",
+             "by the weights of query %d in the tile that starts at key %d, its scores are not multiplied by scale "
+             "log2(e) 2^%d (exponents: Q %d, K %d)",
              query_of(x->q), x->tile * TILE, Q + K, Q, K);
     if (fits == 1)
         see_sum(&fit_factor, seen, 0.3,
@@ -99,11 +95,16 @@ static void look_at_factor(row_in_tile *x)
 static void look_at_rescaling(const row_in_tile *was, const row_in_tile *is, double factor)
 {
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
-    const double grown = of_V(is) - of_V(was) - is->at + was->at;
+    const double at = is->at - was->at, grown = of_V(is) - of_V(was) - at;
+    const form of_P[] = {{"", -grown},
+                         {"K's exponent takes the place of V's", of_K(was) - of_K(is) + at},
+                         {"V's exponent is missing", at}};
+    see(&fit_V, log2(factor), 0.3, of_P, COUNT(of_P), "P of query %d is not 2^(score + V's exponent - m)",
+        query_of(is->q));
     see_sum(&fit_rescaling, log2(factor), 0.3, "+ (m_old - m_new)", (double[]){-grown},
-            "in the tile that starts at key %d, m of query %d grows by %.2f, so its O must be multiplied by %.4g, but "
-            "is multiplied by %.4g",
-            is->tile * TILE, query_of(is->q), grown, exp2(-grown), factor);
+            "by its weights, 2^(score + V's exponent - m), m of query %d grows by %.2f in the tile that starts at key "
+            "%d, so its O must be multiplied by %.4g, but is by %.4g",
+            query_of(is->q), grown, is->tile * TILE, exp2(-grown), factor);
 }
 
 // l of all tiles of a row; m: under which each was weighed. False if it is wrong.
@@ -166,7 +167,7 @@ void look_at_e4m3(const record *r)
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
                          "%d weights of query %d in the tile that starts at key %d are clipped to 448, the largest "
-                         "number in e4m3: when a sum of weights exceeds 448, raise m so that the largest weight is 2^3",
+                         "e4m3: is m raised when a sum exceeds that?",
                          is.cut, query_of(is.q), is.tile * TILE);
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
                 if (seen && t > 0) look_at_rescaling(&was, &is, factor);

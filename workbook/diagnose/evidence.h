@@ -1,7 +1,5 @@
-// evidence.h - what the execution layer saw a function do, against what each step should have done.
-//
-// A finding says what was different at the first wrong step. One relation from a short list (`form`) may explain all
-// that was seen of that step; otherwise it says what was seen, and no more.
+// evidence.h - what the execution layer saw a function do, against what it should have done. A finding is of the first
+// wrong step: one relation from a short list (`form`) that explains it, or what was seen.
 #pragma once
 
 #include "diagnose/cases.h"
@@ -26,8 +24,8 @@ static inline int max_int(int a, int b) { return a > b ? a : b; }
 static inline double rounded(double x) { return fabs(x) < 0.02 ? 0 : x; }
 static inline bool near_to(double a, double b, double part) { return isfinite(b) && fabs(a - b) <= part * fabs(b); }
 
-// One case: its inputs as floats, laid out as in workbook.h, null where a problem has none; what came out, in the order
-// of the function's arguments; and the record of products (layer_requests.h).
+// One case: inputs as floats, as in workbook.h, or null; what came out, in the order of the function's arguments; and
+// the record of products (layer_requests.h). delta and dsinks are among `out`, too.
 typedef struct evidence {
     const wb_problem *problem;
     const wb_case *c;
@@ -36,18 +34,19 @@ typedef struct evidence {
     const float *Q, *K, *V, *O, *L, *dO, *sink_logits, *K_scale, *V_scale;
     const int *table, *kv_len;
     const int8_t *Q_exponent, *K_exponent, *V_exponent;
-    const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
-    size_t product_count;                             // numbers in the record
-    const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
-    bool wrong;                                       // whether the answer is; at the end, whether any was
-    int widest;                                       // keys in the widest tile of a forward
-    bool alike;                                       // rows of the case are: it cannot tell whose a factor is
+    const float *out[5], *delta, *dsinks, *products;
+    size_t product_count;              // numbers in the record
+    const float *held[WB_MOST_RANKS];  // of ranks the record of each
+    bool wrong;                        // whether the answer is; at the end, whether any was
+    int widest;                        // keys in the widest tile of a forward
+    bool alike;                        // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
-
+static inline bool is_backward(void) { return e.problem->signature == WB_BACKWARD; }
+static inline bool is_listed(void) { return e.problem->signature == WB_BLOCK_MASK; }
 static inline const float *row_of_O(int row) { return e.out[0] + row * e.s->head_dim; }  // what came out
 
-// Zeros, which stay until the program ends: at once, where there is no memory.
+// Zeros, which stay until the program ends.
 void *allocate(size_t count, size_t size);
 
 // Writes behind what an array of characters has, as much as there is room for.
@@ -58,8 +57,7 @@ enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
 enum { BY_WASTE = 60 };  // and what else does not show in each answer
 
-// `gaps`: where it can come from, "max|rescale", those of them that the problem has, the likeliest first. id: of the
-// form that pins it down, "" if none does. relation: it is the form of a fit.
+// gaps: where it can come from, the likeliest first. id: of the form that pins it down, or "". relation: of a fit.
 typedef struct finding {
     int rank;
     bool relation;
@@ -71,32 +69,27 @@ extern finding best;  // the first step that is wrong, in all cases so far; rank
 bool has_gap(const char *gaps);  // whether the problem has one of these
 // Whether none of these gaps is as shipped, or, where the problem has none of them, none of all.
 bool worth_naming(const char *gaps);
+// Keeps a finding that comes before `best`, or is as early and pinned down where that is not, and returns whether it
+// does. Of a case whose answer passes nothing is kept but waste.
+LIKE_PRINTF(4) bool find(int rank, const char *id, const char *gaps, const char *format, ...);
 
-// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose
-// answer passes nothing is kept but waste.
-LIKE_PRINTF(4) void find(int rank, const char *id, const char *gaps, const char *format, ...);
-
-// A relation that may explain what was seen: how it reads, and what it says of what is looked at. The first of a list
-// is the right one.
+// A relation: how it reads, and what it says of what is looked at. The first of a list is the right one.
 typedef struct form {
     const char *says;
     double is;
 } form;
-
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+enum { MAX_FORMS = 800 };
 
-enum { MAX_FORMS = 600 };
-
-// What was seen of one step, in all cases: how often each form was off, and the sentence and the case of the first
-// wrong observation. Said is the sentence, `joint` (", which equals ") and how the form reads; of "0" `zero`, of no
-// form `none`. others: the gaps where no form fits, if these are more; by: those of forms that contain a text, or
-// are what is behind its "=". mute: another fit says it.
+// What was seen of one step: how often each form was off, and the sentence of the first wrong observation. It is said,
+// with `joint` (", which equals ") and the form; of "0" `zero`, of no form `none`. others: gaps if no form fits; by: of
+// forms that contain a text, or are what is behind its "=". mute: another says it. pinned: only said if a form fits.
 typedef struct fit {
     int rank;
     const char *gaps, *others, *joint, *zero, *none, *by[6][2];
-    bool known, mute;  // known: something was seen of it
+    bool known, mute, pinned;  // known: something was seen of it
     form forms[MAX_FORMS];
-    int count, wrong, right, misses[MAX_FORMS];  // right: of these see_sum looks at some
+    int count, wrong, looks, misses[MAX_FORMS];  // looks: see_sum takes some of those that are right, or many
     char says[700], shown[WB_CASE_TEXT];
     bool fails, exact;  // the answer of that case; whether a form has to explain all, and not nearly all
 } fit;
@@ -104,52 +97,48 @@ typedef struct fit {
     { \
         .rank = RANK, .gaps = __VA_ARGS__ \
     }
-
-// One observation: what was seen, and what each form says; without forms it is wrong. The sentence is kept of the first
-// that is wrong, or the first in a case whose answer is.
-LIKE_PRINTF(6)
-void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
-
-// A sum of terms, named one behind another, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or
-// ln(2) (n); `values` are theirs. One that is right may be gone, or all, another be there, and one or all have another
-// factor. What it is reads as a formula, which is its id, too.
+// One observation, and what each form says; without forms it is wrong.
+LIKE_PRINTF(6) void see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...);
+// A sum of terms, "+n m| l": those with a sign belong in it, times scale (s), log2(e) (l) or ln(2) (n). One or all may
+// be gone, or have another factor, and another be there. The formula is the id.
 LIKE_PRINTF(6)
 void see_sum(fit *f, double seen, double tolerance, const char *names, const double *values, const char *format, ...);
 
-// What may stand for exp(x - y): how it reads, each with `rest` behind it, for see_sum, and what it is; n = 0 is right.
+// What may stand for exp(x - y), each with `rest` behind it, for see_sum; n = 0 is right.
 enum { POWERS = 8 };
 #define POWERS_OF(x, y, rest) \
     "2^(" x " - " y ")" rest "| 2^(" x " log2(e) - " y ")" rest "| 2^(" x " - " y " log2(e))" rest "| exp(" x " - " y \
     " log2(e))" rest "| exp(" x " log2(e) - " y ")" rest "| exp(" y " - " x ")" rest "| exp(" x ")" rest
 double power(int n, double x, double y);
-
-// What is behind an L that is infinite where it should be finite, of a sum that has exp(exponent): "" if it is not.
+static inline double cut(double x) { return wb_from_bf16(wb_to_bf16((float)x)); }
+bool in_bf16(const float *x, size_t count);  // whether all of these are, and some not 0
+// What may stand for a sum that was rounded, for see_sum: seen, if it is near, and a bf16, or not.
+#define ROUNDED(sum) \
+    "| " sum ", rounded to bf16 where float32 belongs| " sum ", but for an error like bf16's: is a part of it " \
+    "rounded?"
+double nearly(double seen, double right, double size, bool rounded);
+// What is behind an L that is wrongly infinite, of a sum that has exp(exponent), or "".
 const char *overflow_of(double L, double exponent);
-
-// A row's O and L from those of parts. false: there is one, and neither fits, so what is wrong came before.
-// mute_merge: nothing is said of any.
+// A row's O and L from those of parts. false: there is one, and neither fits.
 bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, const float *O, double L, double slack,
                const char *where);
 void mute_merge(void);
 
-// The form that explains most of what was wrong, and nothing else, the first of several: all but one in fifty; or one
-// in ten, if all others are far worse. Null: none.
+// The form that explains what was wrong but for one in fifty, or in ten, if all others are far worse; or null.
 const form *fit_form(const fit *f);
-
-// One more form of those of a fit, which reads as it says and has that as its id; it is written down once.
+// One more form of those of a fit, which is written down once.
 LIKE_PRINTF(5) void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...);
 
-// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
+// The shares of terms in y, by least squares; returns what is left of y, as a part of it.
 enum { MOST_TERMS = 128 };
 double shares_in(const double *y, double *const *terms, int count, size_t length, double *share);
-
 void conclude(void);  // finds what all fits say
 
 // The record of products.
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
-
 typedef enum owner { NOBODY, OF_Q, OF_K, OF_V, OF_dO } owner;
 extern const char *const owner_names[];
+bool of_keys(owner of);
 
 typedef struct product {
     int walker, rows, cols, depth;
@@ -159,7 +148,7 @@ typedef struct product {
     int *a_row, *b_row;  // which rows, counted over the whole tensor
 } product;
 
-// What one warp, or one tile of problem 01, does: its products in their order, all scores with the same left rows.
+// What one warp, or one tile of 01, does: its products in order, all scores with the same left rows.
 typedef struct walk {
     const product *at;
     int count, block;
@@ -175,32 +164,29 @@ typedef struct record {
 
 // False if there is none, or not all of it, or rows are alike. Stays until the next call.
 bool record_read(record *r);
-
-// The queries, or keys, that walk n's block has on the left, of the head that the walk has: the first and the last.
+// The first and last query, or key, that walk n's block has on the left, of the walk's head.
 void block_of(const record *r, int n, int *low, int *high);
-
-// Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a
-// key. Keys of a paged cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
+// Of rows of tensors: which query, or key, of its head; which head through all batches. Of a page that no sequence has,
+// NOBODYS_ROW.
 int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
-const char *name_of(int row);          // "query 3 of head 1", without a head that is the only one; stays for a while
-int right_key_head(int head);          // that query head `head` reads, through all batches
-int head_of_query(int row);            // which key head the query in this row of Q reads
+const char *name_of(int row);  // "query 3 of head 1", without a head that is the only one; stays for a while
+// Through all batches: the key head that query head `head` reads, or the query in this row of Q.
+int right_key_head(int head), head_of_query(int row);
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
 bool meets(int q, int k);              // whether the key in row k of K is of the head that query reads
 bool was_written(const float *x);      // this number of an output, by the function
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
-// A tile of a walk: its scores and their products: in a forward P V, in a backward dP and the sums from P and from dS.
+// A tile of a walk: its scores and their products, P V, or dP and the sums from P and from dS.
 typedef struct step {
     const product *S, *P, *dP, *dS;
     int first;  // its first key, or query where keys are on the left
 } step;
-
 enum { STEPS = 4096 };
 extern step steps[STEPS];  // of the walk that was read last
 extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
-
+#define EACH_STEP(t) for (const step *t = steps; t < steps + step_count; t++)
 void read_steps(const walk *w);
 static inline int rows_of_walk(void) { return step_count ? steps[0].S->rows : 0; }  // whose steps were read last
 static inline double score_at(const step *t, int i, int c) { return t->S->after[i * t->S->cols + c]; }
@@ -210,7 +196,7 @@ void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of 
 void look_at_walks(const record *r, bool keys);                  // which tiles each block meets
 const char *kernel(bool keys);                                   // "in the kernel of dQ, ", "" in a forward
 
-// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair.
+// A tile of pairs that one warp had: its queries and keys (-1: none), and what became of each pair.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
     int queries, keys, row0, key0;  // row0: of Q, where its queries begin
@@ -221,32 +207,20 @@ typedef struct pairs {
 // Of a step, and the first row of its block; their fates are left open.
 pairs pairs_of(const step *t, int first_row);
 
-// What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
-// their own hides.
+// What each kind of mask hid against what it should have hidden, over all its tiles in all cases.
 typedef enum mask_kind { DIAGONAL, WINDOW, SINKS, TAIL, DKDV, DQ, PACKED, BITS, MASKS } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
 void look_at_hidden_nan(mask_kind kind, const step *t);  // weights of a forward
 
-// Each looks at a case.
-void look_at_forward(void);   // and 10, 11, 13, 14, 15
-void look_at_backward(void);  // and 12
-void look_at_delta(void);     // and of 18
-void look_at_ranks(void);     // 17 and 18
-void look_at_rows(void);      // 02
-
+// Each looks at a case; 17 and 18 have ranks, 02 has rows.
+void look_at_forward(void), look_at_backward(void), look_at_delta(void), look_at_ranks(void), look_at_rows(void);
 // What fits say may hang on what others have seen: settled at the end.
 void settle_masks(void), settle_softmax(void), settle_backward(void);
-
-// Parts of these.
-bool look_at_heads(const record *r, bool of_V);  // false if they are wrong
-void look_at_softmax(const record *r);           // softmax.c: what each row makes of its scores
-// By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
-// is not finite.
+// Parts of these; false: something is wrong.
+bool look_at_heads(const record *r, bool of_V), look_at_pages(const record *r), look_at_scales(const record *r);
+void look_at_softmax(const record *r), look_at_merge(const record *r), look_at_e4m3(const record *r);
+void look_at_fragments(const record *r);  // of products that are one mma each
+void see_empty_row(int row);              // that sees no key
+double scale_of_key(int row);             // what the scores of this row of K are to be multiplied by
+// By what a row of O was multiplied between two products; NaN: it is no multiple; -infinity: not finite.
 double rescaled_by(const step *from, const step *to, int i);
-void see_empty_row(int row);           // that sees no key
-bool look_at_pages(const record *r);   // decode.c
-double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
-bool look_at_scales(const record *r);  // false if they are wrong
-void look_at_merge(const record *r);
-void look_at_e4m3(const record *r);       // e4m3.c
-void look_at_fragments(const record *r);  // fragments.c: of products that are one mma each

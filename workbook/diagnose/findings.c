@@ -15,7 +15,7 @@ void *allocate(size_t count, size_t size)
     exit(2);
 }
 
-// The sentence of a function that is called as printf is, into an array.
+// The sentence of a function that is called as printf, into an array.
 #define WRITE(text, format) \
     do { \
         va_list arguments; \
@@ -24,14 +24,15 @@ void *allocate(size_t count, size_t size)
         va_end(arguments); \
     } while (0)
 
-void find(int rank, const char *id, const char *gaps, const char *format, ...)
+bool find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
-    if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return;
+    if ((rank < BY_WASTE ? !e.wrong : !has_gap(gaps)) || !worth_naming(gaps)) return false;
     if (!has_gap(gaps) && !*id) rank += BY_WASTE;  // rather a gap than what was given
-    if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
+    if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return false;
     best.rank = rank, best.id = id, best.gaps = gaps, best.relation = false;
     WRITE(best.says, format);
     memcpy(best.shown, e.text, sizeof best.shown);
+    return true;
 }
 
 void add_form(const fit *f, form *forms, int *count, double is, const char *format, ...)
@@ -83,7 +84,6 @@ typedef struct term {
     factor right;
 } term;
 
-// One more form: the terms with these factors.
 static int add_sum(const fit *f, form *forms, int n, const term *terms, const factor *is, int count)
 {
     static const char *const scales[] = {" / scale^2", " / scale", "", "scale ", "scale^2 "};
@@ -130,9 +130,10 @@ void see_sum(fit *f, double seen, double tolerance, const char *names, const dou
         if (t->right.number != 0 && rights++ == 0) first = (factor){1, t->right.scale, t->right.log2e};
     }
     int n = add_sum(f, forms, 0, terms, is, count);
-    if (fabs(seen - forms[0].is) <= tolerance && f->count && f->right++ % 8) return;  // some of them will do
-    // Of those that are right none is gone, or one is, or all are; and another has come, or one or all have another
-    // factor.
+    const bool right = fabs(seen - forms[0].is) <= tolerance;
+    const int each = f->looks < 2000 ? 8 : 61;  // some of them will do
+    if ((right || f->wrong > 500) && f->count && f->looks++ % each) return;
+    // Of the right ones none, one, or all are gone; and another has come, or one or all have another factor.
     for (int gone = -1; gone <= count - (rights < 2); gone++)
         EACH_PAIR (turn, count + (rights > 1), change, COUNT(changes)) {
             const int t = (turn + count) % (count + (rights > 1));  // first that all have another factor
@@ -172,6 +173,7 @@ const form *fit_form(const fit *f)
 static void conclude_fit(const fit *f)
 {
     const form *is = fit_form(f);
+    if (f->pinned && !is) return;
     const bool zero = is && f->zero && strcmp(is->says, "0") == 0;
     const char *gaps = is || !f->others ? f->gaps : f->others;
     for (int n = COUNT(f->by); is && n-- > 0;)
@@ -179,8 +181,8 @@ static void conclude_fit(const fit *f)
             gaps = f->by[n][1];
     const char *const joint = !is ? f->none ? f->none : "" : zero ? f->zero : f->joint ? f->joint : ", which equals ";
     memcpy(e.text, f->shown, sizeof e.text);
-    find(f->rank, is ? is->says : "", gaps, "%s%s%s", f->says, joint, is && !zero ? is->says : "");
-    best.relation |= is && best.id == is->says;
+    best.relation |=
+        find(f->rank, is ? is->says : "", gaps, "%s%s%s", f->says, joint, is && !zero ? is->says : "") && is;
 }
 
 void conclude(void)
@@ -219,6 +221,19 @@ double power(int n, double x, double y)
     return exp(of[n][0] * x + of[n][1] * y);
 }
 
+bool in_bf16(const float *x, size_t count)
+{
+    bool some = false;
+    for (size_t n = 0; n < count; some |= x[n++] != 0)
+        if (cut(x[n]) != x[n]) return false;
+    return some;
+}
+
+double nearly(double seen, double right, double size, bool rounded)
+{
+    return fabs(seen - right) <= size / 128 && (!rounded || cut(seen) == seen) ? seen : 1e300;
+}
+
 const char *overflow_of(double L, double exponent)
 {
     const bool is = isinf(L) && L * exponent > 0 && fabs(exponent) > 88 && isfinite(exponent);
@@ -226,9 +241,8 @@ const char *overflow_of(double L, double exponent)
                : ": in float32, exp(x) is infinite above 88.7, and 0 below -103.9; subtract the largest exponent first";
 }
 
-// Whether O is, but for a factor, the sum of parts with the weights exp(by (L - m)). Lanes may have every n-th part
-// each, and m of these, and rescale their first part as it should be, or by such a weight, too; what they have is
-// merged as it should be.
+// Whether O is, but for a factor, the sum of parts with the weights exp(by (L - m)). Lanes may have every n-th part,
+// and m of these, and rescale their first part rightly, or so; what they have is merged rightly.
 static bool is_merged(double by, double *const *O_of, const double *L_of, double most, int parts, const float *O)
 {
     for (int way = 0; way < 12; way++) {
@@ -249,7 +263,6 @@ static bool is_merged(double by, double *const *O_of, const double *L_of, double
     return false;
 }
 
-// Of one part, or of more.
 static fit fit_parts[2] = {FIT(BY_SUM, "finalize"),
                            FIT(BY_END, "merge", .others = "merge|finalize|weights", .joint = "; ")};
 static fit fit_logs[2] = {FIT(BY_SUM, "finalize"), FIT(BY_END, "merge|finalize|weights")};
@@ -261,12 +274,7 @@ bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, 
 {
     fit *const sums = &fit_parts[parts > 1], *const logs = &fit_logs[parts > 1];
     if (!has_gap("finalize")) sums->gaps = logs->gaps = "merge";
-    static const struct {
-        double by;
-        const char *says;
-    } ways[] = {{LN2, "2^(its L - m) takes the place of exp(its L - m)"}, {0, "all parts have the same weight"}};
     double m = -INFINITY, l = 0, off = 0, size = 1e-300;
-    form forms[1 + COUNT(ways)] = {{"", 0}};
     for (int n = 0; n < parts; n++) m = fmax(m, L_of[n]);
     if (!isfinite(m)) return true;
     for (int n = 0; n < parts; n++) l += exp(L_of[n] - m);
@@ -281,9 +289,11 @@ bool see_merge(double *const *O_of, const double *L_of, double kept, int parts, 
     const bool O_off = !(sqrt(off / size) <= 0.02), L_off = !(fabs(L - m - log(l)) <= slack);
     if (parts == 1 && O_off && L_off) return false;
     if (parts > 2 && wb_has_ranks(e.problem)) return true;  // it may be rounded after each
-    for (int n = 0; n < COUNT(ways); n++)
-        forms[n + 1] =
-            (form){ways[n].says, O_off && parts > 1 && !forms[1].is && is_merged(ways[n].by, O_of, L_of, m, parts, O)};
+    const bool of_2 = O_off && parts > 1 && is_merged(LN2, O_of, L_of, m, parts, O);
+    const form forms[] = {
+        {"", 0},
+        {"2^(its L - m) takes the place of exp(its L - m)", of_2},
+        {"all parts have the same weight", O_off && parts > 1 && !of_2 && is_merged(0, O_of, L_of, m, parts, O)}};
     see(sums, O_off, 0, forms, COUNT(forms),
         "O of %s is not the sum of its %d partial result%s, each multiplied by exp(its L - m) / l", where, parts,
         parts > 1 ? "s" : "");

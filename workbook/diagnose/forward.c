@@ -1,13 +1,11 @@
-// forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. walks.c and
-// softmax.c go on from here.
-//
-// The record has Q K^T before the mask, the weights P, and O before and after P V was added.
+// forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. The record has
+// Q K^T before the mask, the weights P, and O before and after P V was added.
 #include "evidence.h"
 
 static fit fit_heads[2] = {[0 ... 1] =
                                FIT(BY_HEADS, "head mapping|fetch|first key|page lookup|keys", .joint = ", which is ")};
 
-// The key head of query head h by formulas: which of a batch's, and where a batch begins; -1 is outside of the tensor.
+// The key head of query head h by formulas: which of a batch's, and where that begins; -1: outside of the tensor.
 static int head_forms(const fit *f, int h, form *forms)
 {
     static const char *const by[] = {"h", "h / (Hq / Hkv)", "h / Hkv"};
@@ -28,7 +26,7 @@ static int head_forms(const fit *f, int h, form *forms)
     return n;
 }
 
-// Of a walk whose first query is row q: whether a step's weights are multiplied by V of their own keys.
+// Of a walk from query row q on: whether a step's weights are multiplied by V of their own keys.
 static void look_at_keys_of_V(const step *t, const product *P, int q)
 {
     const product *const S = t->S;
@@ -49,7 +47,6 @@ bool look_at_heads(const record *r, bool of_V)
     enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, apart = 0;  // apart: heads begin at multiples of Nq
-    const char *const gaps = "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys";
     char whose[60] = "";
     bool own[HEADS] = {false};
     const int heads = min_int(HEADS, s->batch * s->q_heads);
@@ -59,10 +56,10 @@ bool look_at_heads(const record *r, bool of_V)
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
         if (step_count && h < heads && right_key_head(h) && steps[0].S->b_row[0] >= 0 && s->q_len != s->kv_len)
             apart += steps[0].S->b_row[0] == right_key_head(h) * s->q_len ? 1 : -heads;
-        for (int t = 0; t < step_count && h < heads && !by_keys; t++) {
-            const product *p = !of_V ? steps[t].S : steps[t].dP ? steps[t].dP : steps[t].P;
+        for (const step *t = steps; t < steps + step_count && h < heads && !by_keys; t++) {
+            const product *p = !of_V ? t->S : t->dP ? t->dP : t->P;
             if (p && of_V && !p->scores && e.problem->signature != WB_FP8)  // in 16, V has another order
-                look_at_keys_of_V(&steps[t], p, q);
+                look_at_keys_of_V(t, p, q);
             for (int c = 0; p && c < (p->scores ? p->cols : p->depth); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) {
                     if (!nobodys++) snprintf(whose, sizeof whose, "%s", name_of(q));
@@ -73,8 +70,7 @@ bool look_at_heads(const record *r, bool of_V)
                 if (e.table && p->b_row[0] >= 0 && head != key_head_of(p->b_row[0]) &&
                     head / s->kv_heads == key_head_of(p->b_row[0]) / s->kv_heads)
                     find(BY_HEADS - 1, "heads in a tile", "fetch",
-                         "rows of %c in one tile belong to key heads %d and %d: from a key of a head to the next, all "
-                         "heads of a key are in between",
+                         "rows of %c in one tile are of key heads %d and %d: a key's heads lie before the next key",
                          letter, key_head_of(p->b_row[0]), head);
                 if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
                 own[h] |= head == right_key_head(h);
@@ -89,7 +85,7 @@ bool look_at_heads(const record *r, bool of_V)
         else
             wrong += others;
         // A list may lead outside, whatever the head.
-        if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || e.problem->signature != WB_BLOCK_MASK))
+        if (reads[h] != NOBODYS_ROW && (reads[h] >= 0 || !is_listed()))
             see(&fit_heads[of_V], reads[h], 0, forms, head_forms(&fit_heads[of_V], h, forms),
                 "query head %d should read %c of key head %d, but reads key head %d%s", h, letter, right_key_head(h),
                 reads[h], s->batch > 1 || reads[h] < 0 ? " (heads are numbered across the batch; -1: no head)" : "");
@@ -98,12 +94,13 @@ bool look_at_heads(const record *r, bool of_V)
         find(BY_HEADS, "Nq for Nk", "head mapping|fetch",
              "heads of %c are read Nq = %d rows apart, but are stored Nk = %d rows apart", letter, s->q_len, s->kv_len);
     if (*whose && !wrong)
-        find(e.problem->signature == WB_BLOCK_MASK ? BY_WALK : BY_HEADS, "", e.problem->on_host ? "bound" : gaps,
+        find(is_listed() ? BY_WALK : BY_HEADS, "",
+             e.problem->on_host ? "bound" : "head mapping|fetch|first tile|sink tiles|page lookup|lists|first key|keys",
              "%s meets a row that is no row of %c: from past the last key, or not written yet", whose, letter);
     return !wrong && !nobodys;
 }
 
-// The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
+// The masks of 04 to 07: of the sinks, of the window left of the diagonal, of the diagonal.
 static mask_kind kind_of(int low, const step *t)
 {
     if (e.problem->mask == WB_NO_MASK || (e.problem->mask == WB_CAUSAL_OPTIONAL && !e.s->causal)) return TAIL;
@@ -132,8 +129,7 @@ static double score_of(const product *S, int i, int c)
     return S->after[i * S->cols + c] * (e.K_scale && S->b_row[c] >= 0 ? scale_of_key(S->b_row[c]) : 1);
 }
 
-// Scores far below underflow are no sign: such pairs stay unclear. Nor is a weight of 0 in a row that has an infinite
-// or NaN one: m is infinite, too.
+// Unclear are scores far below underflow, and a weight of 0 in a row with an infinite or NaN one: m is infinite, too.
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
     const product *S = t->S, *PV = t->P;
@@ -169,18 +165,20 @@ static void look_at_tiles(const record *r)
         block_of(r, n, &low, &high);
         for (int i = 0; i < min_int(256, rows_of_walk()); i++) {
             largest[i] = -INFINITY;
-            EACH_PAIR (t, step_count, c, steps[t].S->cols)
-                if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
-                    largest[i] = fmax(largest[i], score_of(steps[t].S, i, c) * base2_scale());
+            EACH_STEP(t)
+            for (int c = 0; c < t->S->cols; c++)
+                if (sees(t->S->a_row[i], key_of(t->S->b_row[c])))
+                    largest[i] = fmax(largest[i], score_of(t->S, i, c) * base2_scale());
         }
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S;
-            if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low);
-            fill_fates(&p, &steps[t], largest);
-            const bool listed = e.problem->signature == WB_BLOCK_MASK;
-            const mask_kind kind = listed ? BITS : e.table ? PACKED : kind_of(low, &steps[t]);
-            look_at_hidden_nan(kind, &steps[t]), add_to_mask(kind, &p);
+        EACH_STEP(t)
+        {
+            const product *S = t->S;
+            if (!t->P || S->a_row[0] < 0 || t->first == NO_ROW) continue;
+            pairs p = pairs_of(t, low);
+            fill_fates(&p, t, largest);
+            const bool listed = is_listed();
+            const mask_kind kind = listed ? BITS : e.table ? PACKED : kind_of(low, t);
+            look_at_hidden_nan(kind, t), add_to_mask(kind, &p);
         }
     }
 }
@@ -193,8 +191,7 @@ void look_at_forward(void)
     for (int n = 0; n < r.count; n++) single &= r.products[n].depth == 16 && r.products[n].cols == 8;
     if (single) look_at_fragments(&r);
     if (single) return;
-    EACH_WALK (&r, n)
-        for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
+    EACH_WALK (&r, n) EACH_STEP(t) e.widest = max_int(e.widest, t->S->cols);
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
     const bool scaled = !e.K_scale || look_at_scales(&r), bytes = e.problem->signature == WB_FP8;
     look_at_walks(&r, false);

@@ -1,5 +1,4 @@
-// fragments.c - problem 19: whose rows the factors of each mma are, chunk by chunk of eight numbers, and of what the
-// weights are made.
+// fragments.c - problem 19: whose rows the factors of each mma are, by chunks of eight, and of what weights are made.
 #include "evidence.h"
 
 static fit fit_keys = FIT(BY_HEADS, "keys", .joint = ": ", .exact = true);
@@ -47,9 +46,8 @@ static void look_at_right(const product *p, owner of, chunk first, int number)
     const bool K = of == OF_K;
     if (chunk_of(p->b, K ? 1 : 8).of == of)
         find(K ? BY_HEADS : BY_HEADS + 1, ".trans", K ? "keys" : "values",
-             K ? "K is fetched with .trans: rows of K become rows of the right factor, but should become its columns"
-               : "V is fetched without .trans: rows of V become columns of the right factor, but should become its "
-                 "rows");
+             "%c is fetched with%s .trans: its rows become %s of the right factor", K ? 'K' : 'V', K ? "" : "out",
+             K ? "rows, and not columns," : "columns, and not rows,");
     for (int j = 0; j < 16 && first.of == of; j++) {
         const chunk row = {of, first.row + j, first.number}, column = {of, first.row + j % 8, number + j / 8};
         see_chunk(K ? &fit_keys : &fit_values, K ? chunk_of(p->b + j / 8 * 64 + j % 8, 8) : chunk_of(p->b + 8 * j, 1),
@@ -59,7 +57,7 @@ static void look_at_right(const product *p, owner of, chunk first, int number)
     }
 }
 
-// Scores of 16 queries and 8 keys, as the last of their products left them.
+// Of 16 queries and 8 keys, as their last product left them.
 static const product *scores[4096];
 static int score_count, score_key[4096];
 
@@ -86,11 +84,9 @@ static void look_at_lanes(double m[8][4])
     for (int i = 0; i < 8; i++) alike += (fabs(m[i][0] - m[i ^ 1][0]) < 0.02) - (fabs(m[i][0] - m[i ^ 2][0]) < 0.02);
     if (alike > 5)
         find(BY_MAXIMUM, "m of two rows", "row",
-             "rows 0 and 1 subtract the same number from their scores, as do rows 2 and 3, and so on: the maximum is "
-             "taken over eight lanes, which hold two rows");
+             "rows 0 and 1, 2 and 3, ... subtract the same number: the maximum is over eight lanes");
 }
 
-// What each register is made of.
 static void look_at_weights(const product *p, int key)
 {
     double m[8][4];
@@ -110,8 +106,8 @@ static void look_at_weights(const product *p, int key)
             const int of = to ^ from[to] / 2;
             if (from[to])
                 find(BY_SUM, of == to ? "pairs" : "quarters", "weights",
-                     "f[%d] contains rows %d to %d, columns %d to %d of P%s, but should contain rows %d to %d, columns "
-                     "%d to %d, with the left column of a pair in the lower half",
+                     "f[%d] contains rows %d to %d, columns %d to %d of P%s; it needs rows %d to %d, columns %d to %d, "
+                     "the left column of a pair in the lower half",
                      to, of % 2 * 8, of % 2 * 8 + 7, of / 2 * 8, of / 2 * 8 + 7,
                      from[to] % 2 ? " with the two columns of each pair exchanged" : "", to % 2 * 8, to % 2 * 8 + 7,
                      to / 2 * 8, to / 2 * 8 + 7);

@@ -1,6 +1,8 @@
 // masks.c - which rule a mask follows: the pairs that it hides, over all its tiles in all cases, against rules that
-// differ from the right one in one place. It is the mistake's name if it hides what was hidden; else tiles are told.
+// differ from the right one in one place. If none hides what was hidden, tiles are told.
 #include "evidence.h"
+
+static int row_of(const pairs *t, int a) { return head_of(t->row0) * e.s->q_len + t->query[a]; }
 
 #define RULE_IS(rule) "; key j must be hidden from query i if " rule "; here "
 #define DIAGONAL_GAPS "mask of the diagonal|bounds|mask|tail|overlap"
@@ -19,10 +21,12 @@ static fit masks[MASKS] = {
 static const char *const where[MASKS] = {[DIAGONAL] = "in tiles on the diagonal, ",
                                          [WINDOW] = "in tiles left of the diagonal, ",
                                          [SINKS] = "in tiles of sinks, "};
+static const char *place_of(mask_kind kind) { return e.problem->window && where[kind] ? where[kind] : ""; }
+static bool is_guarded(mask_kind kind) { return kind == WINDOW || kind == DKDV || kind == DQ; }
 static const char *const more_or_less[] = {" - 1", "", " + 1"};
 
-// Tiles by what a mask hides of them: of each sort the first, in the case that is shown. OTHER: none of these.
-enum { RIGHT, NOTHING, NOT_AFTER, NOT_OLD, OTHER, SORTS };
+// Tiles by what a mask hides of them: of each sort the first, in the case that is shown.
+enum { RIGHT, NOTHING, OTHER, SORTS };
 static struct {
     char of[WB_CASE_TEXT], first[SORTS][90];
 } tiles[MASKS];
@@ -38,21 +42,23 @@ pairs pairs_of(const step *t, int first_row)
     for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
     for (int b = 0; b < p.keys; b++) {
         const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
-        const bool none = k[b] < 0 && (e.problem->signature == WB_BACKWARD || p.key0 + b < keys_of(p.row0));
+        const bool none = k[b] < 0 && (is_backward() || p.key0 + b < keys_of(p.row0));
         p.key[b] = other || none || k[b] == NOBODYS_ROW ? -1 : k[b] < 0 ? p.key0 + b : key_of(k[b]);
     }
     return p;
 }
 
 #define RULE(hides, ...) add_form(f, forms, &n, hides, __VA_ARGS__)
-// Of packed rows: the last key that a row sees, which token it is taken for, and from where on that counts.
+// Of packed rows: the last key that a row sees, by the token that it is taken for, from where on.
 static int packed_rules(const fit *f, const pairs *t, int r, int c, form *forms, int n)
 {
     static const char *const tokens[] = {"i", "(row of the tile) % Nq", "row / (Hq / Hkv)"};
-    static const char *const bounds[] = {"kv_len - Nq + ", ""};
-    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0);
+    static const char *const bounds[] = {"kv_len - Nq + ", "", "kv_len[0] - Nq + ", "kv_len[b + 1] - Nq + "};
+    const int group = e.s->q_heads / e.s->kv_heads, Nq = e.s->q_len, i = t->query[r], all = keys_of(t->row0),
+              b0 = head_of(t->row0) / e.s->q_heads;
     const int at = head_of(t->row0) % group * Nq + query_of(t->row0) + r, j = t->key[c];
-    const int token[] = {i, r % Nq, at / group}, bound[] = {all - Nq, 0};
+    const int token[] = {i, r % Nq, at / group},
+              bound[] = {all - Nq, 0, e.kv_len[0] - Nq, e.kv_len[(b0 + 1) % e.s->batch] - Nq};
     RULE(j >= all, "it is hidden if j >= kv_len");
     RULE(false, "nothing is hidden");
     EACH_PAIR (b, COUNT(bounds), k, COUNT(token))
@@ -80,22 +86,7 @@ static int bit_rules(const fit *f, const pairs *t, int r, int c, bool right, for
     return n;
 }
 
-// Of sinks, where the mask runs: in which ways their condition may be joined with that after the query and that of keys
-// that are too old.
-static int sink_rules(const fit *f, bool runs, bool after, bool old, int j, form *forms, int n)
-{
-    const int sinks = min_int(e.s->sinks, 1 << 29);
-    RULE(runs && (after || old), "sinks are hidden, too");
-    RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
-    for (int last = 0; last < 2; last++)
-        RULE(runs && (after || old) && j >= (last ? min_int(sinks, e.s->kv_len) : sinks),
-             "it is hidden if (j > i or j <= i - W) and j >= sinks");
-    RULE(runs && (after || old || j >= sinks), "it is hidden if j > i or j <= i - W or j >= sinks");
-    return n;
-}
-
-// Whether each rule hides a pair of a tile: the right one; those in which a condition is gone, or one number off, or
-// has another number in it, or in which the conditions are joined in another way. Returns how many there are.
+// Whether each rule hides a pair: the right one; a condition is gone, one off, joined otherwise, has another number.
 static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c, bool right, form *forms)
 {
     int n = 0;
@@ -121,9 +112,8 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
                            {"i", i},
                            {"(j without the warp's offset)", by_keys ? t->of_block + c : j}};
     // In tiles of which nothing is hidden no mask runs, but on the diagonal.
-    const bool guarded = kind == WINDOW || kind == DKDV || kind == DQ;
-    const bool runs = !guarded || k1 > q0 || k0 <= q1 - W;
-    RULE(false, "nothing is hidden. Does the mask's condition hold there, and each condition around it?");
+    const bool runs = !is_guarded(kind) || k1 > q0 || k0 <= q1 - W;
+    RULE(false, "nothing is hidden: do all conditions around the mask hold?");
     for (int x = -1; x <= 1; x += 2) {
         const char *const more = more_or_less[x + 1];
         if (kind == TAIL) RULE(j >= N + x, "j >= Nk%s replaces j >= Nk", more);
@@ -150,7 +140,14 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
         const unsigned window = (unsigned)e.s->window;  // sums with it may overflow
         RULE(after || ((int)((unsigned)j + window) <= i && no_sink), "j + W overflows");
     }
-    if (e.problem->sinks) n = sink_rules(f, runs, after, old, j, forms, n);
+    if (e.problem->sinks) {
+        RULE(runs && (after || old), "sinks are hidden, too");
+        RULE(runs && (after || old || j < sinks), "it is hidden if j > i or j <= i - W or j < sinks");
+        for (int last = 0; last < 2; last++)
+            RULE(runs && (after || old) && j >= (last ? min_int(sinks, N) : sinks),
+                 "it is hidden if (j > i or j <= i - W) and j >= sinks");
+        RULE(runs && (after || old || j >= sinks), "it is hidden if j > i or j <= i - W or j >= sinks");
+    }
     EACH_PAIR (k, 2, q, e.problem->window ? 3 : 0)
         RULE(right && (k1 > q0 || of_key[k].is <= of_query[q].is - W),
              "the mask is applied at the window's edge only where %s is too old for %s", of_key[k].says,
@@ -160,29 +157,25 @@ static int rules_for(const fit *f, mask_kind kind, const pairs *t, int r, int c,
 
 void add_to_mask(mask_kind kind, const pairs *t)
 {
-    const bool two = kind != TAIL && kind != BITS && kind != PACKED;  // the rule has two conditions
-    bool is[SORTS] = {true, true, two, two, true};
+    bool is[SORTS] = {true, true, true};
     bool runs = false, hide[t->queries][t->keys];  // runs: something is hidden, or to be
     fit *f = &masks[kind];
     f->exact = kind != PACKED;
     // Of a window as long as all keys nobody knows whether the mask runs left of the diagonal.
-    if ((kind == WINDOW || kind == DKDV || kind == DQ) && e.problem->window && e.s->window >= e.s->kv_len &&
-        t->key0 + t->keys <= t->query[0])
-        return;
+    if (is_guarded(kind) && e.problem->window && e.s->window >= e.s->kv_len && t->key0 + t->keys <= t->query[0]) return;
     EACH_PAIR (a, t->queries, b, t->keys) {
-        hide[a][b] = !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
+        hide[a][b] = !sees(row_of(t, a), t->key[b]);
         runs |= t->query[a] >= 0 && t->key[b] >= 0 && (hide[a][b] || t->fate[a * t->keys + b] == HIDDEN);
     }
     EACH_PAIR (a, t->queries, b, t->keys) {
         const int got = t->fate[a * t->keys + b], i = t->query[a], j = t->key[b];
-        const bool like[] = {hide[a][b], false, hide[a][b] && j <= i, hide[a][b] && j > i};
         form forms[MAX_FORMS];
         if (!runs || i < 0 || j < 0 || got == UNCLEAR) continue;
-        for (int n = 0; n < OTHER; n++) is[n] &= like[n] == (got == HIDDEN);
-        if (like[RIGHT] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
+        is[RIGHT] &= hide[a][b] == (got == HIDDEN), is[NOTHING] &= got != HIDDEN;
+        if (hide[a][b] == (got == HIDDEN) && (a + 5 * b) % 4) continue;  // some of them will do
         see(f, got == HIDDEN, 0, forms, rules_for(f, kind, t, a, b, hide[a][b], forms),
-            "%s%s%s gives %s to key %d, which %s", kernel(by_keys), e.problem->window && where[kind] ? where[kind] : "",
-            name_of(head_of(t->row0) * e.s->q_len + i), got == HIDDEN ? "no weight" : "a weight", j,
+            "%s%s%s gives %s to key %d, which %s", kernel(by_keys), place_of(kind), name_of(row_of(t, a)),
+            got == HIDDEN ? "no weight" : "a weight", j,
             j >= keys_of(t->row0) ? "does not exist"
             : hide[a][b]          ? "it does not see"
                                   : "it sees");
@@ -193,12 +186,10 @@ void add_to_mask(mask_kind kind, const pairs *t)
     int sort = 0;
     while (!is[sort]) sort++;
     if (!*tiles[kind].first[sort])
-        APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d",
-               name_of(head_of(t->row0) * e.s->q_len + t->query[0]), t->key0);
+        APPEND(tiles[kind].first[sort], "in the tile that begins at %s and key %d", name_of(row_of(t, 0)), t->key0);
 }
 
-// A weight that is NaN of a key that a row does not see, where those that it sees are numbers: no m, and no score, of
-// these is to blame. If all of them are 0, m is infinite.
+// A weight that is NaN of a hidden key, where others are numbers: no m is to blame, unless these are 0.
 void look_at_hidden_nan(mask_kind kind, const step *t)
 {
     const product *const S = t->S;
@@ -213,33 +204,29 @@ void look_at_hidden_nan(mask_kind kind, const step *t)
                 nan = c;
         }
         if (nan < 0 || !seen || !numbers) continue;
-        const bool exists = t->first + nan < keys_of(S->a_row[i]);
         find(BY_MASK - 1, zeros ? "hidden by +infinity" : "0 times -infinity",
              e.K_scale && !zeros ? "scores" : masks[kind].gaps,
-             "%s%s gives the weight NaN to key %d, which %s, and %s to the keys that it sees%s",
-             e.problem->window && where[kind] ? where[kind] : "", name_of(S->a_row[i]), t->first + nan,
-             exists ? "it does not see" : "does not exist", zeros ? "0" : "finite weights",
-             zeros ? ": so m is infinite. A hidden score must be -infinity; with +infinity, its weight is that of "
-                     "infinity "
-                     "minus infinity"
-             : e.K_scale
-                 ? ". Past the last key, scales are 0, and 0 times a score of -infinity is NaN: apply the scale "
-                   "before the mask"
-                 : ": 0 times infinity is NaN, and so is infinity minus infinity");
+             "%s%s gives the weight NaN to key %d, which %s, and %s to the keys that it sees%s", place_of(kind),
+             name_of(S->a_row[i]), t->first + nan,
+             t->first + nan < keys_of(S->a_row[i]) ? "it does not see" : "does not exist",
+             zeros ? "0" : "finite weights",
+             zeros       ? ": m is infinite. Hidden scores must be -infinity; infinity minus infinity is NaN"
+             : e.K_scale ? ". Past the last key, scales are 0, and 0 times -infinity is NaN: apply them before the mask"
+                         : ": 0 times infinity is NaN, and so is infinity minus infinity");
     }
 }
 
 // The rule is said beside what replaces it: where nothing is known to, it may be right.
 void settle_masks(void)
 {
-    static const char *const how[] = {"all is right", "nothing is hidden", "j > i is missing", "j <= i - W is missing"};
     static char text[MASKS][400];
     for (fit *f = masks; f < masks + MASKS; f++) {
         const int kind = (int)(f - masks);
         f->mute = !f->fails, f->none = text[kind], *text[kind] = 0;
         for (int n = OTHER; n-- > 0 && !*tiles[kind].first[OTHER];)
             if (*tiles[kind].first[n])
-                APPEND(text[kind], "%s%s, %s", *text[kind] ? "; " : ": ", tiles[kind].first[n], how[n]);
+                APPEND(text[kind], "%s%s, %s", *text[kind] ? "; " : ": ", tiles[kind].first[n],
+                       n ? "nothing is hidden" : "all is right");
         if (!f->joint)
             f->joint = !e.problem->window ? RULE_IS("j > i")
                        : e.problem->sinks ? RULE_IS("j > i or (j <= i - W and j >= sinks)")

@@ -1,10 +1,9 @@
-// record.c - the record of products (layer_requests.h), each with the rows of Q, K, V or dO that its factors are; and
-// what rows are.
+// record.c - the record of products (layer_requests.h), with the rows that their factors are; and what rows are.
 #include "evidence.h"
 
 const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
-// A row by the sum of its elements' hashes: a kernel may have columns in another order (int8.cuh does).
+// A row by the sum of its elements' hashes: columns may be in another order (int8.cuh).
 typedef struct slot {
     uint64_t hash;
     owner owner;
@@ -43,8 +42,7 @@ static slot *slot_of(uint64_t hash, owner whose)
 
 static int owner_of_page(int row) { return pages.owner[row / e.s->kv_heads / pages.shape.page_size]; }
 
-// False if a row is another's as well, or nothing but zeros: then nobody can tell whose a factor is. Of what is no key
-// of a sequence it is enough to know that.
+// False if a row is another's as well, or zeros: nobody can tell whose a factor is. That of no key may be.
 static bool add_rows(const float *X, owner whose, int rows)
 {
     const int D = e.s->head_dim;
@@ -60,7 +58,7 @@ static bool add_rows(const float *X, owner whose, int rows)
     return true;
 }
 
-// Whose rows, or columns, are in a matrix? Those of another owner than the first are nobody's. How many are not?
+// Whose rows, or columns, are in a matrix? Those of another owner than the first's are nobody's. How many are not?
 static int rows_of(const float *X, int count, int apart, int stride, owner *whose, int *number)
 {
     const int D = e.s->head_dim;
@@ -76,7 +74,7 @@ static int rows_of(const float *X, int count, int apart, int stride, owner *whos
     return found;
 }
 
-static bool of_keys(owner of) { return of == OF_K || of == OF_V; }
+bool of_keys(owner of) { return of == OF_K || of == OF_V; }
 
 static void read_product(product *p)
 {
@@ -91,7 +89,7 @@ static void read_product(product *p)
     p->right = p->scores ? of_cols : of_rows, p->b_row = p->scores ? by_cols : by_rows;
     if (!p->scores) return;
     // Scores are of queries and keys. A forward has its queries on the left; other rows are nobody's.
-    const bool left = of_keys(p->left) && e.problem->signature != WB_BACKWARD;
+    const bool left = of_keys(p->left) && !is_backward();
     const bool right = p->right != NOBODY && of_keys(p->right) == of_keys(p->left);
     for (int i = 0; i < p->rows && left; i++) p->a_row[i] = NOBODYS_ROW;
     for (int c = 0; c < p->cols && right; c++) p->b_row[c] = NOBODYS_ROW;
@@ -103,15 +101,14 @@ static int by_walker(const void *a, const void *b)
     return x->walker != y->walker ? (x->walker < y->walker ? -1 : 1) : x->a < y->a ? -1 : x->a > y->a;
 }
 
-// Scores of rows that do not exist, which no query, or key, can tell.
 static bool of_no_row(const product *p)
 {
-    bool none = p->scores && (p->right == OF_K || (p->right == OF_Q && e.problem->signature == WB_BACKWARD));
+    bool none = p->scores && (p->right == OF_K || (p->right == OF_Q && is_backward()));
     for (int i = 0; i < p->rows; i++) none &= p->a_row[i] == NO_ROW;
     return none;
 }
 
-// Walks of the first rows come first: of them the sentences are, as what a failure shows first.
+// Walks of the first rows come first, as in what a failure shows.
 static int by_row(const void *a, const void *b)
 {
     const walk *x = a, *y = b;
@@ -119,8 +116,14 @@ static int by_row(const void *a, const void *b)
     return of_x != of_y ? (of_x < of_y ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
 }
 
+static struct {
+    int row;
+    char says[60];
+} names[1024];  // of queries: observations are many
+
 bool record_read(record *r)
 {
+    memset(names, 0, sizeof names);
     const attention_shape *s = e.s;
     const bool paged = e.problem->signature == WB_DECODE;
     const float *at = e.products, *end = at + e.product_count;
@@ -158,8 +161,7 @@ bool record_read(record *r)
         read_product(p);
     }
     qsort(r->products, (size_t)r->count, sizeof *r->products, by_walker);
-    // A walk begins with another walker, or with scores of other rows; scores of dO and of V have those of Q and of K
-    // beside them.
+    // A walk begins with another walker, or with scores of other rows.
     for (int n = 0; n < r->count; n++) {
         const product *p = &r->products[n];
         walk *w = r->walk_count ? &r->walks[r->walk_count - 1] : NULL;
@@ -174,7 +176,7 @@ bool record_read(record *r)
                         NULL};
         }
         w->count++;
-        r->dQ_elsewhere |= e.problem->signature == WB_BACKWARD && !p->scores && p->right == OF_K && w->first &&
+        r->dQ_elsewhere |= is_backward() && !p->scores && p->right == OF_K && w->first &&
                            (w->first->left == OF_K || p->depth != w->first->cols);
         if (begins && !w->first) w->first = p;
     }
@@ -188,18 +190,13 @@ int head_of(int row) { return row / e.s->q_len; }
 
 const char *name_of(int row)
 {
-    static struct {
-        int row, shape[3];
-        char says[60];
-    } names[1024], *of;  // observations are many
-    const int shape[] = {e.s->batch, e.s->q_heads, e.s->q_len}, h = head_of(row);
-    of = &names[row & (COUNT(names) - 1)];
-    if (*of->says && of->row == row && memcmp(of->shape, shape, sizeof shape) == 0) return of->says;
-    of->row = row, memcpy(of->shape, shape, sizeof shape);
-    snprintf(of->says, sizeof of->says, "query %d", query_of(row));
-    if (shape[1] > 1) APPEND(of->says, " of head %d", h % shape[1]);
-    if (shape[0] > 1) APPEND(of->says, " of sequence %d", h / shape[1]);
-    return of->says;
+    const int heads = e.s->q_heads, h = head_of(row), at = row & (COUNT(names) - 1);
+    char *const says = names[at].says;
+    if (*says && names[at].row == row) return says;
+    names[at].row = row;
+    const int n = snprintf(says, 60, heads > 1 ? "query %d of head %d" : "query %d", query_of(row), h % heads);
+    if (e.s->batch > 1) snprintf(says + n, 60 - (size_t)n, " of sequence %d", h / heads);
+    return says;
 }
 
 int right_key_head(int head)
@@ -255,6 +252,6 @@ bool sees(int row, int j)
 {
     if (row < 0 || j < 0 || j >= keys_of(row)) return false;
     if (e.kv_len) return j <= keys_of(row) - e.s->q_len + query_of(row);
-    return e.problem->signature == WB_BLOCK_MASK ? wb_case_sees(e.c, head_of(row) / e.s->q_heads, query_of(row), j)
-                                                 : oracle_visible(e.problem, e.s, query_of(row), j);
+    return is_listed() ? wb_case_sees(e.c, head_of(row) / e.s->q_heads, query_of(row), j)
+                       : oracle_visible(e.problem, e.s, query_of(row), j);
 }

@@ -1,6 +1,5 @@
-// rings.c - problems 17 and 18: what each rank held when it multiplied, and what it sent, against what the lesson has
-// it hold. The layer writes both down (layer_requests.h), and rows are known by their contents. What a sum of gradients
-// contains, and how often, is solved for by least squares.
+// rings.c - problems 17 and 18: what each rank held when it multiplied, and what it sent (layer_requests.h), against
+// what the lesson has it hold. What a sum of gradients contains, and how often, is solved for by least squares.
 #include "evidence.h"
 
 // In the order in which wb_attention_backward is given them, but O.
@@ -38,7 +37,6 @@ static void cut_tensors(void)
     }
 }
 
-// Of some rows: of which tensor they are, from where on, and how many of them.
 enum { ELSE = -1, ZEROS = -2, NANS = -3 };
 typedef struct place {
     int of, rank;
@@ -72,7 +70,6 @@ static place of_chunk(int t, int chunk)
     return (place){t, rank, rank == chunk ? 0 : rows_of(t, wb_chunk_rows(e.c, rank)),
                    rows_of(t, wb_chunk_rows(e.c, chunk))};
 }
-// Rows that are alike are the same.
 static bool same(place a, place b)
 {
     const float *x = a.of < 0 ? NULL : shards[a.rank][a.of], *y = b.of < 0 ? NULL : shards[b.rank][b.of];
@@ -95,7 +92,7 @@ static const char *called(place p)
     return text;
 }
 
-// A product or a message. step: of the loop, by the messages that a product has waited for. mine, theirs: chunks.
+// A product or a message. step: by the messages that a product has waited for. mine, theirs: chunks.
 typedef struct held {
     wb_held h;
     const char *data;
@@ -128,7 +125,7 @@ static bool read_record(void)
         int first = -1;
         bool others = false;  // has it had their keys
         held x = {.rank = r, .data = (const char *)(e.held[r] + 1)};
-        // Whatever a worker has left there is looked at before it is believed.
+        // What a worker has left there is checked before it is believed.
         for (size_t room = 4 * (e.product_count - 1), size; e.held[r][0] == 0 && room > sizeof x.h; room -= size) {
             memcpy(&x.h, x.data, sizeof x.h), x.data += sizeof x.h, room -= sizeof x.h, size = 0;
             const bool is_call = x.h.kind == (backward() ? WB_GRADIENTS : WB_ATTENDS);
@@ -179,8 +176,8 @@ static void see_keys_sent(int rank, int turn, tensor t)
         if ((!same(m->at[0], beside) || besides++) && (!other || m->at[0].of == (int)t)) other = m;
     }
     find(BY_WALK + 2 * turn, "keys_sent", backward() ? "keys" : "travel",
-         "in step %d, rank %d sends %s, but should send %s, which it holds", turn, rank,
-         other ? called(other->at[0]) : "nothing", called(want));
+         "in step %d, rank %d sends %s, but should send %s", turn, rank, other ? called(other->at[0]) : "nothing",
+         called(want));
 }
 
 typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
@@ -204,13 +201,12 @@ static void see_owner(const seen *is)
         }
         if (all)
             find(BY_HEADS - 1, "owner", "owner",
-                 "each rank computes the pairs that would be right if in each step it had the keys of rank "
-                 "(rank%s%s) %% R",
-                 steps_on[a], more[b]);
+                 "each rank computes the pairs that are right for the keys of rank (rank%s%s) %% R", steps_on[a],
+                 more[b]);
     }
 }
 
-// What each rank made of each pair of chunks; and if all that is right, of how many rows.
+// What each rank made of each pair of chunks; and if that is right, of how many rows.
 static void see_pairs(void)
 {
     const int rank = backward() ? BY_VALUE : BY_HEADS, R = ranks();
@@ -228,7 +224,7 @@ static void see_pairs(void)
         if (is == right_of(mine, theirs)) continue;
         right = false;
         find(rank, "pairs_of_chunks", "zigzag|pairs|owner|when",
-             "in step %d, rank %d has the keys of rank %d. For queries of chunk %d and keys of chunk %d, it computes "
+             "in step %d, rank %d, with the keys of rank %d: of queries of chunk %d and keys of chunk %d it computes "
              "%s, but should compute %s",
              modulo(way * (me - from)), me, from, mine, theirs, what_is_seen[is], what_is_seen[right_of(mine, theirs)]);
     }
@@ -238,8 +234,8 @@ static void see_pairs(void)
         const int chunk = n ? c->theirs : c->mine, rows = n ? c->h.kv_len : c->h.q_len;
         if (rows != wb_chunk_rows(e.c, chunk))
             find(rank + 1, "chunk_rows", "chunk table|share",
-                 "N = %d: on rank %d, chunk %d has %d rows; the first N %% (2 R) chunks must have N / (2 R) + 1 rows, "
-                 "the others N / (2 R)",
+                 "N = %d: on rank %d, chunk %d has %d rows; the first N %% (2 R) must have N / (2 R) + 1, others one "
+                 "less",
                  e.s->q_len, c->rank, chunk, rows);
     }
 }
@@ -265,7 +261,7 @@ static void see_merges(int rank, int chunk)
     }
 }
 
-// What the call for a pair of chunks is given, and where it adds: as far from where it is for others as it should.
+// What the call for a pair of chunks is given, and where it adds: as far from others as it should.
 static void see_given(const held *c)
 {
     const int rank = BY_WALK + 2 * c->step + 1;
@@ -286,9 +282,8 @@ static void see_given(const held *c)
             const ptrdiff_t apart = (at - (const char *)o->h.at[n]) / (n > 3 ? 4 : 2);
             const ptrdiff_t want = (ptrdiff_t)(right.row - of_chunk(t, other).row) * (ptrdiff_t)width_of(t);
             if (n >= 6 && o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
-                snprintf(where, sizeof where,
-                         " at an address %td elements past that of chunk %d, but should be %td elements past it", apart,
-                         other, want);
+                snprintf(where, sizeof where, " %td elements past chunk %d's, but should be %td past it", apart, other,
+                         want);
         }
         if (n >= 6 && *where)
             find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
@@ -302,7 +297,7 @@ static void see_given(const held *c)
     }
 }
 
-// Of a call the chunks are those that most of what it is given is of.
+// A call's chunks are those of most of what it is given.
 static void settle_chunks(held *c)
 {
     int votes = 0, same_K = 0, same_V = 0;
@@ -316,7 +311,7 @@ static void settle_chunks(held *c)
     c->theirs = wb_chunk_of(e.c, whose(c->rank, c->step), c->at[by_V ? TV : TK].row > 0);
 }
 
-// What rank `from` found of dK and dV of all keys of rank `of`, in the first step with its own, or later.
+// What rank `from` found of dK and dV of rank `of`, in the first step with its own, or later.
 static double *found_by(int from, int of, bool later_on)
 {
     double *sum = allocate(2 * numbers(of), sizeof *sum);
@@ -341,16 +336,18 @@ static void see_gradients(const float *is, int of, int added, const char *where,
     const double left = shares_in(y, terms, count, length, share);
     for (int n = 0; n < count && left < 0.05; n++)
         if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
-            APPEND(text, "%s %.2g times rank %d's contribution%s", *text ? "," : " contains",
-                   fabs(share[n]) < 0.02 ? 0 : share[n], modulo(of + way * n),
+            APPEND(text, "%s %.2g times rank %d's contribution%s", *text ? "," : " contains", rounded(share[n]),
+                   modulo(of + way * n),
                    n % ranks() ? ""
                    : n         ? " from the last step"
                                : " from step 0");
     if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is not a sum of the ranks' contributions");
+    if (!*text && added > 1 && added <= ranks() && in_bf16(is, length))
+        APPEND(text, " is rounded to bf16, where float32 belongs");
     if (*text)
         find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
              elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,
-             elsewhere ? " is in another buffer than the one to which the kernels have added" : text);
+             elsewhere ? " is not in the buffer to which the kernels have added" : text);
 }
 
 // What rank r sends in a step, behind the keys.
@@ -365,8 +362,7 @@ static void see_gradients_sent(int r, int turn)
     if (message(r, turn, WB_SENDS, true, 1)) return;
     if (!m || m->h.bytes[0] != 8 * numbers(of)) {
         find(BY_RESCALING + turn - 1, m ? "gradients_size" : "no_gradients", "gradients",
-             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; dK and dV together "
-             "have %zu elements of 4 bytes",
+             "in step %d, rank %d sends %zu elements of %d bytes as gradients of rank %d's keys; they are %zu of 4",
              turn, r, m ? m->h.bytes[0] / (size_t)m->h.element : 0, m ? m->h.element : 4, of, 2 * numbers(of));
         return;
     }
@@ -380,7 +376,6 @@ static void see_gradients_sent(int r, int turn)
 void look_at_ranks(void)
 {
     const int R = ranks(), back = backward();
-    // What a gap does that is as shipped would be taken for something else.
     if (!worth_naming(back ? "delta|share" : "chunk table|zigzag|pairs|merge")) return;
     if (R > 1 && !worth_naming(back ? "behind|keys|arrived|done" : "owner|wait|travel")) return;
     const bool sums = back && R > 1 && worth_naming("add|gradients");

@@ -3,10 +3,14 @@
 
 enum { APART = 8, LANES = 32 };  // rows so far apart begin at addresses that are alike
 
-static bool is_whole(double x) { return fabs(x - rint(x)) < 0.02; }
+// A count, or one through a count; else it is what rounding leaves.
+static bool is_count(double x)
+{
+    const double n = x > 0.02 && x < 1 ? 1 / x : x;
+    return n > -0.02 && n < 100 && fabs(n - rint(n)) < 0.02;
+}
 
-// How often the columns of each group, of the row itself and of `near` rows before and behind it, count in y, one after
-// another; false if y is no such sum. Rows are looked at that are `apart`, from `from` on.
+// How often each group of columns, of a row and of `near` beside it, counts in every `apart`-th y; false: it is no sum.
 static bool counts_of(int groups, int near, int from, int apart, double count[MOST_TERMS])
 {
     const int rows = (int)e.c->rows, cols = (int)e.c->cols, width = (cols - 1) / groups + 1;
@@ -35,13 +39,13 @@ static void look_at_columns(int apart)
     int first = unknowns, last, of = -1, known = 0;
     for (int from = 0; from < apart; from++) {
         double is[MOST_TERMS];
-        int at = 0;
+        int at = 0, strange = 0;
         if (!counts_of(MOST_TERMS, 0, from, apart, is)) continue;
+        for (int u = 0; u < unknowns; u++) strange += !is_count(is[u]);
+        if (strange > unknowns / 16) continue;
         while (at < unknowns && fabs(is[at] - 1) < 0.02) at++;
         if (at == unknowns) APPEND(right, "%s%d", *right ? ", " : "", from);
-        // Else it is no count, but what rounding leaves.
-        if (at < unknowns && (is_whole(is[at]) || is_whole(1 / is[at])) && of < 0)
-            of = from, first = at, memcpy(count, is, sizeof is);
+        if (at < unknowns && is_count(is[at]) && of < 0) of = from, first = at, memcpy(count, is, sizeof is);
         known++;
     }
     if (of < 0 || known < apart) return;
@@ -51,15 +55,14 @@ static void look_at_columns(int apart)
     const int begin = first * width, end = min_int(cols, begin + (last - first + 1) * width);
     char columns[60], which[60] = "", whose[60] = "each row";
     snprintf(columns, sizeof columns, end - begin > 1 ? "columns %d to %d" : "column %d", begin, end - 1);
-    if (lanes) snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
+    if (lanes && last < LANES)
+        snprintf(which, sizeof which, " (lanes %d to %d; so in each %d columns)", first, last, LANES * width);
     if (apart > 1) snprintf(whose, sizeof whose, "rows %d, %d, %d, ...", of, of + apart, of + 2 * apart);
     find(BY_SUM, "columns",
-         *right && cols % APART == 0      ? "reduce|store|who"  // all begin at alike addresses
-         : end == cols && end - begin < 8 ? "ends|load"
-         : lanes                          ? "reduce|load"
-         : begin && count[first] > 1      ? "ends|load"
-         : begin                          ? "load|reduce|ends"
-                                          : "load|reduce",
+         *right && cols % APART == 0 ? "reduce|store|who"  // alike addresses
+         : (end == cols && end - begin < 8) || (begin && count[first] > 1 && !lanes) ? "ends|load"
+         : begin && !lanes                                                           ? "load|reduce|ends"
+                                                                                     : "reduce|load",
          "%s of %s%s %s added to y %.3g times, but must be added once%s%s", columns, whose, which,
          end - begin > 1 ? "are" : "is", rounded(count[first]),
          *right ? "; only these of each eight rows are right: " : "", right);

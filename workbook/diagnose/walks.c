@@ -5,8 +5,6 @@ step steps[STEPS];
 int step_count;
 bool by_keys;
 
-static bool backward(void) { return e.problem->signature == WB_BACKWARD; }
-
 double base2_scale(void) { return e.problem->on_host ? 1 : (double)e.s->scale * LOG2E; }
 
 void name_pair(const product *S, int i, int c, int *q, int *k)
@@ -33,33 +31,31 @@ static bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Where a product belongs in a step: of a backward, scores are dP, and sums go by what they add up. Of two sums that
-// meet the same rows one met the wrong ones.
+// Where a product belongs in a step: scores are dP, and sums go by what they meet, unless two meet the same rows.
 static const product **place_in(step *t, const product *p)
 {
-    const product **own = !backward() || (by_keys && p->right == OF_dO) ? &t->P : &t->dS,
+    const product **own = !is_backward() || (by_keys && p->right == OF_dO) ? &t->P : &t->dS,
                   **other = own == &t->P ? &t->dS : &t->P;
     if (p->scores) return &t->dP;
     return by_keys && *own && !*other && (*own)->right == p->right && !goes_on(*own, p) ? other : own;
 }
 
-// It may come after the scores of the next tile: it belongs to the first step that lacks it, rather to one that has the
-// same rows. A second product for one sum of a backward stands for both.
+// It belongs to the first step that lacks it, rather with the same rows. Of two for one sum the second stands for both.
 static void read_product(const product *first, const product *p)
 {
     const product **to = NULL;
     bool same = false;
-    if (p->scores && (!backward() || (p->left == first->left && p->right == first->right))) {
+    if (p->scores && (!is_backward() || (p->left == first->left && p->right == first->right))) {
         if (step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
         return;
     }
-    const bool known = by_keys ? p->right == OF_Q || p->right == OF_dO : p->right == OF_K;
-    if (backward() && !p->scores && !known) return;
+    const bool known = p->right != NOBODY && (of_keys(p->right) != by_keys);
+    if (is_backward() && !p->scores && !known) return;
     for (int n = 0; n < step_count; n++) {
         const product *S = steps[n].S, **at = place_in(&steps[n], p);
         const bool fits = p->scores ? p->cols == S->cols : p->depth == S->cols && p->cols == e.s->head_dim;
         const bool alike = p->b_row[0] == S->b_row[0];
-        if (!fits || p->rows != S->rows || (*at && (!backward() || p->scores || !goes_on(*at, p)))) continue;
+        if (!fits || p->rows != S->rows || (*at && (!is_backward() || p->scores || !goes_on(*at, p)))) continue;
         if (!to || (!*at && (*to || (alike && !same)))) to = at, same = alike;
     }
     if (to) *to = p;
@@ -86,15 +82,14 @@ static bool fills_up(const step *t)
 
 void read_steps(const walk *w)
 {
-    step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
+    step_count = 0, by_keys = is_backward() && w->first && w->first->left == OF_K;
     for (const product *p = w->at; p < w->at + w->count; p++)
-        if (!backward() || w->first) read_product(w->first, p);
+        if (!is_backward() || w->first) read_product(w->first, p);
     for (int n = 0; by_keys && n < step_count; n++) tell_apart(&steps[n]);
-    if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
+    if (step_count > 1 && !is_backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
-// Where the tiles begin of the walks that have this query, or key, on the left, those in runs as "..."; the last walk.
-// Other blocks are told apart, unless they have parts of a sequence.
+// Where the tiles begin of the walks that have this query, or key, on the left, runs as "..."; the last walk.
 static const char *walk_of(const record *r, bool keys, int q, int k, int *last)
 {
     static char text[400];
@@ -136,13 +131,13 @@ static bool is_seen(const record *r, int n, const product *S)
     EACH_PAIR (x, high - low + 1, c, S->cols) {
         const int left = mine - (by_keys ? key_of(mine) : query_of(mine)) + low + x, right = S->b_row[c];
         const int q = by_keys ? right : left, k = by_keys ? left : right;
-        known += q >= 0 && (k >= 0 || !backward());
+        known += q >= 0 && (k >= 0 || !is_backward());
         if (q >= 0 && (!by_keys || head_of_query(q) == key_head_of(k)) && sees(q, key_of(k))) return true;
     }
     return !known;
 }
 
-// Of 15: whether this row of Q sees in part the tile with a key; and all tiles of its lists, in words, and how many.
+// Of 15: whether this row of Q sees a key's tile in part; and all tiles of its lists, in words, and how many.
 static bool is_in_part(int row, int key, char says[240], int *count)
 {
     const block_mask *m = &wb_case_mask_of(e.c)->lists;
@@ -161,7 +156,7 @@ static bool is_in_part(int row, int key, char says[240], int *count)
     return found;
 }
 
-// What the walks of one kernel have: of each pair of a query and a key how often its tile comes, and gives it a weight.
+// Of each pair of a query and a key, how often a kernel's walks meet its tile, and give it a weight.
 typedef struct meetings {
     int walks;
     unsigned char *met, *given;
@@ -169,7 +164,7 @@ typedef struct meetings {
 
 const char *kernel(bool keys)
 {
-    return !backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
+    return !is_backward() ? "" : keys ? "in the kernel of dK and dV, " : "in the kernel of dQ, ";
 }
 
 // Of 15: whether the walk that was read last has more tiles than the lists of its block.
@@ -177,13 +172,12 @@ static void see_lists(void)
 {
     char text[240];
     int met = 0, listed, row = step_count ? steps[0].S->a_row[0] : NO_ROW;
-    for (int t = 0; t < step_count; t++) met += steps[t].S->cols;
+    EACH_STEP(t) met += t->S->cols;
     if (row < 0 || (is_in_part(row, 0, text, &listed), met <= 64 * listed)) return;
     find(BY_HEADS, "past a list", "lists", "the block of %s takes %d tiles of 64 keys, but its lists have %d%s",
          name_of(row), (met + 63) / 64, listed, text);
 }
 
-// What a block meets in vain is waste.
 static meetings read_meetings(const record *r, bool keys, const char *gaps)
 {
     const size_t rows = (size_t)all_rows(), Nk = (size_t)e.s->kv_len;
@@ -191,9 +185,9 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
     bool vain = e.table;
     EACH_WALK (r, n) {
         m.walks += step_count && by_keys == keys;
-        if (e.problem->signature == WB_BLOCK_MASK) see_lists();
-        for (int t = 0; t < step_count && by_keys == keys; t++) {
-            const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
+        if (is_listed()) see_lists();
+        for (const step *t = steps; t < steps + step_count && by_keys == keys; t++) {
+            const product *S = t->S, *left = t->dS ? t->dS : t->P;
             EACH_PAIR (i, S->rows, c, S->cols) {
                 int q, k;
                 name_pair(S, i, c, &q, &k);
@@ -205,28 +199,28 @@ static meetings read_meetings(const record *r, bool keys, const char *gaps)
             if (vain || is_seen(r, n, S)) continue;
             vain = true;
             find(BY_WASTE, "tile_in_vain", gaps,
-                 "%sthe block of %s %d visits the tile that starts at %s %d, of which it sees nothing", kernel(keys),
+                 "%sthe block of %s %d visits the tile from %s %d on, of which it sees nothing", kernel(keys),
                  keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(S->a_row[0]), keys ? "query" : "key",
-                 steps[t].first);
+                 t->first);
         }
     }
     return m;
 }
 
-// A pair that has no tile, or several. The rank of what is found, if that is below `worst`, or worst is 0.
+// A pair that has no tile, or several. Returns the rank of what is found, if below `worst`, or worst is 0.
 static int see_pair(const record *r, bool keys, const meetings *m, int q, int k, const char *gaps, int worst)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
     const unsigned char *const met = m->met + q * Nk;
-    const bool listed = e.problem->signature == WB_BLOCK_MASK, missing = met[k] == 0;
+    const bool listed = is_listed(), missing = met[k] == 0;
     char text[500] = "";
     int listed_tiles;
-    bool tail = missing;
+    bool tail = missing, again = false;
+    for (int j = 0; j < keys_of(q) && e.table; j++) again |= met[j] > 1;
     for (int j = k; j < keys_of(q) && !keys; j++) tail &= met[j] == 0 || !sees(q, j);
     for (int i = q; keys && head_of(i) == head_of(q) && i < rows; i++) tail &= !sees(i, k) || m->met[i * Nk + k] == 0;
-    // The end of a sequence that no part has explains what comes later. A tile seen in part is left out where no bit is
-    // set: a wrong mask comes first.
-    const bool begun = tail && !keys && k && met[k - 1];
+    // The end of a sequence that no part has explains what follows; a wrong mask, why a tile without a bit is left out.
+    const bool begun = tail && !again && !keys && k && met[k - 1];
     const int rank = begun && e.table                                             ? BY_HEADS
                      : listed && is_in_part(q, k, text, &listed_tiles) && missing ? BY_MASK + 1
                                                                                   : BY_WALK;
@@ -235,10 +229,11 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     const char *begin = walk_of(r, keys, q, k, &n);
     const bool sink = e.problem->sinks && k < e.s->sinks && k <= query_of(q) - e.s->window;
     if (e.problem->sinks && k >= e.s->sinks) gaps = "bounds|bound|first tile|fetch|skip|queries|keys";
-    if (!*begin && !backward()) gaps = "order|fetch|lists|share|head mapping|skip";
+    if (!*begin && !is_backward()) gaps = "order|fetch|lists|share|head mapping|skip";
     if (tail && keys) APPEND(text, ". No block meets that key with queries from %d on", query_of(q));
-    if (tail && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
+    if (tail && !again && e.table) APPEND(text, ". No part owns its sequence's keys from %d on", k);
     if (listed && !missing) gaps = "first key|lists";
+    if (again) gaps = "page lookup|share";
     if (keys && !missing && strstr(begin, "block")) gaps = "parts|queries";
     if (*begin)
         APPEND(text, "; the %s in the loop for that %s begin at:%s", keys ? "tiles of queries" : "tiles",
@@ -251,11 +246,11 @@ static int see_pair(const record *r, bool keys, const meetings *m, int q, int k,
     return rank;
 }
 
-// Which tiles each block meets. What a block needs and does not meet, or meets twice, is a mistake.
+// What a block needs and does not meet, or meets twice, is a mistake.
 void look_at_walks(const record *r, bool keys)
 {
-    const char *const gaps = e.problem->signature == WB_BLOCK_MASK ? "lists|first key"
-                             : !backward()
+    const char *const gaps = is_listed() ? "lists|first key"
+                             : !is_backward()
                                  ? "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap"
                              : keys ? "queries|parts|group|next head"
                                     : "keys";
@@ -263,7 +258,7 @@ void look_at_walks(const record *r, bool keys)
     int worst = 0;  // the rank of what was found
     EACH_PAIR (q, all_rows(), k, e.s->kv_len) {
         const int at = q * e.s->kv_len + k;
-        if (e.wrong && (!worst || worst > BY_HEADS) && (m.walks || !backward()) && (!m.met[at] || m.given[at] > 1) &&
+        if (e.wrong && (!worst || worst > BY_HEADS) && (m.walks || !is_backward()) && (!m.met[at] || m.given[at] > 1) &&
             sees(q, k))
             worst = see_pair(r, keys, &m, q, k, gaps, worst);
     }
