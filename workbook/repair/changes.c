@@ -24,7 +24,7 @@ typedef struct token {
 } token;
 
 // What is put into the text at a place: those of one place in this order, and then in that of their ids.
-typedef enum piece_kind { OTHER, END_OPERAND, END_CONDITION, OPERATOR, CONDITION, OPERAND } piece_kind;
+typedef enum piece_kind { OTHER, END_OPERAND, END_CONDITION, OPERATOR, CONDITION, OPERAND, PROBE, LAST } piece_kind;
 typedef struct piece {
     int at;
     piece_kind kind;
@@ -47,12 +47,12 @@ static bool too_many;
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 static bool is_blank(int at) { return at >= 0 && isspace((unsigned char)text[at]); }
 
-static void read_tokens(void)
+static void read_tokens(const char *of)  // behind those that are there
 {
     static const char longer[] = " <<< >>> <<= >>= ... -> :: <= >= == != && || ++ -- += -= *= /= %= |= &= ^= << ";
     int line = 1, open[200], depth = 0;
     bool fresh = true;  // nothing but space since the line began
-    for (const char *at = text, *end; *at && count < TOKENS; at = end) {
+    for (const char *at = of, *end; *at && count < TOKENS; at = end) {
         char kind = 'p';
         end = at + 1;
         if ((*at == '#' && fresh) || strncmp(at, "//", 2) == 0)
@@ -66,7 +66,7 @@ static void read_tokens(void)
             end += *end != 0;
         } else if (is_word(*at) || (*at == '.' && isdigit((unsigned char)at[1])))
             for (kind = isdigit((unsigned char)*at) || *at == '.' ? 'n' : 'i';
-                 is_word(*end) || (*end == '.' && kind == 'n');)
+                 is_word(*end) || (kind == 'n' && (*end == '.' || (strchr("+-", *end) && strchr("eEpP", end[-1]))));)
                 end++;
         for (int size = 3; size > 1 && kind == 'p' && end == at + 1; size--) {
             const char word[] = {' ', at[0], at[1], size == 3 ? at[2] : ' ', size == 3 ? ' ' : 0, 0};
@@ -74,7 +74,7 @@ static void read_tokens(void)
         }
         if (kind != ' ') {
             token *const t = &all[count];
-            *t = (token){.at = (int)(at - text), .end = (int)(end - text), .line = line, .kind = kind, .mate = -1};
+            *t = (token){.at = (int)(at - of), .end = (int)(end - of), .line = line, .kind = kind, .mate = -1};
             t->is = strndup(at, (size_t)(end - at));
             if (strchr("([{", *at) && depth < 200) open[depth++] = count;
             if (strchr(")]}", *at) && depth > 0) t->mate = open[--depth], all[t->mate].mate = count;
@@ -83,7 +83,7 @@ static void read_tokens(void)
         for (const char *c = at; c < end; c++)
             if (*c == '\n') line++, fresh = true;
     }
-    all[count] = (token){.at = (int)strlen(text), .end = (int)strlen(text), .line = line, .is = "", .mate = -1};
+    all[count] = (token){.at = (int)strlen(of), .end = (int)strlen(of), .line = line, .is = "", .mate = -1};
 }
 
 // Whether token t is one of these words.
@@ -121,7 +121,7 @@ static void of(int id, int from, int to)
 {
     change *const c = &changes[id];
     c->line = all[from].line, c->at = all[from].at, c->end = all[to - 1].end;
-    snprintf(c->of, sizeof c->of, "%s", plain(from, to));
+    c->of = plain(from, to);
 }
 
 // The first of n changes in a place.
@@ -129,22 +129,28 @@ static int new_ids(change_kind kind, int n, int from, int to)
 {
     const int first = change_count;
     if (first + n >= REPAIR_IDS) return too_many = true, 0;
-    for (int id = first; id < first + n; id++) changes[id] = (change){.site = first, .kind = kind}, of(id, from, to);
+    for (int id = first; id < first + n; id++)
+        changes[id] = (change){.site = first, .kind = kind, .put = ""}, of(id, from, to);
     change_count += n;
     return first;
 }
 
-__attribute__((format(printf, 4, 5))) static void put(int at, piece_kind kind, int id, const char *as, ...)
+__attribute__((format(printf, 1, 2))) static char *written(const char *as, ...)
 {
-    piece *const p = &pieces[piece_count];
+    char *made;
     va_list list;
     va_start(list, as);
-    *p = (piece){.at = at, .kind = kind, .id = id};
-    if (vasprintf(&p->text, as, list) < 0) exit(2);
+    if (vasprintf(&made, as, list) < 0) exit(2);
     va_end(list);
+    return made;
+}
+static void put_text(int at, piece_kind kind, int id, char *as)
+{
+    pieces[piece_count] = (piece){.at = at, .kind = kind, .id = id, .text = as};
     piece_count += !too_many;
 }
-#define SAY(id, ...) snprintf(changes[id].put, sizeof changes[id].put, __VA_ARGS__)
+#define put(at, kind, id, ...) put_text(at, kind, id, written(__VA_ARGS__))
+#define SAY(id, ...)           (changes[id].put = written(__VA_ARGS__))
 
 // ------------------------ operands: words with their members, and numbers
 
@@ -205,9 +211,18 @@ static int declared_until(int t)  // the end of the statement around t
     return t;
 }
 
-static void find_blocks(void)
+// The end of the statement that begins at t, if it declares nothing; 0: none does.
+static int statement(int t, bool headed)
 {
-    for (int t = 0; t < count; t++) {
+    if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while")) return 0;
+    if (kind(t) != 'i' || is(t, WORDS) || is_type(t) || kind(after_template(t + 1)) == 'i') return 0;
+    const int end = declared_until(t);
+    return is(end, ";") ? end : 0;
+}
+
+static void find_blocks(int from)
+{
+    for (int t = from; t < count; t++) {
         int b = t == 0 ? -1 : all[t - 1].until > 0 ? t - 1 : all[t - 1].block;
         while (b >= 0 && all[b].until <= t) b = all[b].block;
         all[t].block = b;
@@ -301,8 +316,8 @@ static bool may_stand(const operand *x, const operand *y)
 {
     if (strcmp(y->name, x->name) == 0 || strcmp(y->name, "0") == 0 || strcmp(y->name, "1") == 0) return false;
     if (is_place(y->name) && !is_place(x->name)) return false;
-    if (strncmp(y->name, "0x", 2) == 0 && strpbrk(y->name, ".p")) return false;               // nobody writes it
-    if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(y->name, '.')) return false;  // 8.0f is no BC
+    if (kind(y->from) == 'n' && (strpbrk(y->name, "p+-") || is(x->from - 1, "!"))) return false;  // nobody writes it
+    if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(y->name, '.')) return false;      // 8.0f is no BC
     return kind(y->from) != 'i' || is_known(y->from, x->from);
 }
 
@@ -320,9 +335,10 @@ static void vary_operand(const operand *x)
         while (j < others && strcmp(operands[k].name, y[j])) j++;
         if (j == others) y[others++] = operands[k].name, alike += like;
     }
+    const bool logical = is(x->from - 1, "!");  // of which nobody computes anything
     const int ids = REPAIR_OWN + REPAIR_EACH * others, id = new_ids(CHANGE_NEAR, ids + 1, x->from, x->to);
     for (int k = 0; k <= ids; k++) changes[id + k].as_it_is = id + ids;
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2 && !logical && !is_limit(x->name); k++)
         if (x->name[strspn(x->name, "0123456789")])
             SAY(id + k, "%s %c 1", x->name, "+-"[k]);
         else
@@ -333,7 +349,7 @@ static void vary_operand(const operand *x)
                        text[before - 1] != ']' && !is_word(text[before - 1]);  // which goes
     changes[id].hides = changes[id + 1].hides = equals, changes[id + 3].hides = kind(x->from) == 'n' && !minus;
     if (minus) of(id + 3, x->from - 1, x->to);
-    SAY(id + 2, "0"), SAY(id + 3, "%s%s", minus ? "" : "-", x->name), SAY(id + 4, "1");
+    if (!logical) SAY(id + 2, "0"), SAY(id + 3, "%s%s", minus ? "" : "-", x->name), SAY(id + 4, "1");
     if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
     put(all[x->from].at, OPERAND, id, "\n::wb_repair::vary(%d, \n", id);
     for (int j = 0; j < others; j++) {
@@ -343,7 +359,7 @@ static void vary_operand(const operand *x)
         // of the others 0 or 1 is likelier: they may only happen to have its value
         changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : j < alike ? CHANGE_OPERAND : CHANGE_CONDITION;
         for (int m = 0; m < REPAIR_EACH; m++) changes[k + m].odd = is_compared(x, y[j]);
-        for (int m = 1; m < REPAIR_EACH && !is_limit(x->name) && !is_limit(y[j]); m++) {
+        for (int m = 1; m < REPAIR_EACH && !logical && !is_limit(x->name) && !is_limit(y[j]); m++) {
             const bool last = m == REPAIR_EACH - 1;
             SAY(k + m, "%s %c %s", last ? y[j] : x->name, " */+--"[m], last ? x->name : y[j]);
             changes[k + m].kind = CHANGE_FACTOR;
@@ -482,10 +498,7 @@ static void vary_statements(void)
 {
     for (int t = 1, end; t < count && !too_many; t++) {
         const bool headed = is(t - 1, ")") && is(all[t - 1].mate - 1, "if for while");
-        if (!mine[all[t].line] || all[t].function < 0 || kind(t) != 'i' || is(t, WORDS) || is_type(t)) continue;
-        if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while")) continue;
-        const int behind = after_template(t + 1);
-        if (kind(behind) == 'i' || !is(end = declared_until(t), ";")) continue;
+        if (!mine[all[t].line] || all[t].function < 0 || !(end = statement(t, headed))) continue;
         const int id = new_ids(CHANGE_CONDITION, 1, t, end + 1);
         SAY(id, "nothing");
         put(all[t].at, CONDITION, id, "\n{ if (!::wb_repair::decide(%d, false))\n", id);
@@ -497,8 +510,8 @@ bool changes_read(const char *source, const char *skeleton)
 {
     text = strdup(source);
     change_count = 1, piece_count = 0, operand_count = 0, count = 0, too_many = false;
-    read_tokens();
-    find_blocks();
+    read_tokens(text);
+    find_blocks(0);
     find_mine(skeleton);
     find_operands();
     vary_conditions();
@@ -522,7 +535,7 @@ bool changes_swap(int n, int at, int end, const char *other, int length)
     }
     if (change_count + 1 >= REPAIR_IDS || all[from].function < 0 || all[from].at >= end) return false;
     const int id = change_count++;
-    changes[id] = (change){.site = id, .kind = CHANGE_SWAP, .line = all[from].line, .at = at, .end = end};
+    changes[id] = (change){.site = id, .kind = CHANGE_SWAP, .put = "", .line = all[from].line, .at = at, .end = end};
     put(at, CONDITION, id, "\nif (::wb_repair::is_swapped(%d)) {\n%.*s\n} else {\n", n, length, other);
     put(end, END_CONDITION, id, "\n}");
     return true;
@@ -555,10 +568,11 @@ void changes_write(FILE *to)
 
 const char *changes_text(const change *c)
 {
-    static char as[sizeof c->put + 2];
-    const bool sum = (strchr(c->put, ' ') && *c->put != '=') || (*c->put == '-' && c->put[1]);
-    snprintf(as, sizeof as, sum ? "(%s)" : "%s", strcmp(c->put, "nothing") == 0 ? "" : c->put);
-    return as;
+    const bool names = is_word(*c->put), minus = *c->put == '-' && c->put[1] && c->put[1] != '=';
+    if (c->kind == CHANGE_MISSING) return c->put;
+    return strcmp(c->put, "nothing") == 0            ? ""
+           : minus || (names && strchr(c->put, ' ')) ? written("(%s)", c->put)
+                                                     : c->put;
 }
 
 const char *changes_quote(const change *c)

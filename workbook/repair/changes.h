@@ -8,6 +8,7 @@
 
 // How likely a change is what was forgotten: those of the first kind are tried first.
 typedef enum change_kind {
+    CHANGE_MISSING,    // a statement of the reference solution's that the source has not
     CHANGE_OPERAND,    // another operand, another comparison
     CHANGE_NEAR,       // one more or less, 0, another operator
     CHANGE_CONDITION,  // another name; a term less
@@ -25,7 +26,7 @@ typedef struct change {
     change_kind kind;
     bool odd;    // nobody writes it, so it is not tried: a name that its comparison, quotient or difference has
     bool hides;  // rather than repairs: a compiler's constant for another name, one more in ==, a negative number
-    char put[120], of[120];  // `BC` in place of `cols`
+    const char *put, *of;  // `BC` in place of `cols`
 } change;
 
 // Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much: swaps are possible.

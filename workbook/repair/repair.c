@@ -427,7 +427,7 @@ static bool name_gap(int count, char **texts, const char *file)
         find_given_cases(count, texts);
         find_gap();
         if (*given.says && !swapped)  // no small case: calls before the failed one matter
-            tests = first < 0 ? try_suite(&(change){.at = 0}, given.restored) : try_as(given.restored, 0, "", 0, 0);
+            tests = first < 0 ? try_suite(&(change){.put = ""}, given.restored) : try_as(given.restored, 0, "", 0, 0);
         for (const swap *s = swaps; s < swaps + swap_count && !swapped && tests; s++)
             if (s->alone && try_as(source, s->at, s->text, s->length, s->end) == 0) swapped = 1ull << (s - swaps);
         worker_retire();
