@@ -15,7 +15,8 @@ enum { TOKENS = 40000, OTHERS = 28 };
 typedef struct token {
     int at, end;  // in the text
     int line;
-    char kind;  // i: a word, n: a number, s: a string, p: any other
+    bool spaced;  // on both sides
+    char kind;    // i: a word, n: a number, s: a string, p: any other
     char *is;
     int mate;             // of a bracket
     int block, function;  // the innermost block or head of a loop around it; the outermost that is a function's
@@ -40,7 +41,7 @@ static bool *mine;  // by line: it is not in the skeleton
 static piece pieces[REPAIR_IDS];
 static int piece_count;
 static bool dropped[REPAIR_IDS];  // by the number of a site, or the id of an OTHER
-static bool too_many;
+static bool too_many, probed;
 
 // ------------------------ reading
 
@@ -76,6 +77,7 @@ static void read_tokens(const char *of)  // behind those that are there
             token *const t = &all[count];
             *t = (token){.at = (int)(at - of), .end = (int)(end - of), .line = line, .kind = kind, .mate = -1};
             t->is = strndup(at, (size_t)(end - at));
+            t->spaced = at > of && isspace((unsigned char)at[-1]) && isspace((unsigned char)*end);
             if (strchr("([{", *at) && depth < 200) open[depth++] = count;
             if (strchr(")]}", *at) && depth > 0) t->mate = open[--depth], all[t->mate].mate = count;
             count++, fresh = false;
@@ -96,7 +98,7 @@ static bool is(int t, const char *words)
     return false;
 }
 static char kind(int t) { return t >= 0 && t < count ? all[t].kind : 'p'; }
-static bool is_spaced(int t) { return is_blank(all[t].at - 1) && is_blank(all[t].end); }
+static bool is_spaced(int t) { return all[t].spaced; }
 static char *plain(int from, int to)  // in one line, without comments
 {
     char *s = calloc((size_t)(all[to - 1].end - all[from].at) + 2, 1);
@@ -541,6 +543,127 @@ bool changes_swap(int n, int at, int end, const char *other, int length)
     return true;
 }
 
+// ------------------------ the reference solution's text
+
+static int token_at(int at)
+{
+    int t = 0;
+    while (t < count && all[t].at < at) t++;
+    return t;
+}
+
+// The `return x;` that a text ends with; 0: with another statement.
+static int last_return(int from, int to)
+{
+    int r = to - 1;
+    while (r > from && !is(r, "return")) r--;
+    return is(r, "return") && declared_until(r) == to - 1 && (r == from || is(r - 1, "; { }")) ? r : 0;
+}
+
+// The last token of any statement that begins at t.
+static int last_of(int t)
+{
+    if (!is(t, "if for while")) return declared_until(t);
+    int end = all[t + 1].mate;
+    do {
+        const int body = is(end + 1, "else") ? end + 2 : end + 1;
+        end = is(body, "{") ? all[body].mate : last_of(body);
+    } while (is(end + 1, "else"));
+    return end;
+}
+
+static int times(int t, int size, int from, int to)  // these tokens stand there
+{
+    int n = 0;
+    for (int at = from, k; at + size <= to; at++, n += k == size)
+        for (k = 0; k < size && strcmp(all[at + k].is, all[t + k].is) == 0;) k++;
+    return n;
+}
+
+static bool is_declared(int t) { return kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)); }
+static bool is_variable(int t)
+{
+    return kind(t) == 'i' && !is(t, WORDS) && !is_type(t) && !is(t - 1, ". -> ::") && !is(t + 1, "( ::") &&
+           !(is(t + 1, "<") && !is_spaced(t + 1));
+}
+
+// Whether the names of this statement mean something at token `there`.
+static bool may_begin(int t, int last, int there)
+{
+    for (int k = t; k <= last; k++) {
+        if (!is_variable(k) || is(all[k].list - 1, "]") || is_limit(all[k].is) || is_constant(all[k].is) ||
+            is_known(k, there))
+            continue;
+        int own = t;  // a name that it declares
+        while (own <= k && (strcmp(all[own].is, all[k].is) || !is_declared(own))) own++;
+        if (own > k) return false;
+    }
+    return true;
+}
+
+// A statement of theirs that no statement from `from` to `to` is, or is meant to be, in each place there.
+static void vary_missing(int at, int from, int to, int theirs, const char *other)
+{
+    for (int t = theirs, last; t < count; t++) {
+        const bool declares =
+            !is(t, "if for while") && (is(t, WORDS) || is_type(t) || kind(after_template(t + 1)) == 'i');
+        if ((t > theirs && !is(t - 1, "; { }")) || is(all[t].list - 1, "for") || kind(t) != 'i' || declares) continue;
+        const int size = (last = last_of(t)) + 1 - t;
+        bool stands = last >= count || times(t, size, theirs, count) <= times(t, size, from, to);
+        for (int s = from; s < to && !stands; s++)  // begins alike, and is none of theirs
+            stands = times(t, 2, s, s + 2) && !times(s, last_of(s) + 1 - s, theirs, count);
+        for (int b = from; b <= to && !stands; b++) {
+            if ((b > from && (!is(b - 1, "; { }") || is(b - 2, "="))) || is(b, "; , ) else")) continue;
+            if (is(all[b].list - 1, "for") || (b == to && last_return(from, to)) || !may_begin(t, last, b - 1))
+                continue;
+            const int id = new_ids(CHANGE_MISSING, 1, b - 1, b);
+            change *const c = &changes[id];
+            c->at = c->end = b > from ? all[b - 1].end : at, c->theirs = all[t].line, c->of = "";
+            c->put = written("\n%.*s\n", all[last].end - all[t].at, other + all[t].at);
+            put(c->at, LAST, id, "\nif (::wb_repair::decide(%d, false)) {\n%s\n}\n", id, c->put);
+        }
+    }
+}
+
+bool changes_compare(int swap, int at, int end, const char *other, int length, const char *words[REPAIR_WORDS + 1])
+{
+    const int from = token_at(at), to = token_at(end), theirs = count;
+    const int block = all[from - (from > 0)].until > 0 ? from - 1 : all[from - (from > 0)].block;
+    other = strndup(other, (size_t)length);
+    read_tokens(other), find_blocks(theirs);
+    if (!is(block, "{") || count <= theirs || change_count + REPAIR_WORDS >= REPAIR_IDS) return false;
+    const int back = last_return(from, to), back_theirs = last_return(theirs, count), id = change_count++;
+    const int rest = all[block].until;  // all that knows the gap's names
+    changes[id] = (change){.site = id, .kind = CHANGE_SWAP, .put = "", .line = all[from].line, .at = at, .end = end};
+    probed = true;
+    put(at, CONDITION, id, "\nif (::wb_repair::is_swapped(%d)) {\n%.*s\n::wb_repair::arrive();\n", swap,
+        back_theirs ? all[back_theirs].at : length, other);
+    put(back ? all[back].at : end, CONDITION, id, "\n::wb_repair::arrive();\n");
+    int found = 0;
+    for (int n = from; n < to + count - theirs && found < REPAIR_WORDS; n++) {
+        const int w = n < to ? n : n - to + theirs;
+        bool skip = !is_variable(w) || is_constant(all[w].is) || !is_known(w, to), outer = is_known(w, from);
+        for (int k = to; k < rest && !outer && !skip; k++) outer = is(k, all[w].is) && !is(k - 1, ". ->");
+        for (int k = 0; k < found && !skip; k++) skip = strcmp(words[k], all[w].is) == 0;
+        if (skip || !outer) continue;
+        const int k = change_count++;
+        changes[k] = (change){.site = k, .kind = CHANGE_SWAP, .put = ""};
+        for (int own = 0; own < 2; own++)
+            put(!own ? at : back ? all[back].at : end, PROBE, k, "\n::wb_repair::probe(%d, %s);\n", found, all[w].is);
+        words[found++] = all[w].is;
+    }
+    words[found] = NULL;
+    put(at, LAST, id, "\n%s%.*s%s\n%.*s\n} else {\n", back_theirs ? "return ::wb_repair::returned(24, " : "",
+        back_theirs ? all[count - 1].at - all[back_theirs].end : 0, other + all[back_theirs].end,
+        back_theirs ? ");" : "", all[rest].at - end, text + end);
+    put(all[rest].at, LAST, id, "\n}\n");
+    if (back)
+        put(all[back].end, CONDITION, id, "\n::wb_repair::returned(%d, \n", REPAIR_WORDS),
+            put(all[to - 1].at, LAST, id, "\n)\n");
+    vary_missing(at, from, to, theirs, other);
+    return true;
+}
+
 // Returns how many lines that ends.
 static int write_part(FILE *to, const char *s, const char *end)
 {
@@ -552,9 +675,9 @@ static int write_part(FILE *to, const char *s, const char *end)
 void changes_write(FILE *to)
 {
     const char *at = text;
-    int line = 2;
+    int line = 3;
     qsort(pieces, (size_t)piece_count, sizeof *pieces, by_place);
-    fputs("#include \"repair/choice.h\"\n", to);
+    fprintf(to, "#include \"repair/choice.h\"\n%s\n", probed ? "#include \"repair/probe.h\"" : "");
     for (piece *p = pieces; p < pieces + piece_count; p++) {
         line += write_part(to, at, text + p->at), at = text + p->at;
         const bool alone = p->kind == OTHER && dropped[p->id];

@@ -22,6 +22,7 @@ typedef struct change {
     int line;      // of the source
     int at, end;   // there: what it replaces
     int site;      // changes of one place have one number
+    int theirs;    // CHANGE_MISSING: its line in the reference solution's text
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     change_kind kind;
     bool odd;    // nobody writes it, so it is not tried: a name that its comparison, quotient or difference has
@@ -34,6 +35,11 @@ bool changes_read(const char *source, const char *skeleton);
 
 // Swap n puts another text in place of text[at] to text[end]. False: a name that is declared there stands behind it.
 bool changes_swap(int n, int at, int end, const char *other, int length);
+
+// The same for the one gap that has the mistake, with probes (probe.h) at the end of both texts: words[k] is what probe k
+// is of, the last is followed by NULL. Where a statement is missing, it becomes a change. False: neither is possible.
+enum { REPAIR_WORDS = 24 };
+bool changes_compare(int n, int at, int end, const char *other, int length, const char *words[REPAIR_WORDS + 1]);
 
 // Writes the source with all changes that are still there; its lines are remembered.
 void changes_write(FILE *to);

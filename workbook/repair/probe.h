@@ -1,5 +1,5 @@
-// probe.h - what variables hold at the end of a gap: a run notes it, or takes it from the notes of a run of the same
-// source with another text in the gap (probes.c). WB_PROBES is the file that they share.
+// probe.h - what variables hold at the end of a gap: a run notes it, or takes it from the notes of a run with another
+// text in the gap (probes.c). WB_PROBES is the file that they share.
 #pragma once
 
 #include <stdint.h>
@@ -99,11 +99,12 @@ template <class T> void probe(int id, T &x)
 {
     using V = std::remove_cv_t<T>;
     if constexpr (!std::is_function_v<T> && sizeof(V) <= PROBE_BYTES) {
+        if (!probes || here.visit < 0) return;
         using S = std::remove_cv_t<std::remove_all_extents_t<V>>;
         const char *const name = __PRETTY_FUNCTION__;
         int count = 0, k = 0;
         each_number(x, [&](double v) { return count++, v; });
-        if (!probes || !count || here.visit < 0) return;
+        if (!count) return;
         probe_event e = here;
         e.id = id, e.count = count;
         e.kind = is_element<V>               ? PROBE_ELEMENT

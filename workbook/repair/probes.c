@@ -3,6 +3,7 @@
 // values; and of its values one that alone, left as it was, keeps the case wrong, as far as there is one.
 #include "repair/probes.h"
 
+#include "repair/changes.h"
 #include "repair/probe.h"
 
 #include <ctype.h>
@@ -12,93 +13,50 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { WORDS = 60, RETURNED = WORDS, SHOWN = 5 };
+enum { RETURNED = REPAIR_WORDS, SHOWN = 5 };
 
 static const probed *gap;
 static repair_probes *shared;
-static bool theirs;  // the text that is compiled
-static char *words[WORDS + 1] = {[RETURNED] = "what is returned"};
-static bool dropped[WORDS];
-static int count, first_line;  // of the words; where they are probed
-static probe_log solution, student;
+static probe_log solution, student, edited;
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-// The words of a text that may be variables.
-static void find_words(const char *at, const char *end)
-{
-    for (int size; at < end; at += size) {
-        size = strncmp(at, "//", 2) == 0 ? (int)strcspn(at, "\n") : 1;
-        if (!is_word(*at)) continue;
-        while (is_word(at[size])) size++;
-        char *const word = strndup(at, (size_t)size);
-        bool other = isdigit((unsigned char)*at) || at[-1] == '.' || strncmp(at - 2, "->", 2) == 0;
-        for (int n = 0; n < count; n++) other |= strcmp(words[n], word) == 0;
-        if (!other && !strchr("(:", at[size]) && count < WORDS) words[count++] = word;
-    }
-}
-
-// The source with probes at the gap's end: each word has a line. What its last line returns is probed as well.
-static void write_probed(FILE *to)
-{
-    const char *const begin = theirs ? gap->text : gap->source + gap->at;
-    const char *last = begin + (theirs ? gap->length : gap->end - gap->at), *const end = last;
-    while (last > begin && isspace((unsigned char)last[-1])) last--;
-    while (last > begin && last[-1] != '\n') last--;
-    last += strspn(last, " ");
-    const int size = strncmp(last, "return ", 7) == 0 ? (int)strcspn(last, ";") : 0;
-    char *text;
-    const char *const head = "#define REPAIR_NONE\n#include \"repair/choice.h\"\n#include \"repair/probe.h\"\n";
-    if (asprintf(&text, "%s%.*s%.*s\n::wb_repair::arrive();\n", head, gap->at, gap->source,
-                 (int)((size ? last : end) - begin), begin) < 0)
-        abort();
-    fputs(text, to);
-    first_line = 1;
-    for (const char *c = text; *c; c++) first_line += *c == '\n';
-    free(text);
-    for (int n = 0; n < count; n++) fprintf(to, dropped[n] ? "\n" : "::wb_repair::probe(%d, %s);\n", n, words[n]);
-    if (size) fprintf(to, "return ::wb_repair::returned(%d, %.*s);\n", RETURNED, size - 7, last + 7);
-    fputs(gap->source + gap->end, to);
-}
-static bool drop(int line)
-{
-    const int n = line - first_line;
-    return n >= 0 && n < count && !dropped[n] && (dropped[n] = true);
-}
-
-// Whether the case is wrong if `put` has the reference solution's values; the other run is noted in `note`.
-static bool is_wrong_with(int put, int note)
+// Whether the case is wrong, noted in log `note`, with the reference solution's values of variable `put` (-1: of none).
+static bool is_wrong_with(int put, int note, bool theirs, int on)
 {
     memset(shared->visits, 0, sizeof shared->visits), memset(shared->thread, 0, sizeof shared->thread);
+    if (note >= 0) shared->log[note].events = shared->log[note].numbers = 0;
     shared->put = put, shared->note = note;
-    return gap->is_wrong();
+    return gap->is_wrong(theirs, on);
 }
+static bool is_wrong_given(int put) { return is_wrong_with(put, -1, false, 0); }
+
 // What no probe writes may come from the function, which has the file as well.
 static bool is_event(const probe_event *e)
 {
-    return e->id >= 0 && e->id <= WORDS && e->count > 0 && e->count <= PROBE_BYTES && e->at >= 0 &&
+    return e->id >= 0 && e->id <= RETURNED && e->count > 0 && e->count <= PROBE_BYTES && e->at >= 0 &&
            e->at <= PROBE_NUMBERS - e->count && (e->kind != PROBE_TILE || e->across > 0);
 }
-// Compiles and runs with one of the texts. False: that came to nothing.
-static bool look(bool at_theirs)
+// Runs with one of the texts. False: that came to nothing.
+static bool look(probe_log *own, bool theirs, int on)
 {
-    probe_log *const log = &shared->log[!at_theirs], *const own = at_theirs ? &solution : &student;
-    theirs = at_theirs;
-    if (!gap->build(write_probed, drop) || is_wrong_with(-1, !at_theirs) == theirs) return false;
-    memcpy(own, log, sizeof *own);
-    if (own->events < 0 || own->events >= PROBE_EVENTS) return false;
-    for (int n = 0; n < own->events; n++)
-        if (!is_event(&own->event[n])) return false;
+    probe_log *const log = &shared->log[!theirs];
+    const bool wrong = is_wrong_with(-1, !theirs, theirs, on);
+    own->events = 0;
+    if (wrong == (theirs || on) || log->events < 1 || log->events >= PROBE_EVENTS || log->numbers > PROBE_NUMBERS)
+        return false;
+    own->events = log->events;
+    memcpy(own->event, log->event, (size_t)own->events * sizeof *own->event);
+    memcpy(own->number, log->number, (size_t)log->numbers * sizeof *own->number);
+    bool fine = true;
+    for (int n = 0; n < own->events; n++) fine &= is_event(&own->event[n]);
     qsort(own->event, (size_t)own->events, sizeof *own->event, probe_order);
-    for (int n = 1; n < own->events; n++)
-        if (probe_order(&own->event[n - 1], &own->event[n]) == 0) return false;  // of two ranks
-    memcpy(log->event, own->event, sizeof log->event);
-    return true;
+    for (int n = 1; n < own->events; n++) fine &= probe_order(&own->event[n - 1], &own->event[n]) != 0;  // of two ranks
+    memcpy(log->event, own->event, (size_t)own->events * sizeof *own->event);
+    return fine;
 }
 
-static const probe_event *students(const probe_event *e)
+static const probe_event *that_of(const probe_log *log, const probe_event *e)
 {
-    const probe_event *const o = bsearch(e, student.event, (size_t)student.events, sizeof *e, probe_order);
+    const probe_event *const o = bsearch(e, log->event, (size_t)log->events, sizeof *e, probe_order);
     return o && o->count == e->count ? o : NULL;
 }
 static bool are_apart(double a, double b, probe_kind kind)
@@ -112,7 +70,7 @@ static bool are_apart(double a, double b, probe_kind kind)
 static const probe_event *first_apart(int id, int *part)
 {
     for (int n = shared->leave[0]; n < shared->leave[1]; n++) {
-        const probe_event *const e = &solution.event[n], *const o = e->id == id ? students(e) : NULL;
+        const probe_event *const e = &solution.event[n], *const o = e->id == id ? that_of(&student, e) : NULL;
         for (*part = shared->leave_parts[0]; o && *part < e->count && *part < shared->leave_parts[1]; ++*part)
             if (are_apart(solution.number[e->at + *part], student.number[o->at + *part], e->kind)) return e;
     }
@@ -126,9 +84,9 @@ static void narrow(int range[2], int id)
     while (range[1] - range[0] > 1) {
         const int from = range[0], to = range[1], middle = from + (to - from) / 2;
         range[1] = middle;
-        if (first_apart(id, &part) && is_wrong_with(id, -1)) continue;
+        if (first_apart(id, &part) && is_wrong_given(id)) continue;
         range[0] = middle, range[1] = to;
-        if (first_apart(id, &part) && is_wrong_with(id, -1)) continue;
+        if (first_apart(id, &part) && is_wrong_given(id)) continue;
         range[0] = from;
         return;
     }
@@ -149,23 +107,30 @@ static void say_others(const probe_event *of)
     int shown = 0;
     for (const probe_event *e = solution.event; e < solution.event + solution.events && shown < SHOWN; e++) {
         const probe_event like = {.block = {of->block[0], of->block[1], of->block[2]}, of->thread, of->visit, e->id};
-        const probe_event *const o = probe_order(&like, e) ? NULL : students(e);
-        if (!o || (e->kind != PROBE_WHOLE && e->kind != PROBE_ELEMENT) || e->count > 2 || e->id == of->id) continue;
+        const probe_event *const o = probe_order(&like, e) ? NULL : that_of(&student, e);
+        if (!o || (e->kind != PROBE_WHOLE && e->kind != PROBE_ELEMENT) || e->count > 2 || e->id == of->id ||
+            e->id == RETURNED)
+            continue;
         bool same = true;
         for (int k = 0; k < e->count; k++) same &= solution.number[e->at + k] == student.number[o->at + k];
         for (int k = 0; k < e->count && same; k++)
-            printf("%s %s%s = %.0f", shown++ ? "," : ";", words[e->id], member[e->kind == PROBE_ELEMENT ? 1 + k : 0],
-                   solution.number[e->at + k]);
+            printf("%s %s%s = %.0f", shown++ ? "," : ";", gap->words[e->id],
+                   member[e->kind == PROBE_ELEMENT ? 1 + k : 0], solution.number[e->at + k]);
     }
+}
+
+static const char *name_of(const probe_event *e)
+{
+    static char name[200];
+    snprintf(name, sizeof name, e->id == RETURNED ? "what is returned" : "`%s`", gap->words[e->id]);
+    return name;
 }
 
 static void say(const probe_event *e, int part)
 {
-    const double is = student.number[students(e)->at + part], other = solution.number[e->at + part];
+    const double is = student.number[that_of(&student, e)->at + part], other = solution.number[e->at + part];
     const int lane = e->thread % 32, block = part / 4;
-    const char *const name = words[e->id];
-    printf("at the end of gap %s, ", gap->names);
-    printf(e->id == RETURNED ? "%s" : "`%s`", name);
+    printf("at the end of gap %s, %s", gap->names, name_of(e));
     if (e->kind == PROBE_ROWS) printf(" of row %d of the warp", 8 * part + lane / 4);
     if (e->kind == PROBE_TILE)
         printf(" in row %d, column %d of the warp's tile", block / e->across * 16 + part % 4 / 2 * 8 + lane / 4,
@@ -175,36 +140,80 @@ static void say(const probe_event *e, int part)
     printf(" (block (%u,%u,%u), thread %d", e->block[0], e->block[1], e->block[2], e->thread);
     if (e->visit) printf(", visit %d", e->visit + 1);
     say_others(e);
-    printf("). If %s alone has that text's values, this case is right: %s\n", name, gap->the_case);
+    printf("). If it alone has that text's values, this case is right: %s\n", gap->the_case);
     fflush(stdout);
 }
 
-probes_found probes_say(const probed *of)
+bool probes_begin(const probed *of)
 {
     char name[40];
-    int sizes[WORDS + 1] = {0}, part;
     const int file = memfd_create("probes", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, sizeof *shared)) return PROBES_NONE;
+    if (file < 0 || ftruncate(file, sizeof *shared)) return false;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (shared == MAP_FAILED) return PROBES_NONE;
     snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), file);
     setenv("WB_PROBES", name, 1);
     gap = of;
-    find_words(of->source + of->at, of->source + of->end), find_words(of->text, of->text + of->length);
-    if (!look(true) || !look(false)) return PROBES_NONE;
+    return shared != MAP_FAILED;
+}
+
+// Both have run.
+static bool are_known(void)
+{
+    static int known;  // 0: not yet; 1: they have; -1: in vain
+    if (!known) known = look(&solution, true, 0) && look(&student, false, 0) ? 1 : -1;
+    return known > 0;
+}
+
+static char other[300];
+const char *probes_other(void) { return other; }
+
+// How many of all numbers differ in a run from the reference solution's, or have none there: *whole is a whole one.
+static int count_apart(const probe_log *in, const probe_event **whole)
+{
+    int apart = abs(in->events - solution.events);
+    for (const probe_event *e = solution.event; e < solution.event + solution.events; e++) {
+        const probe_event *const o = that_of(in, e);
+        for (int k = 0; o && k < e->count; k++)
+            if (are_apart(solution.number[e->at + k], in->number[o->at + k], e->kind)) {
+                if (e->kind >= PROBE_WHOLE && !*whole) *whole = e;
+                apart++;
+            }
+        apart += !o;
+    }
+    return apart;
+}
+
+probes_found probes_with(int on)
+{
+    const probe_event *whole = NULL, *before = NULL;
+    if (!are_known() || !look(&edited, false, on)) return PROBES_UNKNOWN;
+    if (!count_apart(&edited, &whole)) return count_apart(&student, &before) ? PROBES_SAME : PROBES_UNKNOWN;
+    if (!whole) return PROBES_UNKNOWN;
+    const probe_event *const is = that_of(&edited, whole);
+    int k = 0;
+    while (edited.number[is->at + k] == solution.number[whole->at + k]) k++;
+    snprintf(other, sizeof other, "%s is then %.0f; with the reference solution's text it is %.0f", name_of(whole),
+             edited.number[is->at + k], solution.number[whole->at + k]);
+    return PROBES_OTHER;
+}
+
+bool probes_say(void)
+{
+    int sizes[REPAIR_WORDS + 1] = {0}, part;
+    if (!are_known()) return false;
     for (int n = 0; n < solution.events; n++) sizes[solution.event[n].id] = solution.event[n].count;
     for (int size = 1; size <= PROBE_BYTES; size *= 2)  // a single number says more than a tile
-        for (int id = 0; id <= WORDS; id++) {
+        for (int id = 0; id <= RETURNED; id++) {
             if (sizes[id] > size || sizes[id] <= size / 2) continue;
             shared->leave[0] = shared->leave_parts[0] = 0;
             shared->leave[1] = solution.events, shared->leave_parts[1] = PROBE_BYTES;
             if (!first_apart(id, &part)) continue;
             shared->leave[1] = 0;
-            if (is_wrong_with(id, -1)) continue;
+            if (is_wrong_given(id)) continue;
             shared->leave[1] = solution.events;
             narrow(shared->leave, id), narrow(shared->leave_parts, id);
             const probe_event *const e = first_apart(id, &part);
-            if (e) return say(e, part), e->kind < PROBE_WHOLE ? PROBES_NUMBER : PROBES_INDEX;
+            if (e) return say(e, part), true;
         }
-    return PROBES_NONE;
+    return false;
 }

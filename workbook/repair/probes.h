@@ -1,20 +1,22 @@
-// probes.h - names the variable that a gap leaves wrong: it runs one case with the student's text in the gap and with
-// the reference solution's, all else equal, and compares what variables hold at its end (probe.h).
+// probes.h - what variables hold at a gap's end: one case runs with the student's text in the gap, with an edit of that,
+// and with the reference solution's, all else equal (probe.h).
 #pragma once
 
 #include <stdbool.h>
-#include <stdio.h>
 
 typedef struct probed {
-    const char *source;  // of which source[at] to source[end] are the gap
-    int at, end;
-    const char *text;  // the reference solution's, and its length
-    int length;
-    const char *names, *the_case;
-    bool (*build)(void write(FILE *), bool drop(int line));  // false: it cannot be compiled
-    bool (*is_wrong)(void);                                  // runs the case
+    const char *names, *the_case, *const *words;  // the gap; the case; what is probed, by number
+    bool (*is_wrong)(bool theirs, int on);        // runs the case, with the reference solution's text, or a change
 } probed;
 
-// Says which one, in a line. Nothing is said if no variable alone makes the case right.
-typedef enum probes_found { PROBES_NONE, PROBES_NUMBER, PROBES_INDEX } probes_found;  // INDEX: a whole number
-probes_found probes_say(const probed *of);
+// Before a worker starts that is_wrong uses. False: nothing is seen.
+bool probes_begin(const probed *of);
+
+// What an edit with which the case is right leaves: what the reference solution's text does, where the student's did
+// not; a whole number that is another one, of which probes_other() tells; or it is not known.
+typedef enum probes_found { PROBES_SAME, PROBES_UNKNOWN, PROBES_OTHER } probes_found;
+probes_found probes_with(int on);
+const char *probes_other(void);
+
+// Says which variable the student's text leaves wrong, in a line. False if none alone makes the case right.
+bool probes_say(void);

@@ -110,7 +110,7 @@ static int status_of(const char *line, const char *log)
 }
 
 // Compiles what is written, and drops what does not compile. False if that is nothing, or all, or the time is up.
-static bool build_of(void write(FILE *), bool drop(int line))
+static bool build(void)
 {
     char mark[300], log[4096];
     snprintf(mark, sizeof mark, "%s:", strrchr(built, '/') ? strrchr(built, '/') + 1 : built);
@@ -119,22 +119,20 @@ static bool build_of(void write(FILE *), bool drop(int line))
         bool some = false;
         FILE *const to = fopen(built, "w");
         if (!to) return false;
-        write(to);
+        changes_write(to);
         fclose(to);
         const int status = status_of(command, log);
         char *const said = grades_read_file("%s", log);
         for (char *rest = said, *line; status > 0 && (line = strsep(&rest, "\n"));) {
             const bool cause = strstr(line, "error") || strstr(line, "required from") || strstr(line, "of macro");
             const char *const at = cause ? strstr(line, mark) : NULL;
-            if (at) some |= drop(atoi(at + strlen(mark)));
+            if (at) some |= changes_drop(atoi(at + strlen(mark)));
         }
         free(said), unlink(log);
         if (status == 0 || !some) return status == 0;
     }
     return false;
 }
-
-static bool build(void) { return build_of(changes_write, changes_drop); }
 
 // ------------------------ cases
 
@@ -468,16 +466,18 @@ static void try_some(trials *done)
     worker_retire();
 }
 
-static int tried;  // changes
+static int tried;                         // changes
+static int likely[SUITES], likely_count;  // those that mend all cases, in the order,
+static probes_found leaves[SUITES];       // and what they leave at the gap's end
 
-// Tries all in several processes, until some mend all cases or the time is up: the first of these in the order.
-static int try_all(int found[SUITES])
+// Tries all in several processes, until some mend all cases or the time is up.
+static void try_all(void)
 {
     find_order();
     pid_t children[PROCESSES];
-    int count = 0, started = 0;
+    int started = 0;
     trials *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (done == MAP_FAILED) return 0;
+    if (done == MAP_FAILED) return;
     done->last = order_count;
     while (started < processes() && (children[started] = fork()) > 0) started++;
     if (started < processes() && children[started] == 0) {
@@ -489,39 +489,83 @@ static int try_all(int found[SUITES])
         for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
             if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
-    for (int n = 0; n < 2 * tried && count < SUITES; n++) {
+    for (int n = 0; n < 2 * tried && likely_count < SUITES; n++) {
         const int id = order[n % tried];
-        if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
+        if (done->mends[id] && (n < tried) == !may_hide(&changes[id]))
+            leaves[likely_count] = PROBES_UNKNOWN, likely[likely_count++] = id;
     }
-    return count;
+}
+
+// The first of those that leave this with which the suite passes; -1: none.
+static int find_passing(probes_found that, const char *whole)
+{
+    int n = 0;
+    budget = now() + 2 * search;
+    setenv("WB_WARN", "1", 1);  // where warnings are errors, an edit that leaves a variable unused does not compile
+    while (n < likely_count && (leaves[n] != that || try_suite(&changes[likely[n]], whole))) n++;
+    unsetenv("WB_WARN");
+    return n < likely_count ? n : -1;
 }
 
 // ------------------------ the variable
 
-static bool build_probed(void write(FILE *), bool drop(int line))
+static bool is_wrong_as(bool theirs, int on)
 {
-    worker_retire();
-    if (!build_of(write, drop)) return false;
-    session_keep(worker_path());
-    return true;
-}
-static bool is_first_wrong(void)
-{
+    shared->swapped = theirs ? swapped : 0, shared->on = on;
     const bool is = is_wrong(first);
+    shared->swapped = 0, shared->on = 0;
     worker_retire();  // the next run counts visits anew
     return is;
 }
 
-// Which variable the gap leaves wrong.
-static probes_found say_variable(void)
+// The gap that has the mistake; NULL: it is not one.
+static const swap *the_gap(void)
 {
-    char text[WB_CASE_TEXT];
-    if (first < 0 || __builtin_popcountll(swapped) != 1) return PROBES_NONE;
-    const swap *const s = &swaps[__builtin_ctzll(swapped)];
+    return __builtin_popcountll(swapped) == 1 ? &swaps[__builtin_ctzll(swapped)] : NULL;
+}
+
+// Notes from here on what the gap leaves in the first wrong case.
+static bool see(const char *names, const char *const *words)
+{
+    static char the_case[WB_CASE_TEXT];
+    static probed of;
+    wb_case_print(problem, &cases[first], the_case);
+    of = (probed){names, the_case, words, is_wrong_as};
     budget = now() + search;
-    wb_case_print(problem, &cases[first], text);
-    const probed of = {source, s->at, s->end, s->text, s->length, s->names, text, build_probed, is_first_wrong};
-    return probes_say(&of);
+    return probes_begin(&of) && share();
+}
+
+// Which variable the gap leaves wrong.
+static bool say_variable(void)
+{
+    budget = now() + search;
+    if ((cases[first].watched || cases[first].order) && !build()) return false;  // it starts what is there now
+    return probes_say();
+}
+
+static void say_edit(int found, const swap *in)
+{
+    const change *const c = &changes[likely[found]];
+    const bool other = leaves[found] == PROBES_OTHER, same = leaves[found] == PROBES_SAME;
+    const char *const text = changes_text(c);
+    int line = 0;
+    if (c->kind == CHANGE_MISSING) {
+        for (const char *at = reference; at < in->text; at++) line += *at == '\n';
+        printf("with one line more the %d cases tried and all tests pass: missing behind line %d is line %d of %s\n",
+               case_count, c->line, line + c->theirs, solution);
+        return;
+    }
+    printf(other ? "one edit may hide the mistake: " : "with one edit the %d cases tried and all tests pass",
+           case_count);
+    if (!other)
+        printf(same               ? ": "
+               : may_hide(c)      ? ", but it may only hide the mistake: "
+               : !swapped         ? ", but the mistake may be elsewhere: "
+               : likely_count > 1 ? "; other edits fix these cases, too: "
+                                  : ": ");
+    printf(*text ? "in line %d, write `%s` instead of `%s`" : "in line %d, remove%s `%s`", c->line, text, c->of);
+    if (*changes_quote(c)) printf("; it then reads `%s`", changes_quote(c));
+    printf(other ? "; %s\n" : "\n", probes_other());
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -590,11 +634,13 @@ int main(int argc, char **argv)
         return build() ? choose(chosen, seed) : 1;
     }
     if (!name_gap(argc - 5, argv + 5, argv[1])) return 1;
-    if (!some) {
-        if (!say_variable()) puts("nothing, because the source has too many places to change, or none");
-        return 1;
-    }
-    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
+    const swap *const in = the_gap();
+    const char *words[REPAIR_WORDS + 1];
+    const int edits = change_count;
+    const bool compares = in && changes_compare((int)(in - swaps), in->at, in->end, in->text, in->length, words);
+    if (!some && !compares) return puts("nothing, because the source has too many places to change, or none"), 1;
+    for (int id = 1; id < change_count; id++)
+        keep[id] = id >= edits || (changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at));
     changes_keep(keep);
     budget = now() + 2 * search;
     if (!build()) {
@@ -610,29 +656,21 @@ int main(int argc, char **argv)
     if (said && flock(open(lock, O_RDONLY), LOCK_SH) == 0) outcome_read(said, &known);
     find_distances(source, known.lines, known.gaps);
     if (first < 0) return puts("nothing, because no small case fails in every run"), 1;
-    int likely[SUITES], found = 0;
-    const int count = try_all(likely);
-    budget = now() + 2 * search;
-    setenv("WB_WARN", "1", 1);  // where warnings are errors, an edit that leaves a variable unused does not compile
-    for (int n = 0; n < count && !found; n++)
-        if (try_suite(&changes[likely[n]], whole) == 0) found = likely[n];
-    unsetenv("WB_WARN");
+    try_all();
     const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
-    const bool asks = !named && (!found || may_hide(&changes[found]));
-    const probes_found variable = asks ? say_variable() : PROBES_NONE;
-    if (!found && variable) return 1;
-    if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
+    const bool sees = compares && see(in->names, words);
+    for (int n = 0; n < likely_count && sees; n++) leaves[n] = probes_with(likely[n]);
+    int found = find_passing(PROBES_SAME, whole);
+    if (found < 0) found = find_passing(PROBES_UNKNOWN, whole);
+    const bool asks = found < 0 || (leaves[found] == PROBES_UNKNOWN && may_hide(&changes[likely[found]]));
+    const bool variable = sees && asks && !named && say_variable();
+    if (found < 0 && variable) return 1;
+    if (found < 0) found = find_passing(PROBES_OTHER, whole);
+    if (found < 0 && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
-    else if (!found)
+    else if (found < 0)
         puts("none of the edits that were tried fixes it");
-    if (!found) return 1;
-    const change *const c = &changes[found];
-    printf("with one edit all tests pass, but %s: in line %d, ",
-           may_hide(c) ? "it may only hide the mistake" : "the mistake may be elsewhere", c->line);
-    if (*changes_text(c))
-        printf("write `%s` instead of `%s`", changes_text(c), c->of);
     else
-        printf("remove `%s`", c->of);
-    printf(*changes_quote(c) ? "; it then reads `%s`\n" : "%s\n", changes_quote(c));
-    return 0;
+        say_edit(found, in);
+    return found < 0;
 }
