@@ -1,6 +1,7 @@
 // changes.c - finds the places of a source where something else might stand: by its tokens alone, for what does not
 // compile is dropped afterwards, line by line (repair.c). So every piece that is put in has a line of its own.
 #include "repair/changes.h"
+#include "repair/probe.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -10,7 +11,7 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, OTHERS = 28 };
+enum { TOKENS = 40000, OTHERS = 28, MISSING = 500 };  // MISSING: ids for a gap that probes and statements may take
 
 typedef struct token {
     int at, end;  // in the text
@@ -41,7 +42,7 @@ static bool *mine;  // by line: it is not in the skeleton
 static piece pieces[REPAIR_IDS];
 static int piece_count;
 static bool dropped[REPAIR_IDS];  // by the number of a site, or the id of an OTHER
-static bool too_many, probed;
+static bool too_many;
 
 // ------------------------ reading
 
@@ -525,24 +526,6 @@ bool changes_read(const char *source, const char *skeleton)
     return piece_count > 0;
 }
 
-bool changes_swap(int n, int at, int end, const char *other, int length)
-{
-    int from = 0;
-    while (from < count && all[from].at < at) from++;
-    for (int t = from; t < count && all[t].at < end; t++) {
-        const bool names = kind(t) == 'i' && all[t].block == all[from].block && is(t + 1, "= ; , [ { (") &&
-                           (kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)));
-        for (int k = t; names && k < count && all[k].function == all[t].function; k++)
-            if (all[k].at >= end && is(k, all[t].is) && !is(k - 1, ". ->")) return false;
-    }
-    if (change_count + 1 >= REPAIR_IDS || all[from].function < 0 || all[from].at >= end) return false;
-    const int id = change_count++;
-    changes[id] = (change){.site = id, .kind = CHANGE_SWAP, .put = "", .line = all[from].line, .at = at, .end = end};
-    put(at, CONDITION, id, "\nif (::wb_repair::is_swapped(%d)) {\n%.*s\n} else {\n", n, length, other);
-    put(end, END_CONDITION, id, "\n}");
-    return true;
-}
-
 // ------------------------ the reference solution's text
 
 static int token_at(int at)
@@ -612,7 +595,7 @@ static void vary_missing(int at, int from, int to, int theirs, const char *other
         bool stands = last >= count || times(t, size, theirs, count) <= times(t, size, from, to);
         for (int s = from; s < to && !stands; s++)  // begins alike, and is none of theirs
             stands = times(t, 2, s, s + 2) && !times(s, last_of(s) + 1 - s, theirs, count);
-        for (int b = from; b <= to && !stands; b++) {
+        for (int b = from; b <= to && !stands && change_count < REPAIR_IDS - 1; b++) {
             if ((b > from && (!is(b - 1, "; { }") || is(b - 2, "="))) || is(b, "; , ) else")) continue;
             if (is(all[b].list - 1, "for") || (b == to && last_return(from, to)) || !may_begin(t, last, b - 1))
                 continue;
@@ -625,42 +608,41 @@ static void vary_missing(int at, int from, int to, int theirs, const char *other
     }
 }
 
-bool changes_compare(int swap, int at, int end, const char *other, int length, const char *words[REPAIR_WORDS + 1])
+bool changes_swap(int swap, int at, int end, const char *other, int length)
 {
-    const int from = token_at(at), to = token_at(end), theirs = count;
-    const int block = all[from - (from > 0)].until > 0 ? from - 1 : all[from - (from > 0)].block;
+    const int from = token_at(at), to = token_at(end), theirs = count, before = from - (from > 0);
+    const int block = all[before].until > 0 ? before : all[before].block, id = change_count;
+    int rest = to;  // what follows and uses a name that the gap declares is written twice
+    for (int t = from; t < to && rest == to; t++)
+        for (int k = to; is_declared(t) && is(t + 1, "= ; , [ { (") && all[t].block == block && k < all[block].until;
+             k++)
+            if (is(k, all[t].is) && !is(k - 1, ". ->")) rest = all[block].until;
+    if (!is(block, "{") || all[block + 1].function < 0 || id + MISSING > REPAIR_IDS) return false;
     other = strndup(other, (size_t)length);
     read_tokens(other), find_blocks(theirs);
-    if (!is(block, "{") || count <= theirs || change_count + REPAIR_WORDS >= REPAIR_IDS) return false;
-    const int back = last_return(from, to), back_theirs = last_return(theirs, count), id = change_count++;
-    const int rest = all[block].until;  // all that knows the gap's names
-    changes[id] = (change){.site = id, .kind = CHANGE_SWAP, .put = "", .line = all[from].line, .at = at, .end = end};
-    probed = true;
+    const int back = last_return(from, to), back_theirs = last_return(theirs, count);
+    const int ends = back ? all[back].at : end, closes = rest > to ? all[rest].at : end;
+    changes[change_count++] = (change){.site = id, .kind = CHANGE_SWAP, .put = ""};
     put(at, CONDITION, id, "\nif (::wb_repair::is_swapped(%d)) {\n%.*s\n::wb_repair::arrive();\n", swap,
         back_theirs ? all[back_theirs].at : length, other);
-    put(back ? all[back].at : end, CONDITION, id, "\n::wb_repair::arrive();\n");
-    int found = 0;
-    for (int n = from; n < to + count - theirs && found < REPAIR_WORDS; n++) {
+    put(ends, CONDITION, id, "\n::wb_repair::arrive();\n");
+    for (int n = from, words = 0; n < to + count - theirs && words < PROBE_WORDS; n++) {
         const int w = n < to ? n : n - to + theirs;
-        bool skip = !is_variable(w) || is_constant(all[w].is) || !is_known(w, to), outer = is_known(w, from);
-        for (int k = to; k < rest && !outer && !skip; k++) outer = is(k, all[w].is) && !is(k - 1, ". ->");
-        for (int k = 0; k < found && !skip; k++) skip = strcmp(words[k], all[w].is) == 0;
-        if (skip || !outer) continue;
+        bool new = is_variable(w) && !is_constant(all[w].is) && is_known(w, to), outlives = is_known(w, from);
+        for (int k = to; k < rest && !outlives; k++) outlives = is(k, all[w].is) && !is(k - 1, ". ->");
+        for (int k = id + 1; k < change_count && new; k++) new = strcmp(changes[k].of, all[w].is) != 0;
+        if (!new || !outlives) continue;
         const int k = change_count++;
-        changes[k] = (change){.site = k, .kind = CHANGE_SWAP, .put = ""};
-        for (int own = 0; own < 2; own++)
-            put(!own ? at : back ? all[back].at : end, PROBE, k, "\n::wb_repair::probe(%d, %s);\n", found, all[w].is);
-        words[found++] = all[w].is;
+        changes[k] = (change){.site = k, .kind = CHANGE_SWAP, .put = "", .of = all[w].is};
+        put(at, PROBE, k, "\n::wb_repair::probe(%d, %s);\n", words, all[w].is);
+        put(ends, PROBE, k, "\n::wb_repair::probe(%d, %s);\n", words++, all[w].is);
     }
-    words[found] = NULL;
-    put(at, LAST, id, "\n%s%.*s%s\n%.*s\n} else {\n", back_theirs ? "return ::wb_repair::returned(24, " : "",
-        back_theirs ? all[count - 1].at - all[back_theirs].end : 0, other + all[back_theirs].end,
-        back_theirs ? ");" : "", all[rest].at - end, text + end);
-    put(all[rest].at, LAST, id, "\n}\n");
-    if (back)
-        put(all[back].end, CONDITION, id, "\n::wb_repair::returned(%d, \n", REPAIR_WORDS),
-            put(all[to - 1].at, LAST, id, "\n)\n");
+    put(at, LAST, id, "\n%s%s\n%.*s\n} else {\n", back_theirs ? "return ::wb_repair::returned =" : "",
+        back_theirs ? other + all[back_theirs].end : "", closes - end, text + end);
+    put(closes, LAST, id, "\n}\n");
+    if (back) put(all[back].end, CONDITION, id, "\n::wb_repair::returned =\n");
     vary_missing(at, from, to, theirs, other);
+    count = theirs;
     return true;
 }
 
@@ -675,9 +657,9 @@ static int write_part(FILE *to, const char *s, const char *end)
 void changes_write(FILE *to)
 {
     const char *at = text;
-    int line = 3;
+    int line = 2;
     qsort(pieces, (size_t)piece_count, sizeof *pieces, by_place);
-    fprintf(to, "#include \"repair/choice.h\"\n%s\n", probed ? "#include \"repair/probe.h\"" : "");
+    fputs("#include \"repair/choice.h\"\n", to);
     for (piece *p = pieces; p < pieces + piece_count; p++) {
         line += write_part(to, at, text + p->at), at = text + p->at;
         const bool alone = p->kind == OTHER && dropped[p->id];

@@ -15,7 +15,7 @@ typedef enum change_kind {
     CHANGE_FACTOR,     // a factor or a term; a condition that always or never holds
     CHANGE_TURNED,     // the opposite: another sign, another direction
     CHANGE_KINDS,
-    CHANGE_SWAP  // another text in place of a part, which is no edit
+    CHANGE_SWAP  // another text in place of a part, or a probe, which is no edit
 } change_kind;
 
 typedef struct change {
@@ -33,13 +33,9 @@ typedef struct change {
 // Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much: swaps are possible.
 bool changes_read(const char *source, const char *skeleton);
 
-// Swap n puts another text in place of text[at] to text[end]. False: a name that is declared there stands behind it.
+// Swap n is the reference solution's text in place of a gap, from text[at] to text[end], with probes (probe.h) at the end
+// of both: `of` of the changes behind the swap's is what they are of. Statements that the gap has not become changes, too.
 bool changes_swap(int n, int at, int end, const char *other, int length);
-
-// The same for the one gap that has the mistake, with probes (probe.h) at the end of both texts: words[k] is what probe k
-// is of, the last is followed by NULL. Where a statement is missing, it becomes a change. False: neither is possible.
-enum { REPAIR_WORDS = 24 };
-bool changes_compare(int n, int at, int end, const char *other, int length, const char *words[REPAIR_WORDS + 1]);
 
 // Writes the source with all changes that are still there; its lines are remembered.
 void changes_write(FILE *to);

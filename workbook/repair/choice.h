@@ -15,7 +15,7 @@ using namespace std;
 #include <type_traits>
 #include <utility>
 
-#include "repair/map.h"
+#include "repair/probe.h"
 #include "repair/shared.h"
 
 // Rows have no such words: they stay.

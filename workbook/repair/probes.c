@@ -3,17 +3,16 @@
 // values; and of its values one that alone, left as it was, keeps the case wrong, as far as there is one.
 #include "repair/probes.h"
 
-#include "repair/changes.h"
 #include "repair/probe.h"
 
-#include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { RETURNED = REPAIR_WORDS, SHOWN = 5 };
+enum { RETURNED = PROBE_WORDS, SHOWN = 5 };
 
 static const probed *gap;
 static repair_probes *shared;
@@ -199,7 +198,7 @@ probes_found probes_with(int on)
 
 bool probes_say(void)
 {
-    int sizes[REPAIR_WORDS + 1] = {0}, part;
+    int sizes[PROBE_WORDS + 1] = {0}, part;
     if (!are_known()) return false;
     for (int n = 0; n < solution.events; n++) sizes[solution.event[n].id] = solution.event[n].count;
     for (int size = 1; size <= PROBE_BYTES; size *= 2)  // a single number says more than a tile

@@ -10,6 +10,7 @@
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
+#include "repair/probe.h"
 #include "repair/probes.h"
 #include "score/safe_text.h"
 #include "score/score.h"
@@ -254,7 +255,7 @@ typedef struct swap {
     char *names;  // "max|rescale"
     const char *text;
     int length;
-    bool alone;  // the file is compiled with it, since given code uses names that the gap declares
+    int ids, ids_end;  // its changes
 } swap;
 static char solution[64], *reference;  // its file, and what that holds
 static swap swaps[64];
@@ -295,12 +296,12 @@ static void add_swap(const gap *a, const gap *b)
     int mine, theirs;
     const char *const at = text_in(source, a, b, &mine), *const text = text_in(reference, a, b, &theirs);
     swap *const s = &swaps[swap_count];
-    *s = (swap){a, b, (int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, .alone = false};
+    *s = (swap){a, b, (int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, change_count, 0};
     for (const gap *g = a + 1; g <= b; g++)
         if (asprintf(&s->names, "%s|%s", s->names, g->name) < 0) return;
     if (!mine || !theirs || swap_count == 63) return;
-    s->alone = !changes_swap(swap_count, s->at, s->end, text, theirs);
-    swap_count += !s->alone || a == b;
+    swap_count += changes_swap(swap_count, s->at, s->end, text, theirs);
+    s->ids_end = change_count;
 }
 
 static void find_swaps(const char *file)
@@ -343,19 +344,19 @@ static void find_gap(void)
         if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
 }
 
-static int compile_with(const char *text, int at, const char *put, int length, int end)
+static int compile_with(const char *text, int at, const char *put, int end)
 {
     FILE *const to = fopen(built, "w");
     if (!to) return 2;
-    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%.*s%s", at, text, length, put, text + end);
+    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s", at, text, put, text + end);
     fclose(to);
     return status_of(command, "/dev/null");
 }
 
-// 0: the cases so far are right, 1: one is wrong, 2: it is not known.
-static int try_as(const char *text, int at, const char *put, int length, int end)
+// Whether the cases are right with this text; 2: it is not known.
+static int try_text(const char *text)
 {
-    if (first < 0 || is_over() || compile_with(text, at, put, length, end)) return 2;
+    if (first < 0 || is_over() || compile_with(text, 0, "", 0)) return 2;
     worker_retire(), session_keep(worker_path());
     return is_right() ? 0 : is_over() ? 2 : 1;
 }
@@ -397,8 +398,7 @@ static void find_order(void)
 static int try_suite(const change *c, const char *whole)
 {
     char suite[4096];
-    const char *const text = changes_text(c);
-    if (compile_with(whole, c->at, text, (int)strlen(text), c->end)) return 2;
+    if (compile_with(whole, c->at, changes_text(c), c->end)) return 2;
     setenv("WB_TIMEOUT", "20", 1), setenv("WB_BACKEND", "cpu", 1), unsetenv("WB_REPAIR");
     snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j%d --fail-fast", problem->number, processes());
     const int tests = status_of(suite, "/dev/null");
@@ -418,16 +418,14 @@ static bool name_gap(int count, char **texts, const char *file)
     static bool keep[REPAIR_IDS];
     const given_code given = gaps_given(problem, file);
     find_swaps(file);
-    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
+    for (const swap *s = swaps; s < swaps + swap_count; s++) keep[s->ids] = true;
     changes_keep(keep);
     int tests = 2;  // with given code as it was
     if ((swap_count || *given.says) && build() && share()) {
         find_given_cases(count, texts);
         find_gap();
         if (*given.says && !swapped)  // no small case: calls before the failed one matter
-            tests = first < 0 ? try_suite(&(change){.put = ""}, given.restored) : try_as(given.restored, 0, "", 0, 0);
-        for (const swap *s = swaps; s < swaps + swap_count && !swapped && tests; s++)
-            if (s->alone && try_as(source, s->at, s->text, s->length, s->end) == 0) swapped = 1ull << (s - swaps);
+            tests = first < 0 ? try_suite(&(change){.put = ""}, given.restored) : try_text(given.restored);
         worker_retire();
     }
     if (tests == 0) return puts("given"), false;
@@ -525,12 +523,14 @@ static const swap *the_gap(void)
 }
 
 // Notes from here on what the gap leaves in the first wrong case.
-static bool see(const char *names, const char *const *words)
+static bool see(const swap *in)
 {
     static char the_case[WB_CASE_TEXT];
+    static const char *words[PROBE_WORDS];
     static probed of;
     wb_case_print(problem, &cases[first], the_case);
-    of = (probed){names, the_case, words, is_wrong_as};
+    for (int n = 0; n < PROBE_WORDS && in->ids + 1 + n < in->ids_end; n++) words[n] = changes[in->ids + 1 + n].of;
+    of = (probed){in->names, the_case, words, is_wrong_as};
     budget = now() + search;
     return probes_begin(&of) && share();
 }
@@ -635,12 +635,10 @@ int main(int argc, char **argv)
     }
     if (!name_gap(argc - 5, argv + 5, argv[1])) return 1;
     const swap *const in = the_gap();
-    const char *words[REPAIR_WORDS + 1];
-    const int edits = change_count;
-    const bool compares = in && changes_compare((int)(in - swaps), in->at, in->end, in->text, in->length, words);
-    if (!some && !compares) return puts("nothing, because the source has too many places to change, or none"), 1;
+    if (!some && !in) return puts("nothing, because the source has too many places to change, or none"), 1;
     for (int id = 1; id < change_count; id++)
-        keep[id] = id >= edits || (changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at));
+        keep[id] =
+            in && id >= in->ids ? id < in->ids_end : changes[id].kind > CHANGE_MISSING && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
     if (!build()) {
@@ -658,7 +656,7 @@ int main(int argc, char **argv)
     if (first < 0) return puts("nothing, because no small case fails in every run"), 1;
     try_all();
     const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
-    const bool sees = compares && see(in->names, words);
+    const bool sees = in && see(in);
     for (int n = 0; n < likely_count && sees; n++) leaves[n] = probes_with(likely[n]);
     int found = find_passing(PROBES_SAME, whole);
     if (found < 0) found = find_passing(PROBES_UNKNOWN, whole);
