@@ -1,7 +1,6 @@
 // changes.c - finds the places of a source where something else might stand: by its tokens alone, for what does not
 // compile is dropped afterwards, line by line (repair.c). So every piece that is put in has a line of its own.
 #include "repair/changes.h"
-#include "repair/probe.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -214,13 +213,16 @@ static int declared_until(int t)  // the end of the statement around t
     return t;
 }
 
-// The end of the statement that begins at t, if it declares nothing; 0: none does.
-static int statement(int t, bool headed)
+// The last token of the statement that begins at t, if it declares nothing; 0: none does.
+static int statement(int t)
 {
-    if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while")) return 0;
-    if (kind(t) != 'i' || is(t, WORDS) || is_type(t) || kind(after_template(t + 1)) == 'i') return 0;
-    const int end = declared_until(t);
-    return is(end, ";") ? end : 0;
+    const bool headed = is(t - 1, ")") && is(all[t - 1].mate - 1, "if for while"), heads = is(t, "if for while");
+    if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while") || kind(t) != 'i') return 0;
+    if (!heads && (is(t, WORDS) || is_type(t) || kind(after_template(t + 1)) == 'i')) return 0;
+    int end = heads ? all[t + 1].mate : declared_until(t);
+    for (int body = end + 1; heads && (body == end + 1 || is(end + 1, "else")); body = end + 2)
+        end = is(body, "{") ? all[body].mate : declared_until(body);
+    return is(end, "; }") ? end : 0;
 }
 
 static void find_blocks(int from)
@@ -500,8 +502,7 @@ static int by_place(const void *a, const void *b)
 static void vary_statements(void)
 {
     for (int t = 1, end; t < count && !too_many; t++) {
-        const bool headed = is(t - 1, ")") && is(all[t - 1].mate - 1, "if for while");
-        if (!mine[all[t].line] || all[t].function < 0 || !(end = statement(t, headed))) continue;
+        if (!mine[all[t].line] || all[t].function < 0 || !(end = statement(t))) continue;
         const int id = new_ids(CHANGE_CONDITION, 1, t, end + 1);
         SAY(id, "nothing");
         put(all[t].at, CONDITION, id, "\n{ if (!::wb_repair::decide(%d, false))\n", id);
@@ -543,18 +544,6 @@ static int last_return(int from, int to)
     return is(r, "return") && declared_until(r) == to - 1 && (r == from || is(r - 1, "; { }")) ? r : 0;
 }
 
-// The last token of any statement that begins at t.
-static int last_of(int t)
-{
-    if (!is(t, "if for while")) return declared_until(t);
-    int end = all[t + 1].mate;
-    do {
-        const int body = is(end + 1, "else") ? end + 2 : end + 1;
-        end = is(body, "{") ? all[body].mate : last_of(body);
-    } while (is(end + 1, "else"));
-    return end;
-}
-
 static int times(int t, int size, int from, int to)  // these tokens stand there
 {
     int n = 0;
@@ -588,13 +577,11 @@ static bool may_begin(int t, int last, int there)
 static void vary_missing(int at, int from, int to, int theirs, const char *other)
 {
     for (int t = theirs, last; t < count; t++) {
-        const bool declares =
-            !is(t, "if for while") && (is(t, WORDS) || is_type(t) || kind(after_template(t + 1)) == 'i');
-        if ((t > theirs && !is(t - 1, "; { }")) || is(all[t].list - 1, "for") || kind(t) != 'i' || declares) continue;
-        const int size = (last = last_of(t)) + 1 - t;
-        bool stands = last >= count || times(t, size, theirs, count) <= times(t, size, from, to);
+        if (is(t - 1, ")") || !(last = statement(t))) continue;
+        const int size = last + 1 - t;
+        bool stands = times(t, size, theirs, count) <= times(t, size, from, to);
         for (int s = from; s < to && !stands; s++)  // begins alike, and is none of theirs
-            stands = times(t, 2, s, s + 2) && !times(s, last_of(s) + 1 - s, theirs, count);
+            stands = times(t, 2, s, s + 2) && !times(s, statement(s) + 1 - s, theirs, count);
         for (int b = from; b <= to && !stands && change_count < REPAIR_IDS - 1; b++) {
             if ((b > from && (!is(b - 1, "; { }") || is(b - 2, "="))) || is(b, "; , ) else")) continue;
             if (is(all[b].list - 1, "for") || (b == to && last_return(from, to)) || !may_begin(t, last, b - 1))
@@ -612,12 +599,14 @@ bool changes_swap(int swap, int at, int end, const char *other, int length)
 {
     const int from = token_at(at), to = token_at(end), theirs = count, before = from - (from > 0);
     const int block = all[before].until > 0 ? before : all[before].block, id = change_count;
+    const int function = all[block + 1].function;
+    if (!is(block, "{") || function < 0 || id + MISSING > REPAIR_IDS) return false;
     int rest = to;  // what follows and uses a name that the gap declares is written twice
     for (int t = from; t < to && rest == to; t++)
-        for (int k = to; is_declared(t) && is(t + 1, "= ; , [ { (") && all[t].block == block && k < all[block].until;
-             k++)
-            if (is(k, all[t].is) && !is(k - 1, ". ->")) rest = all[block].until;
-    if (!is(block, "{") || all[block + 1].function < 0 || id + MISSING > REPAIR_IDS) return false;
+        for (int k = to; is_declared(t) && is(t + 1, "= ; , [ { (") && all[t].block == block && k < count; k++)
+            if (k < all[block].until && is(k, all[t].is) && !is(k - 1, ". ->")) rest = all[block].until;
+    bool loops = false;
+    for (int b = block; b > 0; b = all[b].block) loops |= is(b, "(") || is(all[b - 1].mate - 1, "while");
     other = strndup(other, (size_t)length);
     read_tokens(other), find_blocks(theirs);
     const int back = last_return(from, to), back_theirs = last_return(theirs, count);
@@ -628,8 +617,10 @@ bool changes_swap(int swap, int at, int end, const char *other, int length)
     put(ends, CONDITION, id, "\n::wb_repair::arrive();\n");
     for (int n = from, words = 0; n < to + count - theirs && words < PROBE_WORDS; n++) {
         const int w = n < to ? n : n - to + theirs;
-        bool new = is_variable(w) && !is_constant(all[w].is) && is_known(w, to), outlives = is_known(w, from);
-        for (int k = to; k < rest && !outlives; k++) outlives = is(k, all[w].is) && !is(k - 1, ". ->");
+        bool new = is_variable(w) && !is_constant(all[w].is) && is_known(w, to), outlives = loops &&is_known(w, from);
+        for (int k = 0; k < all[function].until && !outlives; k++)  // used behind, or a float &
+            outlives = (k < from || k >= to) && is(k, all[w].is) &&
+                       (k < from ? is(k - 1, "&") && !is_spaced(k - 1) : !is(k - 1, ". ->"));
         for (int k = id + 1; k < change_count && new; k++) new = strcmp(changes[k].of, all[w].is) != 0;
         if (!new || !outlives) continue;
         const int k = change_count++;

@@ -1,32 +1,17 @@
-// probes.c - the variable that a gap leaves wrong. What the two runs hold differs in what is wrong and in what a text
-// is free to choose. So a variable is named only if the case is right once it alone has the reference solution's
-// values; and of its values one that alone, left as it was, keeps the case wrong, as far as there is one.
+// probes.c - what a gap leaves: of a run with the student's text, with an edit of that, and with the reference solution's
+// the numbers at the gap's end are compared. Two right texts may leave other values, such as a maximum that lags.
 #include "repair/probes.h"
-
-#include "repair/probe.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { RETURNED = PROBE_WORDS, SHOWN = 5 };
 
 static const probed *gap;
-static repair_probes *shared;
+static repair_shared *shared;
 static probe_log solution, student, edited;
-
-// Whether the case is wrong, noted in log `note`, with the reference solution's values of variable `put` (-1: of none).
-static bool is_wrong_with(int put, int note, bool theirs, int on)
-{
-    memset(shared->visits, 0, sizeof shared->visits), memset(shared->thread, 0, sizeof shared->thread);
-    if (note >= 0) shared->log[note].events = shared->log[note].numbers = 0;
-    shared->put = put, shared->note = note;
-    return gap->is_wrong(theirs, on);
-}
-static bool is_wrong_given(int put) { return is_wrong_with(put, -1, false, 0); }
 
 // What no probe writes may come from the function, which has the file as well.
 static bool is_event(const probe_event *e)
@@ -37,19 +22,19 @@ static bool is_event(const probe_event *e)
 // Runs with one of the texts. False: that came to nothing.
 static bool look(probe_log *own, bool theirs, int on)
 {
-    probe_log *const log = &shared->log[!theirs];
-    const bool wrong = is_wrong_with(-1, !theirs, theirs, on);
-    own->events = 0;
-    if (wrong == (theirs || on) || log->events < 1 || log->events >= PROBE_EVENTS || log->numbers > PROBE_NUMBERS)
-        return false;
-    own->events = log->events;
-    memcpy(own->event, log->event, (size_t)own->events * sizeof *own->event);
-    memcpy(own->number, log->number, (size_t)log->numbers * sizeof *own->number);
+    memset(shared->visits, 0, sizeof shared->visits), memset(shared->thread, 0, sizeof shared->thread);
+    shared->log.events = shared->log.numbers = 0, shared->notes = true;
+    const bool wrong = gap->is_wrong(theirs, on);
+    shared->notes = false;
+    const int events = shared->log.events, numbers = shared->log.numbers;
+    if (wrong == (theirs || on) || events < 1 || events >= PROBE_EVENTS || numbers > PROBE_NUMBERS) return false;
+    own->events = events;
+    memcpy(own->event, shared->log.event, (size_t)events * sizeof *own->event);
+    memcpy(own->number, shared->log.number, (size_t)numbers * sizeof *own->number);
     bool fine = true;
-    for (int n = 0; n < own->events; n++) fine &= is_event(&own->event[n]);
-    qsort(own->event, (size_t)own->events, sizeof *own->event, probe_order);
-    for (int n = 1; n < own->events; n++) fine &= probe_order(&own->event[n - 1], &own->event[n]) != 0;  // of two ranks
-    memcpy(log->event, own->event, (size_t)own->events * sizeof *own->event);
+    for (int n = 0; n < events; n++) fine &= is_event(&own->event[n]);
+    qsort(own->event, (size_t)events, sizeof *own->event, probe_order);
+    for (int n = 1; n < events; n++) fine &= probe_order(&own->event[n - 1], &own->event[n]) != 0;  // of two ranks
     return fine;
 }
 
@@ -63,32 +48,6 @@ static bool are_apart(double a, double b, probe_kind kind)
     if (isnan(a) || isnan(b)) return isnan(a) != isnan(b);
     if (kind >= PROBE_WHOLE || isinf(a) || isinf(b)) return a != b;
     return fabs(a - b) > 1e-5 + fmax(fabs(a), fabs(b)) / 256;  // rounding, in another order
-}
-
-// Of variable id the first event, and its part, that differs in what is left as it was; NULL: none does.
-static const probe_event *first_apart(int id, int *part)
-{
-    for (int n = shared->leave[0]; n < shared->leave[1]; n++) {
-        const probe_event *const e = &solution.event[n], *const o = e->id == id ? that_of(&student, e) : NULL;
-        for (*part = shared->leave_parts[0]; o && *part < e->count && *part < shared->leave_parts[1]; ++*part)
-            if (are_apart(solution.number[e->at + *part], student.number[o->at + *part], e->kind)) return e;
-    }
-    return NULL;
-}
-
-// Halves what is left as it was, as long as that alone keeps the case wrong.
-static void narrow(int range[2], int id)
-{
-    int part;
-    while (range[1] - range[0] > 1) {
-        const int from = range[0], to = range[1], middle = from + (to - from) / 2;
-        range[1] = middle;
-        if (first_apart(id, &part) && is_wrong_given(id)) continue;
-        range[0] = middle, range[1] = to;
-        if (first_apart(id, &part) && is_wrong_given(id)) continue;
-        range[0] = from;
-        return;
-    }
 }
 
 static void say_number(probe_kind kind, double x)
@@ -139,21 +98,11 @@ static void say(const probe_event *e, int part)
     printf(" (block (%u,%u,%u), thread %d", e->block[0], e->block[1], e->block[2], e->thread);
     if (e->visit) printf(", visit %d", e->visit + 1);
     say_others(e);
-    printf("). If it alone has that text's values, this case is right: %s\n", gap->the_case);
+    printf("). All else that the gap leaves is the same: %s\n", gap->the_case);
     fflush(stdout);
 }
 
-bool probes_begin(const probed *of)
-{
-    char name[40];
-    const int file = memfd_create("probes", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, sizeof *shared)) return false;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), file);
-    setenv("WB_PROBES", name, 1);
-    gap = of;
-    return shared != MAP_FAILED;
-}
+void probes_are_of(const probed *of, repair_shared *in) { gap = of, shared = in; }
 
 // Both have run.
 static bool are_known(void)
@@ -163,56 +112,45 @@ static bool are_known(void)
     return known > 0;
 }
 
+// What a run leaves other than the reference solution's text does.
+typedef struct differences {
+    bool any, several;                 // numbers; variables
+    const probe_event *first, *whole;  // of a variable; of a whole number
+    int part, whole_part;
+} differences;
+static differences compare(const probe_log *with)
+{
+    differences d = {.any = with->events != solution.events};
+    for (const probe_event *e = solution.event; e < solution.event + solution.events; e++) {
+        const probe_event *const o = that_of(with, e);
+        d.any |= !o;
+        for (int k = 0; o && k < e->count; k++) {
+            if (!are_apart(solution.number[e->at + k], with->number[o->at + k], e->kind)) continue;
+            if (!d.first) d.first = e, d.part = k;
+            if (!d.whole && e->kind >= PROBE_WHOLE) d.whole = e, d.whole_part = k;
+            d.any = true, d.several |= d.first->id != e->id;
+        }
+    }
+    return d;
+}
+
 static char other[300];
 const char *probes_other(void) { return other; }
 
-// How many of all numbers differ in a run from the reference solution's, or have none there: *whole is a whole one.
-static int count_apart(const probe_log *in, const probe_event **whole)
-{
-    int apart = abs(in->events - solution.events);
-    for (const probe_event *e = solution.event; e < solution.event + solution.events; e++) {
-        const probe_event *const o = that_of(in, e);
-        for (int k = 0; o && k < e->count; k++)
-            if (are_apart(solution.number[e->at + k], in->number[o->at + k], e->kind)) {
-                if (e->kind >= PROBE_WHOLE && !*whole) *whole = e;
-                apart++;
-            }
-        apart += !o;
-    }
-    return apart;
-}
-
 probes_found probes_with(int on)
 {
-    const probe_event *whole = NULL, *before = NULL;
     if (!are_known() || !look(&edited, false, on)) return PROBES_UNKNOWN;
-    if (!count_apart(&edited, &whole)) return count_apart(&student, &before) ? PROBES_SAME : PROBES_UNKNOWN;
-    if (!whole) return PROBES_UNKNOWN;
-    const probe_event *const is = that_of(&edited, whole);
-    int k = 0;
-    while (edited.number[is->at + k] == solution.number[whole->at + k]) k++;
-    snprintf(other, sizeof other, "%s is then %.0f; with the reference solution's text it is %.0f", name_of(whole),
-             edited.number[is->at + k], solution.number[whole->at + k]);
+    const differences d = compare(&edited);
+    if (!d.any) return compare(&student).first ? PROBES_SAME : PROBES_UNKNOWN;
+    if (!d.whole) return PROBES_UNKNOWN;
+    snprintf(other, sizeof other, "; %s is then %.0f; with the reference solution's text it is %.0f", name_of(d.whole),
+             edited.number[that_of(&edited, d.whole)->at + d.whole_part], solution.number[d.whole->at + d.whole_part]);
     return PROBES_OTHER;
 }
 
 bool probes_say(void)
 {
-    int sizes[PROBE_WORDS + 1] = {0}, part;
-    if (!are_known()) return false;
-    for (int n = 0; n < solution.events; n++) sizes[solution.event[n].id] = solution.event[n].count;
-    for (int size = 1; size <= PROBE_BYTES; size *= 2)  // a single number says more than a tile
-        for (int id = 0; id <= RETURNED; id++) {
-            if (sizes[id] > size || sizes[id] <= size / 2) continue;
-            shared->leave[0] = shared->leave_parts[0] = 0;
-            shared->leave[1] = solution.events, shared->leave_parts[1] = PROBE_BYTES;
-            if (!first_apart(id, &part)) continue;
-            shared->leave[1] = 0;
-            if (is_wrong_given(id)) continue;
-            shared->leave[1] = solution.events;
-            narrow(shared->leave, id), narrow(shared->leave_parts, id);
-            const probe_event *const e = first_apart(id, &part);
-            if (e) return say(e, part), true;
-        }
-    return false;
+    const differences d = are_known() ? compare(&student) : (differences){.first = NULL};
+    if (d.first && !d.several) say(d.first, d.part);
+    return d.first && !d.several;
 }

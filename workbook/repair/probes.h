@@ -1,6 +1,8 @@
 // probes.h - what variables hold at a gap's end: one case runs with the student's text in the gap, with an edit of that,
-// and with the reference solution's, all else equal (probe.h).
+// and with the reference solution's, all else equal.
 #pragma once
+
+#include "repair/shared.h"
 
 #include <stdbool.h>
 
@@ -9,8 +11,8 @@ typedef struct probed {
     bool (*is_wrong)(bool theirs, int on);        // runs the case, with the reference solution's text, or a change
 } probed;
 
-// Before a worker starts that is_wrong uses. False: nothing is seen.
-bool probes_begin(const probed *of);
+// Said first of all.
+void probes_are_of(const probed *of, repair_shared *in);
 
 // What an edit with which the case is right leaves: what the reference solution's text does, where the student's did
 // not; a whole number that is another one, of which probes_other() tells; or it is not known.
@@ -18,5 +20,5 @@ typedef enum probes_found { PROBES_SAME, PROBES_UNKNOWN, PROBES_OTHER } probes_f
 probes_found probes_with(int on);
 const char *probes_other(void);
 
-// Says which variable the student's text leaves wrong, in a line. False if none alone makes the case right.
+// Says which variable the student's text leaves wrong, in a line, if it is one. Else false.
 bool probes_say(void);

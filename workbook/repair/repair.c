@@ -10,7 +10,6 @@
 
 #include "diagnose/cases.h"
 #include "repair/changes.h"
-#include "repair/probe.h"
 #include "repair/probes.h"
 #include "score/safe_text.h"
 #include "score/score.h"
@@ -31,7 +30,7 @@
 enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES = 8, LINES = 4000 };
 enum { RANDOM = 24, SUITES = 4 };  // cases that a change has to pass as well; changes for the suite
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
-enum { FAR = 2 };
+enum { FAR = 6 };      // kinds of near lines are tried before the first kind of others
 enum { DRAWN = 10, FEW = 6 };     // edits drawn for each chosen: some are never reached, or equal; cases of each
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
@@ -206,9 +205,6 @@ static void find_given_cases(int count, char **given)
 
 static void find_other_cases(void)
 {
-    static bool found;
-    if (found) return;
-    found = true;
     char texts[MAX_CASES][WB_CASE_TEXT];
     wb_case c;
     const int listed = diagnose_cases(problem, texts);
@@ -225,28 +221,22 @@ static void find_other_cases(void)
 
 // ------------------------ where
 
-static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothing to do with what was said
+static bool is_near[LINES + 1];  // a line, to what was said
 
-// lines: of a report, "19 82"; gaps: "max|rescale".
-static void find_distances(const char *text, const char *lines, const char *gaps)
+// lines: of a report, "19 82"; names: of gaps, "max|rescale".
+static void find_near(const char *lines, char *names)
 {
-    char named[400], name[400], *end;
-    for (int n = 0; n < LINES; n++) distance[n] = FAR;
+    char *end;
     for (long line; line = strtol(lines, &end, 10), end > lines; lines = end)
-        for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
-    snprintf(named, sizeof named, "|%s|", gaps);
-    bool blamed = false;  // the gap: by its name, or it holds a line that was
-    for (int line = 1, begin = 0; *text && line < LINES; line++, text = next_line(text)) {
-        const char *const at = text + strspn(text, " ");
-        if (strncmp(at, "//{ ", 4) == 0) {
-            snprintf(name, sizeof name, "|%.*s|", (int)strcspn(at + 4, ":\n"), at + 4);
-            begin = line, blamed = strstr(named, name);
-        }
-        blamed |= distance[line] == 0;
-        for (int k = begin; blamed && strncmp(at, "//}", 3) == 0 && k < line; k++) distance[k] -= distance[k] == FAR;
+        for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) is_near[k] = true;
+    for (char *name; (name = strsep(&names, "|"));) {
+        size_t size;
+        int line;
+        const char *at = gaps_text(source, name, &size, &line), *const behind = at + size;
+        for (; line && at < behind && line < LINES; at = next_line(at)) is_near[line++] = true;
     }
 }
-static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
+static bool is_far(const change *c) { return c->line >= LINES || !is_near[c->line]; }
 
 // The reference solution's text in place of a gap, and of gaps without a line between them, which may share names.
 typedef struct swap {
@@ -376,16 +366,26 @@ static void probe(int what, int from, int to)
     worker_retire();
 }
 
+// A number for a name or the reverse, no condition, a product for a quotient: what is wrong may only be out of use.
+static bool may_hide(const change *c)
+{
+    const bool always = strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0;
+    if (c->hides) return true;
+    if (c->of[strspn(c->of, "0123456789")] == 0) return isalpha((unsigned char)*c->put);
+    return *c->of == '/' ? *c->put != '%' : always || isdigit((unsigned char)*c->put);
+}
+
 // What is worth trying, in its order.
 static void find_order(void)
 {
     probe(REPAIR_VALUES, first, first + 1);
     const uint64_t *const values = shared->values;
     order_count = 0, memset(like, 0, sizeof like);
-    for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
+    for (int rank = 0; rank < CHANGE_KINDS + FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank) continue;
+            if (!*c->put || c->odd || (may_hide(c) ? CHANGE_KINDS - 1 : (int)c->kind) + FAR * is_far(c) != rank)
+                continue;
             if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
             for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
@@ -412,6 +412,8 @@ static bool is_swapped(int at)
     return !swapped;
 }
 
+static bool is_edit(const change *c) { return c->kind > CHANGE_MISSING && c->kind < CHANGE_KINDS; }
+
 // Says whether it is changed given code, or the gap. False: there is no edit to try.
 static bool name_gap(int count, char **texts, const char *file)
 {
@@ -436,15 +438,6 @@ static bool name_gap(int count, char **texts, const char *file)
     return true;
 }
 
-// A number for a name or the reverse, no condition, a product for a quotient: what is wrong may only be out of use.
-static bool may_hide(const change *c)
-{
-    const bool always = strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0;
-    if (c->hides) return true;
-    if (c->of[strspn(c->of, "0123456789")] == 0) return isalpha((unsigned char)*c->put);
-    return *c->of == '/' ? *c->put != '%' : always || isdigit((unsigned char)*c->put);
-}
-
 typedef struct trials {
     int next, last;                             // in the order
     bool fails[REPAIR_IDS], mends[REPAIR_IDS];  // fails: in the first case, as those like it do
@@ -458,7 +451,7 @@ static void try_some(trials *done)
         if (done->fails[like[id]]) continue;
         if ((done->fails[id] = is_wrong(first)) || !is_right()) continue;
         done->mends[id] = true;
-        const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
+        const int last = n + 1 + BESIDE * (1 + is_far(&changes[id]));
         if (last < done->last) done->last = last;
     }
     worker_retire();
@@ -487,11 +480,8 @@ static void try_all(void)
         for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
             if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
-    for (int n = 0; n < 2 * tried && likely_count < SUITES; n++) {
-        const int id = order[n % tried];
-        if (done->mends[id] && (n < tried) == !may_hide(&changes[id]))
-            leaves[likely_count] = PROBES_UNKNOWN, likely[likely_count++] = id;
-    }
+    for (int n = 0; n < tried && likely_count < SUITES; n++)
+        if (done->mends[order[n]]) leaves[likely_count] = PROBES_UNKNOWN, likely[likely_count++] = order[n];
 }
 
 // The first of those that leave this with which the suite passes; -1: none.
@@ -522,8 +512,7 @@ static const swap *the_gap(void)
     return __builtin_popcountll(swapped) == 1 ? &swaps[__builtin_ctzll(swapped)] : NULL;
 }
 
-// Notes from here on what the gap leaves in the first wrong case.
-static bool see(const swap *in)
+static void see(const swap *in)
 {
     static char the_case[WB_CASE_TEXT];
     static const char *words[PROBE_WORDS];
@@ -531,41 +520,27 @@ static bool see(const swap *in)
     wb_case_print(problem, &cases[first], the_case);
     for (int n = 0; n < PROBE_WORDS && in->ids + 1 + n < in->ids_end; n++) words[n] = changes[in->ids + 1 + n].of;
     of = (probed){in->names, the_case, words, is_wrong_as};
-    budget = now() + search;
-    return probes_begin(&of) && share();
-}
-
-// Which variable the gap leaves wrong.
-static bool say_variable(void)
-{
-    budget = now() + search;
-    if ((cases[first].watched || cases[first].order) && !build()) return false;  // it starts what is there now
-    return probes_say();
+    probes_are_of(&of, shared);
 }
 
 static void say_edit(int found, const swap *in)
 {
     const change *const c = &changes[likely[found]];
-    const bool other = leaves[found] == PROBES_OTHER, same = leaves[found] == PROBES_SAME;
-    const char *const text = changes_text(c);
-    int line = 0;
-    if (c->kind == CHANGE_MISSING) {
-        for (const char *at = reference; at < in->text; at++) line += *at == '\n';
-        printf("with one line more the %d cases tried and all tests pass: missing behind line %d is line %d of %s\n",
-               case_count, c->line, line + c->theirs, solution);
-        return;
-    }
-    printf(other ? "one edit may hide the mistake: " : "with one edit the %d cases tried and all tests pass",
+    const char *const text = changes_text(c), *const quote = changes_quote(c), *const other = probes_other();
+    const bool sure = leaves[found] == PROBES_SAME, missing = c->kind == CHANGE_MISSING;
+    int line = c->theirs;
+    for (const char *at = reference; missing && at < in->text; at++) line += *at == '\n';
+    printf(leaves[found] == PROBES_OTHER ? "one edit may hide the mistake: "
+           : sure || missing
+               ? "with one edit the %d cases tried and all tests pass: "
+               : "with one edit the %d cases tried and all tests pass, but it may only hide the mistake: ",
            case_count);
-    if (!other)
-        printf(same               ? ": "
-               : may_hide(c)      ? ", but it may only hide the mistake: "
-               : !swapped         ? ", but the mistake may be elsewhere: "
-               : likely_count > 1 ? "; other edits fix these cases, too: "
-                                  : ": ");
-    printf(*text ? "in line %d, write `%s` instead of `%s`" : "in line %d, remove%s `%s`", c->line, text, c->of);
-    if (*changes_quote(c)) printf("; it then reads `%s`", changes_quote(c));
-    printf(other ? "; %s\n" : "\n", probes_other());
+    if (missing)
+        printf("behind line %d a line is missing, line %d of %s", c->line, line, solution);
+    else
+        printf(*text ? "in line %d, write `%s` instead of `%s`" : "in line %d, remove%s `%s`", c->line, text, c->of);
+    if (!missing) printf(*quote ? "; it then reads `%s`" : "%s", quote);
+    puts(leaves[found] == PROBES_OTHER ? other : "");
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -591,7 +566,7 @@ static int choose(int count, uint64_t seed)
         wb_case_print(problem, &cases[first], text);
         snprintf(name, sizeof name, "%s.%d", built, id);
         FILE *file = fopen(name, "w");
-        if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
+        if (!file || fwrite(&id, sizeof id, 1, file) != 1 || ftruncate(fileno(file), sizeof(repair_shared))) return 2;
         fclose(file);
         printf("%d line %d: `%s` in place of `%s`; %s shows it\n", id, changes[id].line, changes[id].put,
                changes[id].of, text);
@@ -637,8 +612,7 @@ int main(int argc, char **argv)
     const swap *const in = the_gap();
     if (!some && !in) return puts("nothing, because the source has too many places to change, or none"), 1;
     for (int id = 1; id < change_count; id++)
-        keep[id] =
-            in && id >= in->ids ? id < in->ids_end : changes[id].kind > CHANGE_MISSING && is_swapped(changes[id].at);
+        keep[id] = in && id >= in->ids ? id < in->ids_end : is_edit(&changes[id]) && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
     if (!build()) {
@@ -652,17 +626,17 @@ int main(int argc, char **argv)
     char lock[4200];
     snprintf(lock, sizeof lock, "%s.lock", said ? said : "");
     if (said && flock(open(lock, O_RDONLY), LOCK_SH) == 0) outcome_read(said, &known);
-    find_distances(source, known.lines, known.gaps);
+    find_near(known.lines, strdup(known.gaps));
     if (first < 0) return puts("nothing, because no small case fails in every run"), 1;
     try_all();
     const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
-    const bool sees = in && see(in);
-    for (int n = 0; n < likely_count && sees; n++) leaves[n] = probes_with(likely[n]);
+    if (in) see(in);
+    budget = now() + search;
+    for (int n = 0; n < likely_count && in; n++) leaves[n] = probes_with(likely[n]);
     int found = find_passing(PROBES_SAME, whole);
     if (found < 0) found = find_passing(PROBES_UNKNOWN, whole);
-    const bool asks = found < 0 || (leaves[found] == PROBES_UNKNOWN && may_hide(&changes[likely[found]]));
-    const bool variable = sees && asks && !named && say_variable();
-    if (found < 0 && variable) return 1;
+    const bool asks = in && !named && (found < 0 || leaves[found] == PROBES_UNKNOWN);
+    if (asks && probes_say() && found < 0) return 1;
     if (found < 0) found = find_passing(PROBES_OTHER, whole);
     if (found < 0 && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
