@@ -304,23 +304,19 @@ static bool is_constant(const char *name)
     return is_one;
 }
 
-// Whether the comparison, quotient or difference around x has this name already.
-static bool is_compared(const operand *x, const char *name)
+// Whether the name stands beside x already.
+static bool is_beside(const operand *x, const char *name)
 {
-    const int from = bound(x->from - 1, -1) + 1, to = bound(x->to, 1);
-    bool has = false, compares = false;
-    for (int t = from; t < to; t++) {
-        compares |= is(t, "< <= > >= == != / % -");
-        has |= chain(t) > t && strcmp(plain(t, chain(t)), name) == 0;
-    }
-    return has && compares;
+    bool is_one = false;
+    for (int t = x->from - 4; t < x->to + 4; t++) is_one |= chain(t) > t && !strcmp(plain(t, chain(t)), name);
+    return is_one;
 }
 
 // Whether y may stand in the place of x, and is not what `changed` tries anyway (choice.h).
 static bool may_stand(const operand *x, const operand *y)
 {
     if (strcmp(y->name, x->name) == 0 || strcmp(y->name, "0") == 0 || strcmp(y->name, "1") == 0) return false;
-    if (is_place(y->name) && !is_place(x->name)) return false;
+    if ((is_place(y->name) && !is_place(x->name)) || is_beside(x, y->name)) return false;
     if (kind(y->from) == 'n' && (strpbrk(y->name, "p+-") || is(x->from - 1, "!"))) return false;  // nobody writes it
     if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(y->name, '.')) return false;      // 8.0f is no BC
     return kind(y->from) != 'i' || is_known(y->from, x->from);
@@ -363,7 +359,6 @@ static void vary_operand(const operand *x)
         changes[k].hides = is_constant(y[j]) && !is_constant(x->name);
         // of the others 0 or 1 is likelier: they may only happen to have its value
         changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : j < alike ? CHANGE_OPERAND : CHANGE_CONDITION;
-        for (int m = 0; m < REPAIR_EACH; m++) changes[k + m].odd = is_compared(x, y[j]);
         for (int m = 1; m < REPAIR_EACH && !logical && !is_limit(x->name) && !is_limit(y[j]); m++) {
             const bool last = m == REPAIR_EACH - 1;
             SAY(k + m, "%s %c %s", last ? y[j] : x->name, " */+--"[m], last ? x->name : y[j]);
@@ -552,7 +547,10 @@ static int times(int t, int size, int from, int to)  // these tokens stand there
     return n;
 }
 
-static bool is_declared(int t) { return kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)); }
+static bool is_declared(int t)
+{
+    return kind(t) == 'i' && (kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)));
+}
 static bool is_variable(int t)
 {
     return kind(t) == 'i' && !is(t, WORDS) && !is_type(t) && !is(t - 1, ". -> ::") && !is(t + 1, "( ::") &&
@@ -595,11 +593,11 @@ static void vary_missing(int at, int from, int to, int theirs, const char *other
     }
 }
 
-bool changes_swap(int swap, int at, int end, const char *other, int length)
+bool changes_swap(int swap, int at, int end, const char *other, int length, bool *alone)
 {
     const int from = token_at(at), to = token_at(end), theirs = count, before = from - (from > 0);
     const int block = all[before].until > 0 ? before : all[before].block, id = change_count;
-    const int function = all[block + 1].function;
+    const int function = all[block + 1].function, head = function > 0 ? all[function - 1].mate : 0;
     if (!is(block, "{") || function < 0 || id + MISSING > REPAIR_IDS) return false;
     int rest = to;  // what follows and uses a name that the gap declares is written twice
     for (int t = from; t < to && rest == to; t++)
@@ -618,7 +616,8 @@ bool changes_swap(int swap, int at, int end, const char *other, int length)
     for (int n = from, words = 0; n < to + count - theirs && words < PROBE_WORDS; n++) {
         const int w = n < to ? n : n - to + theirs;
         bool new = is_variable(w) && !is_constant(all[w].is) && is_known(w, to), outlives = loops &&is_known(w, from);
-        for (int k = 0; k < all[function].until && !outlives; k++)  // used behind, or a float &
+        for (int k = head < 0 ? function : head; k < all[function].until && !outlives;
+             k++)  // used behind, or a float &
             outlives = (k < from || k >= to) && is(k, all[w].is) &&
                        (k < from ? is(k - 1, "&") && !is_spaced(k - 1) : !is(k - 1, ". ->"));
         for (int k = id + 1; k < change_count && new; k++) new = strcmp(changes[k].of, all[w].is) != 0;
@@ -633,7 +632,7 @@ bool changes_swap(int swap, int at, int end, const char *other, int length)
     put(closes, LAST, id, "\n}\n");
     if (back) put(all[back].end, CONDITION, id, "\n::wb_repair::returned =\n");
     vary_missing(at, from, to, theirs, other);
-    count = theirs;
+    count = theirs, *alone = rest > to;
     return true;
 }
 

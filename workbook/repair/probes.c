@@ -1,5 +1,5 @@
-// probes.c - what a gap leaves: of a run with the student's text, with an edit of that, and with the reference solution's
-// the numbers at the gap's end are compared. Two right texts may leave other values, such as a maximum that lags.
+// probes.c - what a gap leaves: runs with the student's text, with an edit of that, and with the reference solution's
+// are compared, number by number. Two right texts may leave other values, such as a maximum that lags.
 #include "repair/probes.h"
 
 #include <math.h>
@@ -134,17 +134,15 @@ static differences compare(const probe_log *with)
     return d;
 }
 
-static char other[300];
-const char *probes_other(void) { return other; }
-
-probes_found probes_with(int on)
+probes_found probes_with(int on, char other[PROBES_OTHER_TEXT])
 {
     if (!are_known() || !look(&edited, false, on)) return PROBES_UNKNOWN;
     const differences d = compare(&edited);
     if (!d.any) return compare(&student).first ? PROBES_SAME : PROBES_UNKNOWN;
     if (!d.whole) return PROBES_UNKNOWN;
-    snprintf(other, sizeof other, "; %s is then %.0f; with the reference solution's text it is %.0f", name_of(d.whole),
-             edited.number[that_of(&edited, d.whole)->at + d.whole_part], solution.number[d.whole->at + d.whole_part]);
+    snprintf(other, PROBES_OTHER_TEXT, "; %s is then %.0f; with the reference solution's text it is %.0f",
+             name_of(d.whole), edited.number[that_of(&edited, d.whole)->at + d.whole_part],
+             solution.number[d.whole->at + d.whole_part]);
     return PROBES_OTHER;
 }
 

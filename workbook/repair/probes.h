@@ -1,5 +1,5 @@
-// probes.h - what variables hold at a gap's end: one case runs with the student's text in the gap, with an edit of that,
-// and with the reference solution's, all else equal.
+// probes.h - what variables hold at a gap's end: one case runs with the student's text there, with an edit of that, and
+// with the reference solution's, all else equal.
 #pragma once
 
 #include "repair/shared.h"
@@ -15,10 +15,10 @@ typedef struct probed {
 void probes_are_of(const probed *of, repair_shared *in);
 
 // What an edit with which the case is right leaves: what the reference solution's text does, where the student's did
-// not; a whole number that is another one, of which probes_other() tells; or it is not known.
+// not; a whole number that is another one, which `other` says; or it is not known.
+enum { PROBES_OTHER_TEXT = 300 };
 typedef enum probes_found { PROBES_SAME, PROBES_UNKNOWN, PROBES_OTHER } probes_found;
-probes_found probes_with(int on);
-const char *probes_other(void);
+probes_found probes_with(int on, char other[PROBES_OTHER_TEXT]);
 
 // Says which variable the student's text leaves wrong, in a line, if it is one. Else false.
 bool probes_say(void);

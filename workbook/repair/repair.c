@@ -240,12 +240,12 @@ static bool is_far(const change *c) { return c->line >= LINES || !is_near[c->lin
 
 // The reference solution's text in place of a gap, and of gaps without a line between them, which may share names.
 typedef struct swap {
-    const gap *from, *to;
     int at, end;
     char *names;  // "max|rescale"
     const char *text;
     int length;
     int ids, ids_end;  // its changes
+    bool alone;        // none behind it is on as well
 } swap;
 static char solution[64], *reference;  // its file, and what that holds
 static swap swaps[64];
@@ -286,11 +286,11 @@ static void add_swap(const gap *a, const gap *b)
     int mine, theirs;
     const char *const at = text_in(source, a, b, &mine), *const text = text_in(reference, a, b, &theirs);
     swap *const s = &swaps[swap_count];
-    *s = (swap){a, b, (int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, change_count, 0};
+    *s = (swap){(int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, change_count, 0, false};
     for (const gap *g = a + 1; g <= b; g++)
         if (asprintf(&s->names, "%s|%s", s->names, g->name) < 0) return;
     if (!mine || !theirs || swap_count == 63) return;
-    swap_count += changes_swap(swap_count, s->at, s->end, text, theirs);
+    swap_count += changes_swap(swap_count, s->at, s->end, text, theirs, &s->alone);
     s->ids_end = change_count;
 }
 
@@ -324,14 +324,15 @@ static bool is_right_with(uint64_t some)
 // Which swap makes the cases right; else those of all that have to be there together.
 static void find_gap(void)
 {
-    const uint64_t all = swap_count ? ~0ull >> (64 - swap_count) : 0;
+    uint64_t all = 0;
     if (first < 0) return;
+    for (int n = 0; n < swap_count; n++) all |= (uint64_t)!swaps[n].alone << n;
     for (int n = swap_count - 1; n >= 0 && !swapped; n--)
         if (is_right_with(1ull << n)) swapped = 1ull << n;
     if (swapped || !is_right_with(all)) return;
     swapped = all;
     for (int n = 0; n < swap_count; n++)
-        if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
+        if (swapped >> n & 1 && is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
 }
 
 static int compile_with(const char *text, int at, const char *put, int end)
@@ -384,8 +385,7 @@ static void find_order(void)
     for (int rank = 0; rank < CHANGE_KINDS + FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || c->odd || (may_hide(c) ? CHANGE_KINDS - 1 : (int)c->kind) + FAR * is_far(c) != rank)
-                continue;
+            if (!*c->put || (int)c->kind + FAR * is_far(c) != rank) continue;
             if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
             for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
@@ -411,8 +411,6 @@ static bool is_swapped(int at)
         if (swapped >> n & 1 && swaps[n].at <= at && at < swaps[n].end) return true;
     return !swapped;
 }
-
-static bool is_edit(const change *c) { return c->kind > CHANGE_MISSING && c->kind < CHANGE_KINDS; }
 
 // Says whether it is changed given code, or the gap. False: there is no edit to try.
 static bool name_gap(int count, char **texts, const char *file)
@@ -459,7 +457,8 @@ static void try_some(trials *done)
 
 static int tried;                         // changes
 static int likely[SUITES], likely_count;  // those that mend all cases, in the order,
-static probes_found leaves[SUITES];       // and what they leave at the gap's end
+static char others[SUITES][PROBES_OTHER_TEXT];
+static probes_found leaves[SUITES];  // and what they leave at the gap's end
 
 // Tries all in several processes, until some mend all cases or the time is up.
 static void try_all(void)
@@ -480,8 +479,9 @@ static void try_all(void)
         for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
             if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
-    for (int n = 0; n < tried && likely_count < SUITES; n++)
-        if (done->mends[order[n]]) leaves[likely_count] = PROBES_UNKNOWN, likely[likely_count++] = order[n];
+    for (int n = 0, id; n < 2 * tried && likely_count < SUITES; n++)
+        if (done->mends[id = order[n % tried]] && (n < tried) == !may_hide(&changes[id]))
+            leaves[likely_count] = PROBES_UNKNOWN, likely[likely_count++] = id;
 }
 
 // The first of those that leave this with which the suite passes; -1: none.
@@ -506,12 +506,6 @@ static bool is_wrong_as(bool theirs, int on)
     return is;
 }
 
-// The gap that has the mistake; NULL: it is not one.
-static const swap *the_gap(void)
-{
-    return __builtin_popcountll(swapped) == 1 ? &swaps[__builtin_ctzll(swapped)] : NULL;
-}
-
 static void see(const swap *in)
 {
     static char the_case[WB_CASE_TEXT];
@@ -526,7 +520,7 @@ static void see(const swap *in)
 static void say_edit(int found, const swap *in)
 {
     const change *const c = &changes[likely[found]];
-    const char *const text = changes_text(c), *const quote = changes_quote(c), *const other = probes_other();
+    const char *const text = changes_text(c), *const quote = changes_quote(c);
     const bool sure = leaves[found] == PROBES_SAME, missing = c->kind == CHANGE_MISSING;
     int line = c->theirs;
     for (const char *at = reference; missing && at < in->text; at++) line += *at == '\n';
@@ -540,7 +534,7 @@ static void say_edit(int found, const swap *in)
     else
         printf(*text ? "in line %d, write `%s` instead of `%s`" : "in line %d, remove%s `%s`", c->line, text, c->of);
     if (!missing) printf(*quote ? "; it then reads `%s`" : "%s", quote);
-    puts(leaves[found] == PROBES_OTHER ? other : "");
+    puts(others[found]);
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -609,10 +603,11 @@ int main(int argc, char **argv)
         return build() ? choose(chosen, seed) : 1;
     }
     if (!name_gap(argc - 5, argv + 5, argv[1])) return 1;
-    const swap *const in = the_gap();
+    const swap *const in = __builtin_popcountll(swapped) == 1 ? &swaps[__builtin_ctzll(swapped)] : NULL;
     if (!some && !in) return puts("nothing, because the source has too many places to change, or none"), 1;
     for (int id = 1; id < change_count; id++)
-        keep[id] = in && id >= in->ids ? id < in->ids_end : is_edit(&changes[id]) && is_swapped(changes[id].at);
+        keep[id] = in && id >= in->ids ? id < in->ids_end
+                                       : changes[id].kind % CHANGE_SWAP > CHANGE_MISSING && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
     if (!build()) {
@@ -632,7 +627,7 @@ int main(int argc, char **argv)
     const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
     if (in) see(in);
     budget = now() + search;
-    for (int n = 0; n < likely_count && in; n++) leaves[n] = probes_with(likely[n]);
+    for (int n = 0; n < likely_count && in; n++) leaves[n] = probes_with(likely[n], others[n]);
     int found = find_passing(PROBES_SAME, whole);
     if (found < 0) found = find_passing(PROBES_UNKNOWN, whole);
     const bool asks = in && !named && (found < 0 || leaves[found] == PROBES_UNKNOWN);
