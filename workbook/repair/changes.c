@@ -46,7 +46,6 @@ static bool too_many;
 // ------------------------ reading
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-static bool is_blank(int at) { return at >= 0 && isspace((unsigned char)text[at]); }
 
 static void read_tokens(const char *of)  // behind those that are there
 {
@@ -122,8 +121,7 @@ static char *plain(int from, int to)  // in one line, without comments
 static void of(int id, int from, int to)
 {
     change *const c = &changes[id];
-    c->line = all[from].line, c->at = all[from].at, c->end = all[to - 1].end;
-    c->of = plain(from, to);
+    c->line = all[from].line, c->at = all[from].at, c->end = all[to - 1].end, c->of = plain(from, to);
 }
 
 // The first of n changes in a place.
@@ -180,6 +178,10 @@ static bool is_type(int t)
         type = is(k - 1, "class typename struct using namespace") && is(k, all[t].is);
     return type;
 }
+static bool is_declared(int t)
+{
+    return kind(t) == 'i' && (kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)));
+}
 static bool is_operand(int from, int end)
 {
     if (end == from || (kind(from) == 'i' && is_type(from)) || is(end, "( :: { . ->")) return false;
@@ -190,7 +192,7 @@ static bool is_operand(int from, int end)
         if (kind(from - 2) == 'i' || is(from - 1, "& >")) return false;
     int open = from - 1;  // a size of an array that is declared
     while (is(open, "[") && is(open - 1, "]")) open = all[open - 1].mate;
-    if (is(open, "[") && (kind(open - 2) == 'i' || (is(open - 2, "* & >") && !is_spaced(open - 2)))) return false;
+    if (is(open, "[") && is_declared(open - 1)) return false;
     if (is(open, "[") && is(open - 2, ",")) {  // behind another name: int a[2], b[4]
         while (open > 1 && !is(open - 1, "; { } ( [")) open = all[open - 1].mate >= 0 ? all[open - 1].mate : open - 1;
         if (is_type(open)) return false;
@@ -253,8 +255,7 @@ static bool is_known(int w, int t)
         if (all[k].function < 0 && (k > head || (block < 0 ? !list && !is(k + 1, "> ,") : is(block - 1, "enum"))))
             return true;
         if (all[k].function != function || all[block].until <= t) continue;
-        const bool declared = kind(k - 1) == 'i' || (is(k - 1, "& *") && !is_spaced(k - 1));
-        if (!list || is(list - 1, "for") || !declared || !is(body, "{")) return true;
+        if (!list || is(list - 1, "for") || !is_declared(k) || !is(body, "{")) return true;
         if (body <= t && t <= all[body].mate) return true;  // else a parameter of a lambda, or so it seems
     }
     return false;
@@ -344,11 +345,7 @@ static void vary_operand(const operand *x)
             SAY(id + k, "%s %c 1", x->name, "+-"[k]);
         else
             SAY(id + k, "%d", atoi(x->name) + 1 - 2 * k);
-    const bool equals = is(x->from - 1, "== !=") || is(x->to, "== !=");
-    const int before = all[x->from - (x->from > 0)].at;
-    const bool minus = is(x->from - 1, "-") && !is_blank(before + 1) && before && text[before - 1] != ')' &&
-                       text[before - 1] != ']' && !is_word(text[before - 1]);  // which goes
-    changes[id].hides = changes[id + 1].hides = equals, changes[id + 3].hides = kind(x->from) == 'n' && !minus;
+    const bool minus = is(x->from - 1, "-") && kind(x->from - 2) == 'p' && !is(x->from - 2, ") ]");  // which goes
     if (minus) of(id + 3, x->from - 1, x->to);
     if (!logical) SAY(id + 2, "0"), SAY(id + 3, "%s%s", minus ? "" : "-", x->name), SAY(id + 4, "1");
     if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
@@ -356,7 +353,6 @@ static void vary_operand(const operand *x)
     for (int j = 0; j < others; j++) {
         const int k = id + REPAIR_OWN + REPAIR_EACH * j;
         SAY(k, "%s", y[j]);
-        changes[k].hides = is_constant(y[j]) && !is_constant(x->name);
         // of the others 0 or 1 is likelier: they may only happen to have its value
         changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : j < alike ? CHANGE_OPERAND : CHANGE_CONDITION;
         for (int m = 1; m < REPAIR_EACH && !logical && !is_limit(x->name) && !is_limit(y[j]); m++) {
@@ -372,12 +368,10 @@ static void vary_operand(const operand *x)
 
 static void vary_operands(void)
 {
-    for (const operand *x = operands; x < operands + operand_count && !too_many; x++) {
-        // An argument of a template, as of row_vec<ROWS>, is a constant of the compiler's.
-        const bool constant =
-            (is(x->from - 1, "<") && !is_spaced(x->from - 1)) || (is(x->to, ">") && !is_spaced(x->to));
-        if (mine[all[x->from].line] && all[x->from].function >= 0 && !x->declared && !constant) vary_operand(x);
-    }
+    for (const operand *x = operands; x < operands + operand_count && !too_many; x++)
+        if (mine[all[x->from].line] && all[x->from].function >= 0 && !x->declared &&  // and of no template's <...>
+            !(is(x->from - 1, "<") && !is_spaced(x->from - 1)) && !(is(x->to, ">") && !is_spaced(x->to)))
+            vary_operand(x);
 }
 
 static void vary_operator(int t, const char *const other[4])
@@ -547,10 +541,6 @@ static int times(int t, int size, int from, int to)  // these tokens stand there
     return n;
 }
 
-static bool is_declared(int t)
-{
-    return kind(t) == 'i' && (kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)));
-}
 static bool is_variable(int t)
 {
     return kind(t) == 'i' && !is(t, WORDS) && !is_type(t) && !is(t - 1, ". -> ::") && !is(t + 1, "( ::") &&
@@ -599,7 +589,8 @@ bool changes_swap(int swap, int at, int end, const char *other, int length, bool
     const int block = all[before].until > 0 ? before : all[before].block, id = change_count;
     const int function = all[block + 1].function, head = function > 0 ? all[function - 1].mate : 0;
     if (!is(block, "{") || function < 0 || id + MISSING > REPAIR_IDS) return false;
-    int rest = to;  // what follows and uses a name that the gap declares is written twice
+    // What follows, if it uses a name that the gap declares, is written twice; and what follows several gaps.
+    int rest = strncmp(other, "//{", 3) ? to : all[block].until;
     for (int t = from; t < to && rest == to; t++)
         for (int k = to; is_declared(t) && is(t + 1, "= ; , [ { (") && all[t].block == block && k < count; k++)
             if (k < all[block].until && is(k, all[t].is) && !is(k - 1, ". ->")) rest = all[block].until;
@@ -632,7 +623,7 @@ bool changes_swap(int swap, int at, int end, const char *other, int length, bool
     put(closes, LAST, id, "\n}\n");
     if (back) put(all[back].end, CONDITION, id, "\n::wb_repair::returned =\n");
     vary_missing(at, from, to, theirs, other);
-    count = theirs, *alone = rest > to;
+    count = theirs, *alone = memmem(text + end, (size_t)(closes - end), "//{", 3);
     return true;
 }
 

@@ -25,7 +25,6 @@ typedef struct change {
     int theirs;    // CHANGE_MISSING: its line in the reference solution's text
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     change_kind kind;
-    bool hides;  // rather than repairs: a compiler's constant for another name, one more in ==, a negative number
     const char *put, *of;  // `BC` in place of `cols`
 } change;
 
@@ -34,7 +33,7 @@ bool changes_read(const char *source, const char *skeleton);
 
 // Swap n is the reference solution's text in place of a gap, from text[at] to text[end], with probes (probe.h) at the
 // end of both: `of` of the changes behind the swap's is what they are of. A statement that the gap has not is one, too.
-// alone: no swap behind it is on if it is, since the gap's names are used there. False: it is not possible.
+// alone: a swap behind it is not on if it is, since the gap's names are used there. False: it is not possible.
 bool changes_swap(int n, int at, int end, const char *other, int length, bool *alone);
 
 // Writes the source with all changes that are still there; its lines are remembered.

@@ -66,11 +66,8 @@ static void say_others(const probe_event *of)
     for (const probe_event *e = solution.event; e < solution.event + solution.events && shown < SHOWN; e++) {
         const probe_event like = {.block = {of->block[0], of->block[1], of->block[2]}, of->thread, of->visit, e->id};
         const probe_event *const o = probe_order(&like, e) ? NULL : that_of(&student, e);
-        if (!o || (e->kind != PROBE_WHOLE && e->kind != PROBE_ELEMENT) || e->count > 2 || e->id == of->id ||
-            e->id == RETURNED)
-            continue;
-        bool same = true;
-        for (int k = 0; k < e->count; k++) same &= solution.number[e->at + k] == student.number[o->at + k];
+        bool same = o && e->kind >= PROBE_WHOLE && e->count <= 2 && e->id != of->id && e->id != RETURNED;
+        for (int k = 0; k < e->count && same; k++) same = solution.number[e->at + k] == student.number[o->at + k];
         for (int k = 0; k < e->count && same; k++)
             printf("%s %s%s = %.0f", shown++ ? "," : ";", gap->words[e->id],
                    member[e->kind == PROBE_ELEMENT ? 1 + k : 0], solution.number[e->at + k]);

@@ -36,12 +36,7 @@ enum {
     ROW(>, >=, <, <=) \
     ROW(>=, >, <=, <) \
     ROW(==, !=, >=, <=) \
-    ROW(!=, ==, <, >) \
-    ROW(+, -, +, +) \
-    ROW(-, +, -, -) \
-    ROW(*, /, *, *) \
-    ROW(/, *, %, /) \
-    ROW(%, /, %, %)
+    ROW(!=, ==, <, >) ROW(+, -, +, +) ROW(-, +, -, -) ROW(*, /, *, *) ROW(/, *, %, /) ROW(%, /, %, %)
 
 typedef struct repair_shared {
     int on;                       // the change that is on; 0: none
