@@ -11,8 +11,7 @@ typedef struct probed {
     bool (*is_wrong)(bool theirs, int on);        // runs the case, with the reference solution's text, or a change
 } probed;
 
-// Said first of all.
-void probes_are_of(const probed *of, repair_shared *in);
+void probes_are_of(const probed *of, repair_shared *in);  // first of all
 
 // What an edit with which the case is right leaves: what the reference solution's text does, where the student's did
 // not; a whole number that is another one, which `other` says; or it is not known.

@@ -492,8 +492,6 @@ static int find_passing(probes_found that, const char *whole)
     return n < likely_count ? n : -1;
 }
 
-// ------------------------ the variable
-
 static bool is_wrong_as(bool theirs, int on)
 {
     shared->swapped = theirs ? swapped : 0, shared->on = on;
