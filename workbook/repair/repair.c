@@ -233,7 +233,7 @@ static void find_near(const char *lines, char *names)
         size_t size;
         int line;
         const char *at = gaps_text(source, name, &size, &line), *const behind = at + size;
-        for (; line && at < behind && line < LINES; at = next_line(at)) is_near[line++] = true;
+        for (; line && at < behind && line < LINES; at = next_line(at)) is_near[++line] = true;
     }
 }
 static bool is_far(const change *c) { return c->line >= LINES || !is_near[c->line]; }
