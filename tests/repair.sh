@@ -29,7 +29,7 @@ sed 's/row_sum_part(S)/row_sum(S)/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >
 begins 'gap	accumulate|finalize' "$(repair "$work/own.cu" Nq=20,Nk=200,D=16)"
 sed 's/scale \* 1.44269504f/scale/; s/l = row_sum_whole(l)/l = l * 2.0f/' $key >"$work/two.cu" # not in a gap alone
 begins neither "$(repair "$work/two.cu" Nq=20,Nk=200,D=16)"
-# Another text of `finalize` with a mistake that no edit fixes: L alone is wrong, or O as well.
+# Another text of `finalize` with a mistake that no edit fixes: L alone is wrong, a line is missing, or O as well.
 other() { # WHOLE INVERSE L SAID
     printf '%s\n' "const row_vec<ROWS> whole = $1;" "scale_rows(O_reg, rowwise(whole, [](float x) { return $2; }));" \
         "L_row = rowwise(whole, m, [](float x, float y) { return $3; });" >"$work/text"
@@ -39,7 +39,7 @@ other() { # WHOLE INVERSE L SAID
     case $said in $4) ;; *) echo "not $4: $said"; failed=1 ;; esac
 }
 other 'row_sum_whole(l)' '1 / x' 'log2f(x) + y' '*gap finalize, `L_row` of row 0 of the warp is *'
-other l '1 / x' '0.69314718f * y + logf(x)' '*none of the edits*'
+other l '1 / x' '0.69314718f * y + logf(x)' '*: behind line * a line is missing, line * of solutions/03/*'
 other 'row_sum_whole(l)' '1 / (x + 0.37f)' '0.69314718f * y + logf(x) + 0.2f' '*none of the edits*'
 # What the gap leaves wrong is named if it alone makes the case right; not m, which two right texts keep differently.
 sed 's/if (e.col >= left) s = -INFINITY/s += (e.col >= left ? 1 : 0) * -INFINITY/' $key >"$work/nan.cu"

@@ -10,12 +10,13 @@
 change changes[REPAIR_IDS];
 int change_count;
 
-enum { TOKENS = 40000, OTHERS = 28 };
+enum { TOKENS = 40000, OTHERS = 28, MISSING = 500 };  // MISSING: ids for a gap that probes and statements may take
 
 typedef struct token {
     int at, end;  // in the text
     int line;
-    char kind;  // i: a word, n: a number, s: a string, p: any other
+    bool spaced;  // on both sides
+    char kind;    // i: a word, n: a number, s: a string, p: any other
     char *is;
     int mate;             // of a bracket
     int block, function;  // the innermost block or head of a loop around it; the outermost that is a function's
@@ -24,7 +25,7 @@ typedef struct token {
 } token;
 
 // What is put into the text at a place: those of one place in this order, and then in that of their ids.
-typedef enum piece_kind { OTHER, END_OPERAND, END_CONDITION, OPERATOR, CONDITION, OPERAND } piece_kind;
+typedef enum piece_kind { OTHER, END_OPERAND, END_CONDITION, OPERATOR, CONDITION, OPERAND, PROBE, LAST } piece_kind;
 typedef struct piece {
     int at;
     piece_kind kind;
@@ -45,14 +46,13 @@ static bool too_many;
 // ------------------------ reading
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-static bool is_blank(int at) { return at >= 0 && isspace((unsigned char)text[at]); }
 
-static void read_tokens(void)
+static void read_tokens(const char *of)  // behind those that are there
 {
     static const char longer[] = " <<< >>> <<= >>= ... -> :: <= >= == != && || ++ -- += -= *= /= %= |= &= ^= << ";
     int line = 1, open[200], depth = 0;
     bool fresh = true;  // nothing but space since the line began
-    for (const char *at = text, *end; *at && count < TOKENS; at = end) {
+    for (const char *at = of, *end; *at && count < TOKENS; at = end) {
         char kind = 'p';
         end = at + 1;
         if ((*at == '#' && fresh) || strncmp(at, "//", 2) == 0)
@@ -66,7 +66,7 @@ static void read_tokens(void)
             end += *end != 0;
         } else if (is_word(*at) || (*at == '.' && isdigit((unsigned char)at[1])))
             for (kind = isdigit((unsigned char)*at) || *at == '.' ? 'n' : 'i';
-                 is_word(*end) || (*end == '.' && kind == 'n');)
+                 is_word(*end) || (kind == 'n' && (*end == '.' || (strchr("+-", *end) && strchr("eEpP", end[-1]))));)
                 end++;
         for (int size = 3; size > 1 && kind == 'p' && end == at + 1; size--) {
             const char word[] = {' ', at[0], at[1], size == 3 ? at[2] : ' ', size == 3 ? ' ' : 0, 0};
@@ -74,8 +74,9 @@ static void read_tokens(void)
         }
         if (kind != ' ') {
             token *const t = &all[count];
-            *t = (token){.at = (int)(at - text), .end = (int)(end - text), .line = line, .kind = kind, .mate = -1};
+            *t = (token){.at = (int)(at - of), .end = (int)(end - of), .line = line, .kind = kind, .mate = -1};
             t->is = strndup(at, (size_t)(end - at));
+            t->spaced = at > of && isspace((unsigned char)at[-1]) && isspace((unsigned char)*end);
             if (strchr("([{", *at) && depth < 200) open[depth++] = count;
             if (strchr(")]}", *at) && depth > 0) t->mate = open[--depth], all[t->mate].mate = count;
             count++, fresh = false;
@@ -83,7 +84,7 @@ static void read_tokens(void)
         for (const char *c = at; c < end; c++)
             if (*c == '\n') line++, fresh = true;
     }
-    all[count] = (token){.at = (int)strlen(text), .end = (int)strlen(text), .line = line, .is = "", .mate = -1};
+    all[count] = (token){.at = (int)strlen(of), .end = (int)strlen(of), .line = line, .is = "", .mate = -1};
 }
 
 // Whether token t is one of these words.
@@ -96,7 +97,7 @@ static bool is(int t, const char *words)
     return false;
 }
 static char kind(int t) { return t >= 0 && t < count ? all[t].kind : 'p'; }
-static bool is_spaced(int t) { return is_blank(all[t].at - 1) && is_blank(all[t].end); }
+static bool is_spaced(int t) { return all[t].spaced; }
 static char *plain(int from, int to)  // in one line, without comments
 {
     char *s = calloc((size_t)(all[to - 1].end - all[from].at) + 2, 1);
@@ -120,8 +121,7 @@ static char *plain(int from, int to)  // in one line, without comments
 static void of(int id, int from, int to)
 {
     change *const c = &changes[id];
-    c->line = all[from].line, c->at = all[from].at, c->end = all[to - 1].end;
-    snprintf(c->of, sizeof c->of, "%s", plain(from, to));
+    c->line = all[from].line, c->at = all[from].at, c->end = all[to - 1].end, c->of = plain(from, to);
 }
 
 // The first of n changes in a place.
@@ -129,22 +129,28 @@ static int new_ids(change_kind kind, int n, int from, int to)
 {
     const int first = change_count;
     if (first + n >= REPAIR_IDS) return too_many = true, 0;
-    for (int id = first; id < first + n; id++) changes[id] = (change){.site = first, .kind = kind}, of(id, from, to);
+    for (int id = first; id < first + n; id++)
+        changes[id] = (change){.site = first, .kind = kind, .put = ""}, of(id, from, to);
     change_count += n;
     return first;
 }
 
-__attribute__((format(printf, 4, 5))) static void put(int at, piece_kind kind, int id, const char *as, ...)
+__attribute__((format(printf, 1, 2))) static char *written(const char *as, ...)
 {
-    piece *const p = &pieces[piece_count];
+    char *made;
     va_list list;
     va_start(list, as);
-    *p = (piece){.at = at, .kind = kind, .id = id};
-    if (vasprintf(&p->text, as, list) < 0) exit(2);
+    if (vasprintf(&made, as, list) < 0) exit(2);
     va_end(list);
+    return made;
+}
+static void put_text(int at, piece_kind kind, int id, char *as)
+{
+    pieces[piece_count] = (piece){.at = at, .kind = kind, .id = id, .text = as};
     piece_count += !too_many;
 }
-#define SAY(id, ...) snprintf(changes[id].put, sizeof changes[id].put, __VA_ARGS__)
+#define put(at, kind, id, ...) put_text(at, kind, id, written(__VA_ARGS__))
+#define SAY(id, ...)           (changes[id].put = written(__VA_ARGS__))
 
 // ------------------------ operands: words with their members, and numbers
 
@@ -172,6 +178,10 @@ static bool is_type(int t)
         type = is(k - 1, "class typename struct using namespace") && is(k, all[t].is);
     return type;
 }
+static bool is_declared(int t)
+{
+    return kind(t) == 'i' && (kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)));
+}
 static bool is_operand(int from, int end)
 {
     if (end == from || (kind(from) == 'i' && is_type(from)) || is(end, "( :: { . ->")) return false;
@@ -182,7 +192,7 @@ static bool is_operand(int from, int end)
         if (kind(from - 2) == 'i' || is(from - 1, "& >")) return false;
     int open = from - 1;  // a size of an array that is declared
     while (is(open, "[") && is(open - 1, "]")) open = all[open - 1].mate;
-    if (is(open, "[") && (kind(open - 2) == 'i' || (is(open - 2, "* & >") && !is_spaced(open - 2)))) return false;
+    if (is(open, "[") && is_declared(open - 1)) return false;
     if (is(open, "[") && is(open - 2, ",")) {  // behind another name: int a[2], b[4]
         while (open > 1 && !is(open - 1, "; { } ( [")) open = all[open - 1].mate >= 0 ? all[open - 1].mate : open - 1;
         if (is_type(open)) return false;
@@ -205,9 +215,21 @@ static int declared_until(int t)  // the end of the statement around t
     return t;
 }
 
-static void find_blocks(void)
+// The last token of the statement that begins at t, if it declares nothing; 0: none does.
+static int statement(int t)
 {
-    for (int t = 0; t < count; t++) {
+    const bool headed = is(t - 1, ")") && is(all[t - 1].mate - 1, "if for while"), heads = is(t, "if for while");
+    if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while") || kind(t) != 'i') return 0;
+    if (!heads && (is(t, WORDS) || is_type(t) || kind(after_template(t + 1)) == 'i')) return 0;
+    int end = heads ? all[t + 1].mate : declared_until(t);
+    for (int body = end + 1; heads && (body == end + 1 || is(end + 1, "else")); body = end + 2)
+        end = is(body, "{") ? all[body].mate : declared_until(body);
+    return is(end, "; }") ? end : 0;
+}
+
+static void find_blocks(int from)
+{
+    for (int t = from; t < count; t++) {
         int b = t == 0 ? -1 : all[t - 1].until > 0 ? t - 1 : all[t - 1].block;
         while (b >= 0 && all[b].until <= t) b = all[b].block;
         all[t].block = b;
@@ -233,8 +255,7 @@ static bool is_known(int w, int t)
         if (all[k].function < 0 && (k > head || (block < 0 ? !list && !is(k + 1, "> ,") : is(block - 1, "enum"))))
             return true;
         if (all[k].function != function || all[block].until <= t) continue;
-        const bool declared = kind(k - 1) == 'i' || (is(k - 1, "& *") && !is_spaced(k - 1));
-        if (!list || is(list - 1, "for") || !declared || !is(body, "{")) return true;
+        if (!list || is(list - 1, "for") || !is_declared(k) || !is(body, "{")) return true;
         if (body <= t && t <= all[body].mate) return true;  // else a parameter of a lambda, or so it seems
     }
     return false;
@@ -284,25 +305,21 @@ static bool is_constant(const char *name)
     return is_one;
 }
 
-// Whether the comparison, quotient or difference around x has this name already.
-static bool is_compared(const operand *x, const char *name)
+// Whether the name stands beside x already.
+static bool is_beside(const operand *x, const char *name)
 {
-    const int from = bound(x->from - 1, -1) + 1, to = bound(x->to, 1);
-    bool has = false, compares = false;
-    for (int t = from; t < to; t++) {
-        compares |= is(t, "< <= > >= == != / % -");
-        has |= chain(t) > t && strcmp(plain(t, chain(t)), name) == 0;
-    }
-    return has && compares;
+    bool is_one = false;
+    for (int t = x->from - 4; t < x->to + 4; t++) is_one |= chain(t) > t && !strcmp(plain(t, chain(t)), name);
+    return is_one;
 }
 
 // Whether y may stand in the place of x, and is not what `changed` tries anyway (choice.h).
 static bool may_stand(const operand *x, const operand *y)
 {
     if (strcmp(y->name, x->name) == 0 || strcmp(y->name, "0") == 0 || strcmp(y->name, "1") == 0) return false;
-    if (is_place(y->name) && !is_place(x->name)) return false;
-    if (strncmp(y->name, "0x", 2) == 0 && strpbrk(y->name, ".p")) return false;               // nobody writes it
-    if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(y->name, '.')) return false;  // 8.0f is no BC
+    if ((is_place(y->name) && !is_place(x->name)) || is_beside(x, y->name)) return false;
+    if (kind(y->from) == 'n' && (strpbrk(y->name, "p+-") || is(x->from - 1, "!"))) return false;  // nobody writes it
+    if (kind(x->from) == 'n' && strchr(x->name, '.') && !strchr(y->name, '.')) return false;      // 8.0f is no BC
     return kind(y->from) != 'i' || is_known(y->from, x->from);
 }
 
@@ -320,30 +337,25 @@ static void vary_operand(const operand *x)
         while (j < others && strcmp(operands[k].name, y[j])) j++;
         if (j == others) y[others++] = operands[k].name, alike += like;
     }
+    const bool logical = is(x->from - 1, "!");  // of which nobody computes anything
     const int ids = REPAIR_OWN + REPAIR_EACH * others, id = new_ids(CHANGE_NEAR, ids + 1, x->from, x->to);
     for (int k = 0; k <= ids; k++) changes[id + k].as_it_is = id + ids;
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2 && !logical && !is_limit(x->name); k++)
         if (x->name[strspn(x->name, "0123456789")])
             SAY(id + k, "%s %c 1", x->name, "+-"[k]);
         else
             SAY(id + k, "%d", atoi(x->name) + 1 - 2 * k);
-    const bool equals = is(x->from - 1, "== !=") || is(x->to, "== !=");
-    const int before = all[x->from - (x->from > 0)].at;
-    const bool minus = is(x->from - 1, "-") && !is_blank(before + 1) && before && text[before - 1] != ')' &&
-                       text[before - 1] != ']' && !is_word(text[before - 1]);  // which goes
-    changes[id].hides = changes[id + 1].hides = equals, changes[id + 3].hides = kind(x->from) == 'n' && !minus;
+    const bool minus = is(x->from - 1, "-") && kind(x->from - 2) == 'p' && !is(x->from - 2, ") ]");  // which goes
     if (minus) of(id + 3, x->from - 1, x->to);
-    SAY(id + 2, "0"), SAY(id + 3, "%s%s", minus ? "" : "-", x->name), SAY(id + 4, "1");
+    if (!logical) SAY(id + 2, "0"), SAY(id + 3, "%s%s", minus ? "" : "-", x->name), SAY(id + 4, "1");
     if (!is_limit(x->name)) changes[id + 3].kind = CHANGE_TURNED;
     put(all[x->from].at, OPERAND, id, "\n::wb_repair::vary(%d, \n", id);
     for (int j = 0; j < others; j++) {
         const int k = id + REPAIR_OWN + REPAIR_EACH * j;
         SAY(k, "%s", y[j]);
-        changes[k].hides = is_constant(y[j]) && !is_constant(x->name);
         // of the others 0 or 1 is likelier: they may only happen to have its value
         changes[k].kind = kind(x->from) == 'n' ? CHANGE_NEAR : j < alike ? CHANGE_OPERAND : CHANGE_CONDITION;
-        for (int m = 0; m < REPAIR_EACH; m++) changes[k + m].odd = is_compared(x, y[j]);
-        for (int m = 1; m < REPAIR_EACH && !is_limit(x->name) && !is_limit(y[j]); m++) {
+        for (int m = 1; m < REPAIR_EACH && !logical && !is_limit(x->name) && !is_limit(y[j]); m++) {
             const bool last = m == REPAIR_EACH - 1;
             SAY(k + m, "%s %c %s", last ? y[j] : x->name, " */+--"[m], last ? x->name : y[j]);
             changes[k + m].kind = CHANGE_FACTOR;
@@ -356,12 +368,10 @@ static void vary_operand(const operand *x)
 
 static void vary_operands(void)
 {
-    for (const operand *x = operands; x < operands + operand_count && !too_many; x++) {
-        // An argument of a template, as of row_vec<ROWS>, is a constant of the compiler's.
-        const bool constant =
-            (is(x->from - 1, "<") && !is_spaced(x->from - 1)) || (is(x->to, ">") && !is_spaced(x->to));
-        if (mine[all[x->from].line] && all[x->from].function >= 0 && !x->declared && !constant) vary_operand(x);
-    }
+    for (const operand *x = operands; x < operands + operand_count && !too_many; x++)
+        if (mine[all[x->from].line] && all[x->from].function >= 0 && !x->declared &&  // and of no template's <...>
+            !(is(x->from - 1, "<") && !is_spaced(x->from - 1)) && !(is(x->to, ">") && !is_spaced(x->to)))
+            vary_operand(x);
 }
 
 static void vary_operator(int t, const char *const other[4])
@@ -481,11 +491,7 @@ static int by_place(const void *a, const void *b)
 static void vary_statements(void)
 {
     for (int t = 1, end; t < count && !too_many; t++) {
-        const bool headed = is(t - 1, ")") && is(all[t - 1].mate - 1, "if for while");
-        if (!mine[all[t].line] || all[t].function < 0 || kind(t) != 'i' || is(t, WORDS) || is_type(t)) continue;
-        if ((!headed && !is(t - 1, "; { } else")) || is(all[t].list - 1, "for if while")) continue;
-        const int behind = after_template(t + 1);
-        if (kind(behind) == 'i' || !is(end = declared_until(t), ";")) continue;
+        if (!mine[all[t].line] || all[t].function < 0 || !(end = statement(t))) continue;
         const int id = new_ids(CHANGE_CONDITION, 1, t, end + 1);
         SAY(id, "nothing");
         put(all[t].at, CONDITION, id, "\n{ if (!::wb_repair::decide(%d, false))\n", id);
@@ -497,8 +503,8 @@ bool changes_read(const char *source, const char *skeleton)
 {
     text = strdup(source);
     change_count = 1, piece_count = 0, operand_count = 0, count = 0, too_many = false;
-    read_tokens();
-    find_blocks();
+    read_tokens(text);
+    find_blocks(0);
     find_mine(skeleton);
     find_operands();
     vary_conditions();
@@ -510,21 +516,114 @@ bool changes_read(const char *source, const char *skeleton)
     return piece_count > 0;
 }
 
-bool changes_swap(int n, int at, int end, const char *other, int length)
+// ------------------------ the reference solution's text
+
+static int token_at(int at)
 {
-    int from = 0;
-    while (from < count && all[from].at < at) from++;
-    for (int t = from; t < count && all[t].at < end; t++) {
-        const bool names = kind(t) == 'i' && all[t].block == all[from].block && is(t + 1, "= ; , [ { (") &&
-                           (kind(t - 1) == 'i' || (is(t - 1, "> * &") && !is_spaced(t - 1)));
-        for (int k = t; names && k < count && all[k].function == all[t].function; k++)
-            if (all[k].at >= end && is(k, all[t].is) && !is(k - 1, ". ->")) return false;
+    int t = 0;
+    while (t < count && all[t].at < at) t++;
+    return t;
+}
+
+// The `return x;` that a text ends with; 0: with another statement.
+static int last_return(int from, int to)
+{
+    int r = to - 1;
+    while (r > from && !is(r, "return")) r--;
+    return is(r, "return") && declared_until(r) == to - 1 && (r == from || is(r - 1, "; { }")) ? r : 0;
+}
+
+static int times(int t, int size, int from, int to)  // these tokens stand there
+{
+    int n = 0;
+    for (int at = from, k; at + size <= to; at++, n += k == size)
+        for (k = 0; k < size && strcmp(all[at + k].is, all[t + k].is) == 0;) k++;
+    return n;
+}
+
+static bool is_variable(int t)
+{
+    return kind(t) == 'i' && !is(t, WORDS) && !is_type(t) && !is(t - 1, ". -> ::") && !is(t + 1, "( ::") &&
+           !(is(t + 1, "<") && !is_spaced(t + 1));
+}
+
+// Whether the names of this statement mean something at token `there`.
+static bool may_begin(int t, int last, int there)
+{
+    for (int k = t; k <= last; k++) {
+        if (!is_variable(k) || is(all[k].list - 1, "]") || is_limit(all[k].is) || is_constant(all[k].is) ||
+            is_known(k, there))
+            continue;
+        int own = t;  // a name that it declares
+        while (own <= k && (strcmp(all[own].is, all[k].is) || !is_declared(own))) own++;
+        if (own > k) return false;
     }
-    if (change_count + 1 >= REPAIR_IDS || all[from].function < 0 || all[from].at >= end) return false;
-    const int id = change_count++;
-    changes[id] = (change){.site = id, .kind = CHANGE_SWAP, .line = all[from].line, .at = at, .end = end};
-    put(at, CONDITION, id, "\nif (::wb_repair::is_swapped(%d)) {\n%.*s\n} else {\n", n, length, other);
-    put(end, END_CONDITION, id, "\n}");
+    return true;
+}
+
+// A statement of theirs that no statement from `from` to `to` is, or is meant to be, in each place there.
+static void vary_missing(int at, int from, int to, int theirs, const char *other)
+{
+    for (int t = theirs, last; t < count; t++) {
+        if (is(t - 1, ")") || !(last = statement(t))) continue;
+        const int size = last + 1 - t;
+        bool stands = times(t, size, theirs, count) <= times(t, size, from, to);
+        for (int s = from; s < to && !stands; s++)  // begins alike, and is none of theirs
+            stands = times(t, 2, s, s + 2) && !times(s, statement(s) + 1 - s, theirs, count);
+        for (int b = from; b <= to && !stands && change_count < REPAIR_IDS - 1; b++) {
+            if ((b > from && (!is(b - 1, "; { }") || is(b - 2, "="))) || is(b, "; , ) else")) continue;
+            if (is(all[b].list - 1, "for") || (b == to && last_return(from, to)) || !may_begin(t, last, b - 1))
+                continue;
+            const int id = new_ids(CHANGE_MISSING, 1, b - 1, b);
+            change *const c = &changes[id];
+            c->at = c->end = b > from ? all[b - 1].end : at, c->theirs = all[t].line, c->of = "";
+            c->put = written("\n%.*s\n", all[last].end - all[t].at, other + all[t].at);
+            put(c->at, LAST, id, "\nif (::wb_repair::decide(%d, false)) {\n%s\n}\n", id, c->put);
+        }
+    }
+}
+
+bool changes_swap(int swap, int at, int end, const char *other, int length, bool *alone)
+{
+    const int from = token_at(at), to = token_at(end), theirs = count, before = from - (from > 0);
+    const int block = all[before].until > 0 ? before : all[before].block, id = change_count;
+    const int function = all[block + 1].function, head = function > 0 ? all[function - 1].mate : 0;
+    if (!is(block, "{") || function < 0 || id + MISSING > REPAIR_IDS) return false;
+    // What follows, if it uses a name that the gap declares, is written twice; and what follows several gaps.
+    int rest = strncmp(other, "//{", 3) ? to : all[block].until;
+    for (int t = from; t < to && rest == to; t++)
+        for (int k = to; is_declared(t) && is(t + 1, "= ; , [ { (") && all[t].block == block && k < count; k++)
+            if (k < all[block].until && is(k, all[t].is) && !is(k - 1, ". ->")) rest = all[block].until;
+    bool loops = false;
+    for (int b = block; b > 0; b = all[b].block) loops |= is(b, "(") || is(all[b - 1].mate - 1, "while");
+    other = strndup(other, (size_t)length);
+    read_tokens(other), find_blocks(theirs);
+    const int back = last_return(from, to), back_theirs = last_return(theirs, count);
+    const int ends = back ? all[back].at : end, closes = rest > to ? all[rest].at : end;
+    changes[change_count++] = (change){.site = id, .kind = CHANGE_SWAP, .put = ""};
+    put(at, CONDITION, id, "\nif (::wb_repair::is_swapped(%d)) {\n%.*s\n::wb_repair::arrive();\n", swap,
+        back_theirs ? all[back_theirs].at : length, other);
+    put(ends, CONDITION, id, "\n::wb_repair::arrive();\n");
+    for (int n = from, words = 0; n < to + count - theirs && words < PROBE_WORDS; n++) {
+        const int w = n < to ? n : n - to + theirs;
+        bool new = is_variable(w) && !is_constant(all[w].is) && is_known(w, to), outlives = loops &&is_known(w, from);
+        for (int k = head < 0 ? function : head; k < all[function].until && !outlives;
+             k++)  // used behind, or a float &
+            outlives = (k < from || k >= to) && is(k, all[w].is) &&
+                       (k < from ? is(k - 1, "&") && !is_spaced(k - 1) : !is(k - 1, ". ->"));
+        for (int k = id + 1; k < change_count && new; k++) new = strcmp(changes[k].of, all[w].is) != 0;
+        if (!new || !outlives) continue;
+        const int k = change_count++;
+        changes[k] = (change){.site = k, .kind = CHANGE_SWAP, .put = "", .of = all[w].is};
+        put(at, PROBE, k, "\n::wb_repair::probe(%d, %s);\n", words, all[w].is);
+        put(ends, PROBE, k, "\n::wb_repair::probe(%d, %s);\n", words++, all[w].is);
+    }
+    put(at, LAST, id, "\n%s%s\n%.*s\n} else {\n", back_theirs ? "return ::wb_repair::returned =" : "",
+        back_theirs ? other + all[back_theirs].end : "", closes - end, text + end);
+    put(closes, LAST, id, "\n}\n");
+    if (back) put(all[back].end, CONDITION, id, "\n::wb_repair::returned =\n");
+    vary_missing(at, from, to, theirs, other);
+    count = theirs, *alone = memmem(text + end, (size_t)(closes - end), "//{", 3);
     return true;
 }
 
@@ -555,10 +654,11 @@ void changes_write(FILE *to)
 
 const char *changes_text(const change *c)
 {
-    static char as[sizeof c->put + 2];
-    const bool sum = (strchr(c->put, ' ') && *c->put != '=') || (*c->put == '-' && c->put[1]);
-    snprintf(as, sizeof as, sum ? "(%s)" : "%s", strcmp(c->put, "nothing") == 0 ? "" : c->put);
-    return as;
+    const bool names = is_word(*c->put), minus = *c->put == '-' && c->put[1] && c->put[1] != '=';
+    if (c->kind == CHANGE_MISSING) return c->put;
+    return strcmp(c->put, "nothing") == 0            ? ""
+           : minus || (names && strchr(c->put, ' ')) ? written("(%s)", c->put)
+                                                     : c->put;
 }
 
 const char *changes_quote(const change *c)

@@ -8,31 +8,33 @@
 
 // How likely a change is what was forgotten: those of the first kind are tried first.
 typedef enum change_kind {
+    CHANGE_MISSING,    // a statement of the reference solution's that the source has not
     CHANGE_OPERAND,    // another operand, another comparison
     CHANGE_NEAR,       // one more or less, 0, another operator
     CHANGE_CONDITION,  // another name; a term less
     CHANGE_FACTOR,     // a factor or a term; a condition that always or never holds
     CHANGE_TURNED,     // the opposite: another sign, another direction
     CHANGE_KINDS,
-    CHANGE_SWAP  // another text in place of a part, which is no edit
+    CHANGE_SWAP  // another text in place of a part, or a probe, which is no edit
 } change_kind;
 
 typedef struct change {
     int line;      // of the source
     int at, end;   // there: what it replaces
     int site;      // changes of one place have one number
+    int theirs;    // CHANGE_MISSING: its line in the reference solution's text
     int as_it_is;  // the id whose hash this one's is to differ from; 0: it only has to be reached
     change_kind kind;
-    bool odd;    // nobody writes it, so it is not tried: a name that its comparison, quotient or difference has
-    bool hides;  // rather than repairs: a compiler's constant for another name, one more in ==, a negative number
-    char put[120], of[120];  // `BC` in place of `cols`
+    const char *put, *of;  // `BC` in place of `cols`
 } change;
 
 // Reads a source and its skeleton ("" for none). False if there is nothing to change, or too much: swaps are possible.
 bool changes_read(const char *source, const char *skeleton);
 
-// Swap n puts another text in place of text[at] to text[end]. False: a name that is declared there stands behind it.
-bool changes_swap(int n, int at, int end, const char *other, int length);
+// Swap n is the reference solution's text in place of a gap, from text[at] to text[end], with probes (probe.h) at the
+// end of both: `of` of the changes behind the swap's is what they are of. A statement that the gap has not is one, too.
+// alone: a swap behind it is not on if it is, since the gap's names are used there. False: it is not possible.
+bool changes_swap(int n, int at, int end, const char *other, int length, bool *alone);
 
 // Writes the source with all changes that are still there; its lines are remembered.
 void changes_write(FILE *to);

@@ -11,12 +11,9 @@ using namespace std;
 #endif
 #ifndef REPAIR_NONE  // nothing in the source is changeable
 #include <stdint.h>
-#include <string.h>
-#include <type_traits>
 #include <utility>
 
-#include "repair/map.h"
-#include "repair/shared.h"
+#include "repair/probe.h"
 
 // Rows have no such words: they stay.
 template <template <int> class V, int N> V<N> min(V<N> a, V<N>) { return a; }
@@ -25,7 +22,7 @@ template <template <int> class V, int N> V<N> log(V<N> a) { return a; }
 
 namespace wb_repair
 {
-static repair_shared alone, *const common = map<repair_shared>("WB_REPAIR");  // alone: nothing is on
+static repair_shared alone;  // nothing is on
 static volatile repair_shared *const shared = common ? common : &alone;
 
 static const struct {

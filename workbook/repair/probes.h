@@ -1,20 +1,23 @@
-// probes.h - names the variable that a gap leaves wrong: it runs one case with the student's text in the gap and with
-// the reference solution's, all else equal, and compares what variables hold at its end (probe.h).
+// probes.h - what variables hold at a gap's end: one case runs with the student's text there, with an edit of that, and
+// with the reference solution's, all else equal.
 #pragma once
 
+#include "repair/shared.h"
+
 #include <stdbool.h>
-#include <stdio.h>
 
 typedef struct probed {
-    const char *source;  // of which source[at] to source[end] are the gap
-    int at, end;
-    const char *text;  // the reference solution's, and its length
-    int length;
-    const char *names, *the_case;
-    bool (*build)(void write(FILE *), bool drop(int line));  // false: it cannot be compiled
-    bool (*is_wrong)(void);                                  // runs the case
+    const char *names, *the_case, *const *words;  // the gap; the case; what is probed, by number
+    bool (*is_wrong)(bool theirs, int on);        // runs the case, with the reference solution's text, or a change
 } probed;
 
-// Says which one, in a line. Nothing is said if no variable alone makes the case right.
-typedef enum probes_found { PROBES_NONE, PROBES_NUMBER, PROBES_INDEX } probes_found;  // INDEX: a whole number
-probes_found probes_say(const probed *of);
+void probes_are_of(const probed *of, repair_shared *in);  // first of all
+
+// What an edit with which the case is right leaves: what the reference solution's text does, where the student's did
+// not; a whole number that is another one, which `other` says; or it is not known.
+enum { PROBES_OTHER_TEXT = 300 };
+typedef enum probes_found { PROBES_SAME, PROBES_UNKNOWN, PROBES_OTHER } probes_found;
+probes_found probes_with(int on, char other[PROBES_OTHER_TEXT]);
+
+// Says which variable the student's text leaves wrong, in a line, if it is one. Else false.
+bool probes_say(void);

@@ -30,7 +30,7 @@
 enum { MOST_CASES = 40, MOST_WRONG = 20, ROUNDS = 20, WORK = 1 << 22, PROCESSES = 8, LINES = 4000 };
 enum { RANDOM = 24, SUITES = 4 };  // cases that a change has to pass as well; changes for the suite
 enum { BESIDE = 40 };  // changes that are tried after one was found, which may be better; more, far from what was said
-enum { FAR = 2 };
+enum { FAR = 6 };      // kinds of near lines are tried before the first kind of others
 enum { DRAWN = 10, FEW = 6 };     // edits drawn for each chosen: some are never reached, or equal; cases of each
 static const double DEAR = 0.15;  // seconds of a case that is not one of those tried
 
@@ -110,7 +110,7 @@ static int status_of(const char *line, const char *log)
 }
 
 // Compiles what is written, and drops what does not compile. False if that is nothing, or all, or the time is up.
-static bool build_of(void write(FILE *), bool drop(int line))
+static bool build(void)
 {
     char mark[300], log[4096];
     snprintf(mark, sizeof mark, "%s:", strrchr(built, '/') ? strrchr(built, '/') + 1 : built);
@@ -119,22 +119,20 @@ static bool build_of(void write(FILE *), bool drop(int line))
         bool some = false;
         FILE *const to = fopen(built, "w");
         if (!to) return false;
-        write(to);
+        changes_write(to);
         fclose(to);
         const int status = status_of(command, log);
         char *const said = grades_read_file("%s", log);
         for (char *rest = said, *line; status > 0 && (line = strsep(&rest, "\n"));) {
             const bool cause = strstr(line, "error") || strstr(line, "required from") || strstr(line, "of macro");
             const char *const at = cause ? strstr(line, mark) : NULL;
-            if (at) some |= drop(atoi(at + strlen(mark)));
+            if (at) some |= changes_drop(atoi(at + strlen(mark)));
         }
         free(said), unlink(log);
         if (status == 0 || !some) return status == 0;
     }
     return false;
 }
-
-static bool build(void) { return build_of(changes_write, changes_drop); }
 
 // ------------------------ cases
 
@@ -207,9 +205,6 @@ static void find_given_cases(int count, char **given)
 
 static void find_other_cases(void)
 {
-    static bool found;
-    if (found) return;
-    found = true;
     char texts[MAX_CASES][WB_CASE_TEXT];
     wb_case c;
     const int listed = diagnose_cases(problem, texts);
@@ -226,37 +221,31 @@ static void find_other_cases(void)
 
 // ------------------------ where
 
-static int distance[LINES + 1];  // of a line: 0 it was named, FAR it has nothing to do with what was said
+static bool is_near[LINES + 1];  // a line, to what was said
 
-// lines: of a report, "19 82"; gaps: "max|rescale".
-static void find_distances(const char *text, const char *lines, const char *gaps)
+// lines: of a report, "19 82"; names: of gaps, "max|rescale".
+static void find_near(const char *lines, char *names)
 {
-    char named[400], name[400], *end;
-    for (int n = 0; n < LINES; n++) distance[n] = FAR;
+    char *end;
     for (long line; line = strtol(lines, &end, 10), end > lines; lines = end)
-        for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) distance[k] = 0;
-    snprintf(named, sizeof named, "|%s|", gaps);
-    bool blamed = false;  // the gap: by its name, or it holds a line that was
-    for (int line = 1, begin = 0; *text && line < LINES; line++, text = next_line(text)) {
-        const char *const at = text + strspn(text, " ");
-        if (strncmp(at, "//{ ", 4) == 0) {
-            snprintf(name, sizeof name, "|%.*s|", (int)strcspn(at + 4, ":\n"), at + 4);
-            begin = line, blamed = strstr(named, name);
-        }
-        blamed |= distance[line] == 0;
-        for (int k = begin; blamed && strncmp(at, "//}", 3) == 0 && k < line; k++) distance[k] -= distance[k] == FAR;
+        for (long k = line - 2; line > 2 && k < line + 2 && k < LINES; k++) is_near[k] = true;
+    for (char *name; (name = strsep(&names, "|"));) {
+        size_t size;
+        int line;
+        const char *at = gaps_text(source, name, &size, &line), *const behind = at + size;
+        for (; line && at < behind && line < LINES; at = next_line(at)) is_near[++line] = true;
     }
 }
-static int distance_of(const change *c) { return distance[c->line < LINES ? c->line : 0]; }
+static bool is_far(const change *c) { return c->line >= LINES || !is_near[c->line]; }
 
 // The reference solution's text in place of a gap, and of gaps without a line between them, which may share names.
 typedef struct swap {
-    const gap *from, *to;
     int at, end;
     char *names;  // "max|rescale"
     const char *text;
     int length;
-    bool alone;  // the file is compiled with it, since given code uses names that the gap declares
+    int ids, ids_end;  // its changes
+    bool alone;        // none behind it is on as well
 } swap;
 static char solution[64], *reference;  // its file, and what that holds
 static swap swaps[64];
@@ -297,12 +286,12 @@ static void add_swap(const gap *a, const gap *b)
     int mine, theirs;
     const char *const at = text_in(source, a, b, &mine), *const text = text_in(reference, a, b, &theirs);
     swap *const s = &swaps[swap_count];
-    *s = (swap){a, b, (int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, .alone = false};
+    *s = (swap){(int)(at - source), (int)(at - source) + mine, strdup(a->name), text, theirs, change_count, 0, false};
     for (const gap *g = a + 1; g <= b; g++)
         if (asprintf(&s->names, "%s|%s", s->names, g->name) < 0) return;
     if (!mine || !theirs || swap_count == 63) return;
-    s->alone = !changes_swap(swap_count, s->at, s->end, text, theirs);
-    swap_count += !s->alone || a == b;
+    swap_count += changes_swap(swap_count, s->at, s->end, text, theirs, &s->alone);
+    s->ids_end = change_count;
 }
 
 static void find_swaps(const char *file)
@@ -328,38 +317,37 @@ static bool is_right_with(uint64_t some)
 {
     shared->swapped = some;
     const bool right = is_right();
-    shared->swapped = 0;
-    return right;
+    return shared->swapped = 0, right;
 }
 
 // Which swap makes the cases right; else those of all that have to be there together.
 static void find_gap(void)
 {
-    const uint64_t all = swap_count ? ~0ull >> (64 - swap_count) : 0;
+    uint64_t all = 0;
     if (first < 0) return;
+    for (int n = 0; n < swap_count; n++) all |= (uint64_t)!swaps[n].alone << n;
     for (int n = swap_count - 1; n >= 0 && !swapped; n--)
         if (is_right_with(1ull << n)) swapped = 1ull << n;
     if (swapped || !is_right_with(all)) return;
     swapped = all;
     for (int n = 0; n < swap_count; n++)
-        if (is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
+        if (swapped >> n & 1 && is_right_with(swapped & ~(1ull << n))) swapped &= ~(1ull << n);
 }
 
-static int compile_with(const char *text, int at, const char *put, int length, int end)
+static int compile_with(const char *text, int at, const char *put, int end)
 {
     FILE *const to = fopen(built, "w");
     if (!to) return 2;
-    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%.*s%s", at, text, length, put, text + end);
+    fprintf(to, "#define REPAIR_NONE\n#include \"repair/choice.h\"\n%.*s%s%s", at, text, put, text + end);
     fclose(to);
     return status_of(command, "/dev/null");
 }
 
-// 0: the cases so far are right, 1: one is wrong, 2: it is not known.
-static int try_as(const char *text, int at, const char *put, int length, int end)
+// 0: the cases are right with this text, 1: one is not, 2: it is not known.
+static int try_text(const char *text)
 {
-    if (first < 0 || is_over() || compile_with(text, at, put, length, end)) return 2;
-    worker_retire(), session_keep(worker_path());
-    return is_right() ? 0 : is_over() ? 2 : 1;
+    if (first < 0 || is_over() || compile_with(text, 0, "", 0)) return 2;
+    return worker_retire(), session_keep(worker_path()), is_right() ? 0 : is_over() ? 2 : 1;
 }
 
 // ------------------------ trying
@@ -377,16 +365,24 @@ static void probe(int what, int from, int to)
     worker_retire();
 }
 
+// A number for a name or the reverse, no condition, a product for a quotient: what is wrong may only be out of use.
+static bool may_hide(const change *c)
+{
+    const bool always = strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0;
+    if (c->of[strspn(c->of, "0123456789")] == 0) return isalpha((unsigned char)*c->put);
+    return *c->of == '/' ? *c->put != '%' : always || isdigit((unsigned char)*c->put);
+}
+
 // What is worth trying, in its order.
 static void find_order(void)
 {
     probe(REPAIR_VALUES, first, first + 1);
     const uint64_t *const values = shared->values;
     order_count = 0, memset(like, 0, sizeof like);
-    for (int rank = 0; rank < CHANGE_KINDS + 3 * FAR; rank++)
+    for (int rank = 0; rank < CHANGE_KINDS + FAR; rank++)
         for (int id = 1; id < change_count; id++) {
             const change *c = &changes[id];
-            if (!*c->put || c->odd || (int)c->kind + 3 * distance_of(c) != rank) continue;
+            if (!*c->put || (int)c->kind + FAR * is_far(c) != rank) continue;
             if (!values[id] || (c->as_it_is && values[id] == values[c->as_it_is])) continue;  // it makes no difference
             order[order_count++] = like[id] = id;
             for (int k = c->site; c->as_it_is && changes[k].site == c->site && like[id] == id; k++)
@@ -399,12 +395,11 @@ static void find_order(void)
 static int try_suite(const change *c, const char *whole)
 {
     char suite[4096];
-    const char *const text = changes_text(c);
-    if (compile_with(whole, c->at, text, (int)strlen(text), c->end)) return 2;
+    if (compile_with(whole, c->at, changes_text(c), c->end)) return 2;
     setenv("WB_TIMEOUT", "20", 1), setenv("WB_BACKEND", "cpu", 1), unsetenv("WB_REPAIR");
     snprintf(suite, sizeof suite, "build/cpu/tests/%02d_test -j%d --fail-fast", problem->number, processes());
     const int tests = status_of(suite, "/dev/null");
-    return tests == 0 || tests == 1 ? tests : 2;
+    return tests >= 0 && tests < 2 ? tests : 2;
 }
 
 static bool is_swapped(int at)
@@ -420,16 +415,14 @@ static bool name_gap(int count, char **texts, const char *file)
     static bool keep[REPAIR_IDS];
     const given_code given = gaps_given(problem, file);
     find_swaps(file);
-    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind == CHANGE_SWAP;
+    for (const swap *s = swaps; s < swaps + swap_count; s++) keep[s->ids] = true;
     changes_keep(keep);
     int tests = 2;  // with given code as it was
     if ((swap_count || *given.says) && build() && share()) {
         find_given_cases(count, texts);
         find_gap();
         if (*given.says && !swapped)  // no small case: calls before the failed one matter
-            tests = first < 0 ? try_suite(&(change){.at = 0}, given.restored) : try_as(given.restored, 0, "", 0, 0);
-        for (const swap *s = swaps; s < swaps + swap_count && !swapped && tests; s++)
-            if (s->alone && try_as(source, s->at, s->text, s->length, s->end) == 0) swapped = 1ull << (s - swaps);
+            tests = first < 0 ? try_suite(&(change){.put = ""}, given.restored) : try_text(given.restored);
         worker_retire();
     }
     if (tests == 0) return puts("given"), false;
@@ -438,15 +431,6 @@ static bool name_gap(int count, char **texts, const char *file)
         if (swapped >> n & 1) printf("%s%s", some++ ? "|" : "", swaps[n].names);
     puts(""), fflush(stdout);
     return true;
-}
-
-// A number for a name or the reverse, no condition, a product for a quotient: what is wrong may only be out of use.
-static bool may_hide(const change *c)
-{
-    const bool always = strcmp(c->put, "true") == 0 || strcmp(c->put, "false") == 0;
-    if (c->hides) return true;
-    if (c->of[strspn(c->of, "0123456789")] == 0) return isalpha((unsigned char)*c->put);
-    return *c->of == '/' ? *c->put != '%' : always || isdigit((unsigned char)*c->put);
 }
 
 typedef struct trials {
@@ -462,22 +446,25 @@ static void try_some(trials *done)
         if (done->fails[like[id]]) continue;
         if ((done->fails[id] = is_wrong(first)) || !is_right()) continue;
         done->mends[id] = true;
-        const int last = n + 1 + BESIDE * (1 + distance_of(&changes[id]));
+        const int last = n + 1 + BESIDE * (1 + is_far(&changes[id]));
         if (last < done->last) done->last = last;
     }
     worker_retire();
 }
 
-static int tried;  // changes
+static int tried;                         // changes
+static int likely[SUITES], likely_count;  // those that mend all cases, in the order,
+static char others[SUITES][PROBES_OTHER_TEXT];
+static probes_found leaves[SUITES];  // and what they leave at the gap's end
 
-// Tries all in several processes, until some mend all cases or the time is up: the first of these in the order.
-static int try_all(int found[SUITES])
+// Tries all in several processes, until some mend all cases or the time is up.
+static void try_all(void)
 {
     find_order();
     pid_t children[PROCESSES];
-    int count = 0, started = 0;
+    int started = 0;
     trials *const done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (done == MAP_FAILED) return 0;
+    if (done == MAP_FAILED) return;
     done->last = order_count;
     while (started < processes() && (children[started] = fork()) > 0) started++;
     if (started < processes() && children[started] == 0) {
@@ -489,39 +476,49 @@ static int try_all(int found[SUITES])
         for (; waitpid(children[p], NULL, WNOHANG) == 0; usleep(50000))
             if (is_over()) kill(children[p], SIGTERM);
     tried = done->next < order_count ? done->next : order_count;
-    for (int n = 0; n < 2 * tried && count < SUITES; n++) {
-        const int id = order[n % tried];
-        if (done->mends[id] && (n < tried) == !may_hide(&changes[id])) found[count++] = id;
-    }
-    return count;
+    for (int n = 0, id; n < 2 * tried && likely_count < SUITES; n++)
+        if (done->mends[id = order[n % tried]] && (n < tried) == !may_hide(&changes[id]))
+            leaves[likely_count] = PROBES_UNKNOWN, likely[likely_count++] = id;
 }
 
-// ------------------------ the variable
-
-static bool build_probed(void write(FILE *), bool drop(int line))
+// The first of those that leave this with which the suite passes; -1: none.
+static int find_passing(probes_found that, const char *whole)
 {
-    worker_retire();
-    if (!build_of(write, drop)) return false;
-    session_keep(worker_path());
-    return true;
+    int n = 0;
+    budget = now() + 2 * search;
+    setenv("WB_WARN", "1", 1);  // where warnings are errors, an edit that leaves a variable unused does not compile
+    while (n < likely_count && (leaves[n] != that || try_suite(&changes[likely[n]], whole))) n++;
+    unsetenv("WB_WARN");
+    return n < likely_count ? n : -1;
 }
-static bool is_first_wrong(void)
+
+static bool is_wrong_as(bool theirs, int on)
 {
+    shared->swapped = theirs ? swapped : 0, shared->on = on;
     const bool is = is_wrong(first);
+    shared->swapped = 0, shared->on = 0;
     worker_retire();  // the next run counts visits anew
     return is;
 }
 
-// Which variable the gap leaves wrong.
-static probes_found say_variable(void)
+static void say_edit(int found, const swap *in)
 {
-    char text[WB_CASE_TEXT];
-    if (first < 0 || __builtin_popcountll(swapped) != 1) return PROBES_NONE;
-    const swap *const s = &swaps[__builtin_ctzll(swapped)];
-    budget = now() + search;
-    wb_case_print(problem, &cases[first], text);
-    const probed of = {source, s->at, s->end, s->text, s->length, s->names, text, build_probed, is_first_wrong};
-    return probes_say(&of);
+    const change *const c = &changes[likely[found]];
+    const char *const text = changes_text(c), *const quote = changes_quote(c);
+    const bool sure = leaves[found] == PROBES_SAME, missing = c->kind == CHANGE_MISSING;
+    int line = c->theirs;
+    for (const char *at = reference; missing && at < in->text; at++) line += *at == '\n';
+    printf(leaves[found] == PROBES_OTHER ? "one edit may hide the mistake: "
+           : sure || missing
+               ? "with one edit the %d cases tried and all tests pass: "
+               : "with one edit the %d cases tried and all tests pass, but it may only hide the mistake: ",
+           case_count);
+    if (missing)
+        printf("behind line %d a line is missing, line %d of %s", c->line, line, solution);
+    else
+        printf(*text ? "in line %d, write `%s` instead of `%s`" : "in line %d, remove%s `%s`", c->line, text, c->of);
+    if (!missing) printf(*quote ? "; it then reads `%s`" : "%s", quote);
+    puts(others[found]);
 }
 
 static int drawn(int n, uint64_t seed) { return 1 + (int)(mix(seed << 32 | (uint64_t)n) % (uint64_t)change_count); }
@@ -547,7 +544,7 @@ static int choose(int count, uint64_t seed)
         wb_case_print(problem, &cases[first], text);
         snprintf(name, sizeof name, "%s.%d", built, id);
         FILE *file = fopen(name, "w");
-        if (!file || fwrite(&(repair_shared){.on = id}, sizeof(repair_shared), 1, file) != 1) return 2;
+        if (!file || fwrite(&id, sizeof id, 1, file) != 1 || ftruncate(fileno(file), sizeof(repair_shared))) return 2;
         fclose(file);
         printf("%d line %d: `%s` in place of `%s`; %s shows it\n", id, changes[id].line, changes[id].put,
                changes[id].of, text);
@@ -590,11 +587,11 @@ int main(int argc, char **argv)
         return build() ? choose(chosen, seed) : 1;
     }
     if (!name_gap(argc - 5, argv + 5, argv[1])) return 1;
-    if (!some) {
-        if (!say_variable()) puts("nothing, because the source has too many places to change, or none");
-        return 1;
-    }
-    for (int id = 1; id < change_count; id++) keep[id] = changes[id].kind != CHANGE_SWAP && is_swapped(changes[id].at);
+    const swap *const in = __builtin_popcountll(swapped) == 1 ? &swaps[__builtin_ctzll(swapped)] : NULL;
+    if (!some && !in) return puts("nothing, because the source has too many places to change, or none"), 1;
+    for (int id = 1; id < change_count; id++)
+        keep[id] = in && id >= in->ids ? id < in->ids_end
+                                       : changes[id].kind % CHANGE_SWAP > CHANGE_MISSING && is_swapped(changes[id].at);
     changes_keep(keep);
     budget = now() + 2 * search;
     if (!build()) {
@@ -608,31 +605,28 @@ int main(int argc, char **argv)
     char lock[4200];
     snprintf(lock, sizeof lock, "%s.lock", said ? said : "");
     if (said && flock(open(lock, O_RDONLY), LOCK_SH) == 0) outcome_read(said, &known);
-    find_distances(source, known.lines, known.gaps);
+    find_near(known.lines, strdup(known.gaps));
     if (first < 0) return puts("nothing, because no small case fails in every run"), 1;
-    int likely[SUITES], found = 0;
-    const int count = try_all(likely);
-    budget = now() + 2 * search;
-    setenv("WB_WARN", "1", 1);  // where warnings are errors, an edit that leaves a variable unused does not compile
-    for (int n = 0; n < count && !found; n++)
-        if (try_suite(&changes[likely[n]], whole) == 0) found = likely[n];
-    unsetenv("WB_WARN");
+    try_all();
     const bool named = strcmp(known.step, "relation") == 0;  // the sentence says what the mistake does
-    const bool asks = !named && (!found || may_hide(&changes[found]));
-    const probes_found variable = asks ? say_variable() : PROBES_NONE;
-    if (!found && variable) return 1;
-    if (!found && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
+    char the_case[WB_CASE_TEXT];
+    const char *words[PROBE_WORDS];
+    wb_case_print(problem, &cases[first], the_case);
+    for (int n = 0; n < PROBE_WORDS && in; n++) words[n] = changes[in->ids + 1 + n].of;
+    const probed of = {in ? in->names : "", the_case, words, is_wrong_as};
+    probes_are_of(&of, shared);
+    budget = now() + search;
+    for (int n = 0; n < likely_count && in; n++) leaves[n] = probes_with(likely[n], others[n]);
+    int found = find_passing(PROBES_SAME, whole);
+    if (found < 0) found = find_passing(PROBES_UNKNOWN, whole);
+    const bool asks = in && !named && (found < 0 || leaves[found] == PROBES_UNKNOWN);
+    if (asks && probes_say() && found < 0) return 1;
+    if (found < 0) found = find_passing(PROBES_OTHER, whole);
+    if (found < 0 && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
         printf("none of the %d likeliest edits fixes it; there was no time for %d more\n", tried, order_count - tried);
-    else if (!found)
+    else if (found < 0)
         puts("none of the edits that were tried fixes it");
-    if (!found) return 1;
-    const change *const c = &changes[found];
-    printf("with one edit all tests pass, but %s: in line %d, ",
-           may_hide(c) ? "it may only hide the mistake" : "the mistake may be elsewhere", c->line);
-    if (*changes_text(c))
-        printf("write `%s` instead of `%s`", changes_text(c), c->of);
     else
-        printf("remove `%s`", c->of);
-    printf(*changes_quote(c) ? "; it then reads `%s`\n" : "%s\n", changes_quote(c));
-    return 0;
+        say_edit(found, in);
+    return found < 0;
 }
