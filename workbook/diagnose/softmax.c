@@ -16,7 +16,7 @@ static fit fit_m =
                {"in this tile alone)", STEPS_OF_m},
                {"before the mask", MASK_GAPS},
                {"kept so far", "rescale|accumulate|softmax"}});  // that is m_new
-// A factor of the weights that is no m: they tell the product alone.
+// A factor of the weights that is no m.
 static fit fit_early = FIT(BY_MAXIMUM, "accumulate|rescale|finalize|softmax",
                            .joint = ", but these divided by their sum over ", .pinned = true);
 static fit fit_alpha = FIT(BY_RESCALING, "rescale|softmax|overlap", .others = "rescale|max|accumulate|softmax|overlap",
@@ -30,7 +30,7 @@ static fit fit_l =
                {" exp(s - m)", "finalize|logit"}});
 static fit fit_L = FIT(BY_L, "finalize|empty rows");  // the logit is right in O
 
-static fit at_start = {.mute = true};  // the first sentence about a row that begins with another m than its maximum
+static fit at_start = {.mute = true};  // the first sentence about a row that begins with another m
 static double start;                   // that m
 static double lowest = INFINITY;       // what a row begins with that is right
 static int starts;                     // of how many rows, if all of them have it; or below 0
