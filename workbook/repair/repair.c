@@ -616,10 +616,11 @@ int main(int argc, char **argv)
     const probed of = {in ? in->names : "", the_case, words, is_wrong_as};
     probes_are_of(&of, shared);
     budget = now() + search;
-    for (int n = 0; n < likely_count && in; n++) leaves[n] = probes_with(likely[n], others[n]);
+    const bool sees = in && !wb_has_ranks(problem);  // ranks arrive in any order
+    for (int n = 0; n < likely_count && sees; n++) leaves[n] = probes_with(likely[n], others[n]);
     int found = find_passing(PROBES_SAME, whole);
     if (found < 0) found = find_passing(PROBES_UNKNOWN, whole);
-    const bool asks = in && !named && (found < 0 || leaves[found] == PROBES_UNKNOWN);
+    const bool asks = sees && !named && (found < 0 || leaves[found] == PROBES_UNKNOWN);
     if (asks && probes_say() && found < 0) return 1;
     if (found < 0) found = find_passing(PROBES_OTHER, whole);
     if (found < 0 && tried < order_count && !*known.gaps && !*known.lines)  // the cause is not named
